@@ -1,4 +1,4 @@
-"""`chaffinch.compare`: a comparison as one Python call, with no Prefect and no server."""
+"""`chaffinch.compare`: a comparison as one Python call, without Prefect or a server."""
 
 from __future__ import annotations
 
@@ -55,48 +55,47 @@ def compare(
     say: Say = no_messages,
     warn: Warn = no_warnings,
 ) -> ComparisonResult:
-    """Compare methods of feature selection on tables, by nested folds and over seeds.
+    """Compare methods of feature selection on tables, with nested folds and several seeds.
 
-    Everything that a method does, tuning and the choice of a size with it, happens inside an outer
-    fold; each set it chooses is scored once, on the rows outside.
+    Tuning, selection and the choice of a size use only the rows inside an outer fold. Each selected
+    set is scored once, on the rows outside.
 
     Parameters
     ----------
     data : path or address, or pandas, polars or Arrow table, or a list of them
-        Each as for `chaffinch.select`. Several tables in memory are numbered in their order.
+        Tables; see `chaffinch.select`. Several tables in memory are numbered in their order.
     target : str
         Column to predict, in every table.
     methods : sequence of str or method settings, optional
-        What to compare; see `chaffinch.select`. By default gbmo and three rivals, or those of them
-        that take sample weights where there are some. Keeping every feature, and predicting a
-        constant, are always among it.
+        Methods to compare; see `chaffinch.select`. By default gbmo and three other methods; with
+        sample weights, those of them that support weights. All features and a constant prediction
+        are always included.
     models : sequence of str or ModelSettings
         Models to select for and to retrain.
     folds : int in 2..20
-        Outer folds: stratified, groups whole, or in time.
+        Number of outer folds: stratified, by whole groups, or in time order.
     seeds : int, at least 1
-        How often the folds are dealt anew, with the seeds 0, 1, 2, ...
+        Number of repetitions of the folds, with the seeds 0, 1, 2, ...
     sizes : sequence of int or of float below 1
-        Numbers of features, or shares of all, at which each method that can be asked for a number
-        is scored besides its own choice; afs_bm and particle_swarm cannot.
+        Numbers of features, or shares of all, at which each method is scored in addition to its own
+        choice; afs_bm and particle_swarm have no fixed sizes.
     keep, drop, categorical, numeric, weight, group, time, task, loss, baseline
-        As for `chaffinch.select`, in every table.
+        See `chaffinch.select`; the same for every table.
     cluster : "none", "local" or a scheduler's address, optional
-        Who computes; None means this process. Never changes the result.
+        Workers; None is this process. The result does not depend on it.
     workers : int, optional
         Processes of a local cluster; by default one per core.
     store : path, optional
-        Folder that keeps what is measured, so that a comparison that was stopped goes on, and one
-        with more methods, models or seeds measures only these. None keeps nothing.
+        Folder for results, so that a stopped comparison resumes, and one with more methods, models
+        or seeds measures only the new cells. None stores nothing.
     time_budget : float, optional
-        Seconds of measuring after which what is done by then is concluded from.
+        Seconds after which measuring stops and the finished cells are summarised.
     on_progress : callable, optional
-        Called with a step's name, its items done, and their number in all.
+        Called with a step's name, the number of finished items and the total.
     say : callable, optional
-        Called with how much there is to do before it begins.
+        Called with a message if the time budget is used up.
     warn : callable, optional
-        Called with what is odd about the tables, in a list, as soon as that is known; the result
-        holds it as well.
+        Called with the list of data-quality warnings before measuring; the result includes them.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""One cell: what every method selects inside an outer fold, and one score of each set outside."""
+"""One cell: selection by every method inside an outer fold, and the score of each set outside."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.statistics.verdict import constant_prediction
 from chaffinch.tasks.workers.interface import InProcess
 
-_Chosen = tuple[int | None, Mask, float]  # the size asked for or None, a mask, and its seconds
+_Chosen = tuple[int | None, Mask, float]  # requested size or None, mask, seconds
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """The rows of a table, as a model sees them, and what else is known of each."""
+    """Rows of a table as inputs of a model, with their other roles."""
 
     rows: Rows
     roles: Roles
@@ -51,13 +51,13 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Compared:
-    """What every cell has in common: what is compared, and all rows of every table."""
+    """Inputs that all cells share: the plan and the rows of every table."""
 
     plan: Plan
     tables: tuple[Loaded, ...]
 
     def splits(self, cell: Cell) -> Splits:
-        """Return the parts of a cell's rows: the test part is its outer fold."""
+        """Return the split of a cell's rows; its test set is the outer fold."""
         roles = self.tables[cell.table].roles
         classes = self.plan.sources[cell.table].description.classes
         rows = RowsToSplit(roles.y, roles.groups, roles.times, classes)
@@ -66,7 +66,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Asked:
-    """A cell, and the methods whose results it lacks."""
+    """A cell and its methods without results."""
 
     cell: Cell
     methods: tuple[str, ...]
@@ -74,7 +74,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class _Bench:
-    """Everything of a cell that its methods have in common."""
+    """Inputs that the methods of a cell share."""
 
     schema: Schema
     recipe: Recipe
@@ -85,19 +85,19 @@ class _Bench:
     context: SearchContext
 
     def part(self, *names: str) -> Rows:
-        """Return the rows of some parts."""
+        """Return the rows of some sets."""
         return self.rows.take(np.concatenate([getattr(self.splits, name) for name in names]))
 
     def refit(self, fitted: Rows, judged: Rows) -> Refit:
-        """Return what fits on some rows and judges by others."""
+        """Return the `Refit` with rows for fitting and rows for scoring."""
         return Refit(fitted, judged, self.schema, self.recipe, self.loss)
 
 
 def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
-    """Return by method what it selects in a cell, and what that is worth outside.
+    """Return method -> its selected sets in a cell and their losses outside.
 
-    The outer fold's rows are looked at once for each set, after it is final. What cannot be used
-    in this cell says so, and takes no other method with it.
+    The rows of the outer fold are used once for each set, after the selection. A method that cannot
+    be used in the cell is recorded with its error; the other methods are not affected.
     """
     plan = compared.plan
     schema = plan.sources[asked.cell.table].description.schema
@@ -189,7 +189,7 @@ def _sets(bench: _Bench, name: str, plan: Plan) -> list[dict[str, Any]]:
 def _set(
     size: int | None, features: list[str], loss: float, selection: float, training: float
 ) -> dict[str, Any]:
-    """Return what is kept of a set; InputError where its loss is no number, as of one class."""
+    """Return the record of a set; raise InputError if its loss is not finite."""
     if not math.isfinite(loss):
         raise InputError(
             f"the loss on the rows outside is {loss}, as where they are few or of one class; "
@@ -205,9 +205,9 @@ def _set(
 
 
 def _chosen(bench: _Bench, method: Method | None) -> list[_Chosen]:
-    """Return the size, mask and seconds of a method's own choice, and of each size asked for.
+    """Return the size, mask and seconds of a method's own choice and of each requested size.
 
-    The own choice among several takes refits; no size waits for them.
+    Only the seconds of the own choice include the refits that choose between candidates.
     """
     if method is None:
         return [(None, np.ones(len(bench.schema.features), dtype=bool), 0.0)]
@@ -222,7 +222,7 @@ def _chosen(bench: _Bench, method: Method | None) -> list[_Chosen]:
 
 
 def _own_choice(bench: _Bench, standing: list[Mask]) -> Mask:
-    """Return the mask that does best on the model-validation part, of those that are found."""
+    """Return the candidate mask with the lowest loss on the model-validation set."""
     if len(standing) == 1:
         return standing[0]
     refit = bench.refit(bench.part("train"), bench.part("model_validation"))
@@ -231,7 +231,7 @@ def _own_choice(bench: _Bench, standing: list[Mask]) -> Mask:
 
 
 def as_table(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> pa.Table:
-    """Return what was measured, in the order of the plan."""
+    """Return the results as a table, in the order of the plan."""
     rows = [
         row
         for cell in plan.cells

@@ -76,7 +76,7 @@ class _WarningCollector:
 
         for category in (UserWarning, RuntimeWarning):
             warnings.filterwarnings("always", category=category, module=_NOT_OURS)
-        # it speaks of later releases of a library, to those who call it
+        # FutureWarning is for developers who call the library
         warnings.filterwarnings("ignore", category=FutureWarning, module=_NOT_OURS)
         warnings.showwarning = collect
 
@@ -85,12 +85,12 @@ _COLLECTOR = _WarningCollector()
 
 
 def collected_warnings() -> AbstractContextManager[set[str]]:
-    """Let what libraries warn of inside reach a set, in words, and nobody else."""
+    """Collect the warnings of libraries in the block in a set, instead of showing them."""
     return _COLLECTOR.open()
 
 
 def remarks_of(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> list[str]:
-    """Return what libraries warned of, once for each table and model, and in how many cells."""
+    """Return the distinct warnings of libraries by table and model, with numbers of cells."""
     cells: dict[str, set[Cell]] = {}
     alike: dict[tuple[str, str], tuple[str, set[Cell]]] = {}
     for (cell, _), result in measured.items():
@@ -113,5 +113,5 @@ def _in_words(message: Warning | str, category: type[Warning]) -> str:
 
 
 def merged(*found: Collection[str]) -> list[str]:
-    """Return what was collected, sorted, each once."""
+    """Return the union of collected warnings, sorted."""
     return sorted(set().union(*found))

@@ -1,9 +1,8 @@
-"""Which cells a comparison has, and what each of them depends on.
+"""Cells of a comparison and the keys of their results.
 
-A cell is a table, a model, a seed and an outer fold: all methods meet in it, on the same rows and
-after the same tuning. Its results are kept under a key of everything they depend on, so that they
-are found again by a comparison that was killed, and by another one that has more methods, models or
-seeds.
+A cell is a table, a model, a seed and an outer fold. All methods of a cell use the same rows and
+the same tuning. The key of a result includes all its inputs, so that a killed comparison resumes,
+and a comparison with more methods, models or seeds reuses the result.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ from chaffinch.tasks.settings.identity import digest, identity, versions
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 
-# Everything that was measured, as one table: a row for each set of features that was scored.
+# Results as one table: a row for each scored set of features.
 #
 # ==================  ========  ===================================================================
-# column              type      what it is
+# column              type      content
 # ==================  ========  ===================================================================
-# table, model        string    what was compared on
+# table, model        string    names
 # method              string    ``all`` keeps every feature, ``none`` predicts a constant
-# size                int64     number of features asked for; null is the method's own choice
-# seed, fold          int64     which outer fold, from 0
-# n_features          int64     kept
-# n_total             int64     there were
-# features            strings   kept, in the table's order
-# loss                double    on the outer fold; lower is better
+# size                int64     requested number of features; null is the method's own choice
+# seed, fold          int64     outer fold, from 0
+# n_features          int64     number of kept features
+# n_total             int64     number of all features
+# features            strings   kept features, in the table's order
+# loss                double    loss on the outer fold; lower is better
 # loss_name           string
-# n_train             int64     rows inside: refitted on (seven in eight), or only chosen by
+# n_train             int64     rows outside the outer fold; the final fit uses seven in eight
 # n_test              int64     rows of the outer fold
-# selection_seconds   double    from the tuned base model to the chosen set
-# training_seconds    double    of the model that was scored
-# error               string    why a method could not be used in this cell; then loss is null
+# selection_seconds   double    time from the tuned base model to the chosen set
+# training_seconds    double    training time of the scored model
+# error               string    error of a method in this cell; then loss is null
 # ==================  ========  ===================================================================
 #
-# Where a method chooses its own size by refits, their seconds are in those of that set alone, and
-# in those of no size that was asked for. A search that serves all sizes is in the seconds of each;
-# PEFS makes a search for each, which is in the seconds of that size alone.
+# Refits that choose a method's own size count only for the seconds of that set. A search for all
+# sizes counts for the seconds of each size. PEFS has a search for each size, which counts only for
+# that size.
 
-ALL, NONE = "all", "none"  # what every method has to beat: every feature, and a constant
+ALL, NONE = "all", "none"  # reference methods: every feature, and a constant
 
 RESULTS = pa.schema(
     [
@@ -78,29 +77,29 @@ SeedAndFold = tuple[int, int]  # seed, fold
 
 @dataclass(frozen=True)
 class Contender:
-    """A method, and the number of features it was asked for; None where it chose by itself."""
+    """A method and its requested number of features; None for its own choice."""
 
     method: str
     size: int | None
 
     @property
     def place(self) -> tuple[bool, str, int]:
-        """What contenders are sorted by: all features, then by name, then by size."""
+        """Sort key: all features first, then by name and size."""
         return self.method != ALL, self.method, self.size or 0
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What was meant: each contender of a table, with each model, in each cell.
+    """Planned measurements: each contender of a table, with each model, in each cell.
 
     Attributes
     ----------
     contenders : mapping of str to tuple of Contender
-        By table; all features among them.
+        Contenders by table, including all features.
     models : tuple of str
-        Their names.
+        Names of the models.
     cells : tuple of (int, int)
-        Every seed and outer fold.
+        Seed and outer fold of each cell.
     """
 
     contenders: Mapping[str, tuple[Contender, ...]]
@@ -109,16 +108,16 @@ class Planned:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Every table with every model."""
+        """Pairs of every table and model."""
         return list(product(self.contenders, self.models))
 
     def n_losses(self, table: str) -> int:
-        """Return the number of losses that were meant to be on a table with one model."""
+        """Return the planned number of losses on a table with one model."""
         return len(self.contenders[table]) * len(self.cells)
 
 
 def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) -> Planned:
-    """Return what a comparison was meant to measure."""
+    """Return the planned measurements of a comparison."""
     contenders = {
         table: (
             Contender(ALL, None),
@@ -142,16 +141,16 @@ def number_of(size: int | float, n_features: int) -> int:
 
 @dataclass(frozen=True)
 class Source:
-    """A table that has been read, typed and found fit.
+    """An ingested and checked table.
 
     Attributes
     ----------
     label : str
-        What a person calls it.
+        Name of the table in reports.
     dataset : Dataset
-        Where its rows are.
+        The ingested rows.
     description : TableDescription
-        What its columns are for.
+        Roles of the columns.
     """
 
     label: str
@@ -171,21 +170,21 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared, on what."""
+    """Settings and tables of a comparison."""
 
     settings: ComparisonSettings
     sources: tuple[Source, ...]
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Names of the methods; first those that every other has to beat."""
+        """Names of the methods, the references first."""
         return (ALL, NONE, *(method.kind for method in self.settings.methods))
 
     @property
     def cells(self) -> list[Cell]:
-        """Every cell; those with the same seed and fold follow each other.
+        """All cells, ordered by seed and fold.
 
-        So a comparison that runs out of time has compared everything on some folds.
+        With this order a time limit leaves complete folds of all tables and models.
         """
         s = self.settings
         return [
@@ -198,13 +197,13 @@ class Plan:
 
     @property
     def planned(self) -> Planned:
-        """What there is to be by the end, as the results name it."""
+        """Planned measurements, with the names in the results."""
         sizes = {source.label: self.sizes(i) for i, source in enumerate(self.sources)}
         return planned(self.settings, sizes)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is odd about the tables, each with the table's name."""
+        """Data-quality warnings, each with the table's name."""
         return tuple(
             f"{source.label}: {warning}"
             for source in self.sources
@@ -212,12 +211,12 @@ class Plan:
         )
 
     def sizes(self, table: int) -> tuple[int, ...]:
-        """Return the numbers of features that methods are asked for on a table, each once."""
+        """Return the distinct requested numbers of features on a table."""
         n_features = len(self.sources[table].description.features)
         return tuple(sorted({number_of(size, n_features) for size in self.settings.sizes}))
 
     def method(self, name: str) -> Method | None:
-        """Return a method by its name; None for what the others have to beat."""
+        """Return a method by its name; None for a reference."""
         return next((m for m in self.settings.methods if m.kind == name), None)
 
     def model(self, cell: Cell) -> ModelSettings:
@@ -229,7 +228,7 @@ class Plan:
         return self.settings.selection(self.model(cell), cell.seed, self.method(name))
 
     def key(self, cell: Cell, name: str) -> str:
-        """Return the digest of everything that a method's result in a cell depends on."""
+        """Return a digest of all inputs of a method's result in a cell."""
         return digest(
             {
                 "selection": identity(
@@ -243,7 +242,7 @@ class Plan:
 
 
 def refuse_copies(read: Sequence[Source]) -> None:
-    """Refuse tables of the same content: they are no independent evidence."""
+    """Raise InputError for tables of equal content, which are not independent evidence."""
     label_of: dict[str, str] = {}
     for source in read:
         other = label_of.setdefault(source.dataset.hash, source.label)
@@ -254,12 +253,12 @@ def refuse_copies(read: Sequence[Source]) -> None:
 
 
 def labels_of(sources: Sequence[TableSource]) -> list[str]:
-    """Return what each table is called, by its file or its number."""
+    """Return the name of each table, from its file or its number."""
     if not sources:
         raise InputError("there is no table to compare on; name one")
     labels = [_label(source.name) for source in sources]
     in_memory = [i for i, source in enumerate(sources) if source.address is None]
-    if len(in_memory) > 1:  # these have no names
+    if len(in_memory) > 1:  # tables in memory have no names
         for n, i in enumerate(in_memory, start=1):
             labels[i] = f"{labels[i]} {n}"
     for label in labels:
@@ -272,13 +271,13 @@ def labels_of(sources: Sequence[TableSource]) -> list[str]:
 
 
 def _label(name: str) -> str:
-    """Return a file's name without the endings that say how it is written."""
+    """Return a file's name without the extensions of its format."""
     bare = re.sub(r"(\.(csv|tsv|txt|parquet|pq|gz))+$", "", name, flags=re.IGNORECASE)
     return bare.strip(".") or name
 
 
 def name_of(plan: Plan) -> str:
-    """Return the name of a comparison: what a person recognises, then what makes it this one."""
+    """Return the name of a comparison: the names of tables, then a hash."""
     sources = plan.sources
     words = [source.label for source in sources[:3]] + ["and_more"] * (len(sources) > 3)
     clean = (re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)

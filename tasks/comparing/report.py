@@ -55,14 +55,14 @@ _WIDTH = 9.0  # inches, as of the page
 _ROW = 0.24
 _PANELS_A_ROW = 3
 _LONGEST_NAME = 30
-_FARTHEST = 4.0  # times the greatest mean difference; intervals are cut where they reach further
+_FARTHEST = 4.0  # intervals are cut at this multiple of the greatest mean difference
 _DASHED = (0, (4, 3))
 
 
 def losses_chart(table: TableSummary, name: str) -> Markup | None:
     """Draw the loss of each method against its number of features, a panel for each method.
 
-    None where nothing was compared but all features.
+    Return None if only all features were compared.
     """
     curves: dict[str, list[Outcome]] = {}
     for outcome in table.rivals:
@@ -106,7 +106,7 @@ def losses_chart(table: TableSummary, name: str) -> Markup | None:
 
 
 def _draw_curve(axes: Axes, curve: Sequence[Outcome]) -> None:
-    """Draw losses with a deviation to each side: as a band, or of a single size as a bar."""
+    """Draw losses with their deviations: a band, or a bar for a single size."""
     sizes, losses = _sizes(curve), _losses(curve)
     deviations = np.array([outcome.deviation or 0.0 for outcome in curve])
     if len(curve) > 1:
@@ -162,7 +162,7 @@ def differences_chart(table: TableSummary, name: str) -> Markup | None:
 
 
 def repeats_chart(table: TableSummary, name: str) -> Markup | None:
-    """Draw how stable the sets of each contender are, and the seconds it took; None without any."""
+    """Draw the stability and the seconds of each contender; None without results."""
     drawn = [outcome for outcome in table.outcomes if outcome.n_scored]
     if not drawn:
         return None
@@ -196,7 +196,7 @@ def repeats_chart(table: TableSummary, name: str) -> Markup | None:
 
 
 def _draw_seconds(axes: Axes, outcomes: Sequence[Outcome]) -> None:
-    """Draw the seconds of each contender, by logarithm where there are any but zero."""
+    """Draw the seconds of each contender on a logarithmic axis."""
     from matplotlib.ticker import LogLocator
 
     shown = []
@@ -271,7 +271,7 @@ def _draw_point(axes: Axes, value: float, place: float, *, is_filled: bool) -> N
 
 
 def _name_rows(axes: Axes, outcomes: Sequence[Outcome], table: TableSummary) -> None:
-    """Put the contenders' names beside the rows, the first on top."""
+    """Label the rows with the contenders' names, the first on top."""
     names = [short_name_of(o.contender, table.contenders, _LONGEST_NAME) for o in outcomes]
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.tick_params(axis="y", labelcolor=INK, length=0)
@@ -289,7 +289,7 @@ def _losses(outcomes: Sequence[Outcome]) -> Floats:
 
 
 def _whole(sizes: Floats) -> Floats:
-    """Return the whole numbers of features that sizes reach from and to, 1 at least."""
+    """Return the range of sizes as whole numbers of at least 1."""
     return np.maximum(1, [np.floor(sizes.min()), np.ceil(sizes.max())])
 
 
@@ -341,7 +341,7 @@ def _draw_axis(axes: Axes, n_methods: int) -> None:
 
 
 def _draw_names(axes: Axes, ranking: Ranking, n_lines: int, start: float) -> None:
-    """Draw each name beside the axis, the better half left, with a line from its rank."""
+    """Draw each name next to the axis, the better half left, with a line from its rank."""
     n_methods = len(ranking.methods)
     reach = 0.04 * (n_methods - 1)
     for place, (method, rank) in enumerate(zip(ranking.methods, ranking.mean_ranks, strict=True)):
@@ -364,7 +364,7 @@ def _draw_names(axes: Axes, ranking: Ranking, n_lines: int, start: float) -> Non
 
 
 def _draw_difference(axes: Axes, difference: float, n_methods: int) -> None:
-    """Draw how long the critical difference is, or that it is longer than the axis."""
+    """Draw the critical difference, cut at the length of the axis."""
     y = 1.5
     end = min(1 + difference, float(n_methods))
     axes.plot([1, end], [y, y], color=MUTED, linewidth=1.2, marker="|", markersize=7)
@@ -382,7 +382,7 @@ _VERDICTS: tuple[Verdict, ...] = ("helps", "does not help", "cannot tell")  # in
 
 
 def verdict_counts(summary: Summary) -> Table:
-    """Return how many methods and sizes help on each table with each model."""
+    """Return the numbers of verdicts on each table with each model."""
     rows = []
     for table in summary.tables:
         verdicts = [outcome.verdict for outcome in table.rivals]
@@ -435,7 +435,7 @@ def verdicts(table: TableSummary) -> Table:
 
 
 def figures(table: TableSummary) -> Table:
-    """Return what was measured of each contender."""
+    """Return the measurements of each contender."""
     rows = [
         (
             *_named(outcome),
@@ -516,19 +516,19 @@ def _seconds(seconds: float | None) -> str:
 
 _TEMPLATE = Path(__file__).parent / "comparison.html"
 _MOST_OPEN = 3  # more tables are opened on demand
-_MOST_IN_WORDS = 6  # more are put into words together
+_MOST_IN_WORDS = 6  # with more tables, one sentence covers all
 
 
 def render_comparison(summary: Summary, *, title: str) -> bytes:
     """Return the report as one HTML file in UTF-8.
 
-    The file asks nothing of the network and runs nothing; equal summaries give equal bytes.
+    The file uses no network and no scripts; equal summaries give equal bytes.
     """
     return template(_TEMPLATE).render(_view(summary, title)).encode()
 
 
 def _view(summary: Summary, title: str) -> Mapping[str, Any]:
-    """Return what the template names."""
+    """Return the variables of the template."""
     n_tables = len({table.table for table in summary.tables})
     n_models = len({table.model for table in summary.tables})
     methods = {outcome.contender.method for t in summary.tables for outcome in t.rivals}
@@ -560,7 +560,7 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
 
 
 def _first_table(summary: Summary) -> Table:
-    """Return the verdicts: each of them, or for many tables their counts."""
+    """Return the verdicts of a single table, or the counts of verdicts of several."""
     if len(summary.tables) == 1:
         return verdicts(summary.tables[0])
     return verdict_counts(summary)

@@ -1,7 +1,7 @@
-"""The whole comparison: tables in, every cell measured once, results and a report out.
+"""Run of a comparison: read tables, measure every cell once, write results and a report.
 
-Each step is a plain function; the Prefect flow makes a task of it. What a cell gives is kept as
-soon as it is there, so that a comparison that was stopped goes on where it was.
+Each step is a plain function; the Prefect flow makes it a task. Results of a cell are stored
+immediately, so that a stopped comparison resumes.
 """
 
 from __future__ import annotations
@@ -64,27 +64,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-REFUSED = "refuse"  # the stage that says why nothing could be measured
+REFUSED = "refuse"  # stage with the errors if every measurement failed
 
 
 @dataclass(frozen=True, repr=False)
 class ComparisonResult:
-    """Every set that was scored, and what follows from them.
+    """Result of a comparison: every scored set, and the summary.
 
     Attributes
     ----------
     name : str
-        Of the comparison.
+        Name of the comparison.
     folder : Path or None
-        Where it is kept, with ``results.parquet`` and ``report.html``.
+        Folder with ``results.parquet`` and ``report.html``.
     table : pyarrow.Table
-        See `chaffinch.tasks.comparing.plan`.
+        Results; see `chaffinch.tasks.comparing.plan`.
     planned : Planned
-        What was meant to be measured.
+        Planned measurements.
     warnings : tuple of str
-        What is odd about the tables, each with the table's name.
+        Data-quality warnings, each with the table's name.
     remarks : tuple of str
-        What libraries warned of while cells were measured, each with the table's name.
+        Warnings of libraries while cells were measured, each with the table's name.
     """
 
     name: str
@@ -96,7 +96,7 @@ class ComparisonResult:
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """Return a row for each set of features that was scored."""
+        """Return a row for each scored set of features."""
         results: pd.DataFrame = self.table.to_pandas()
         return results
 
@@ -107,7 +107,7 @@ class ComparisonResult:
 
     @property
     def not_reached(self) -> tuple[tuple[str, str], ...]:
-        """Return the tables and models that nothing was measured of, as where the time was up."""
+        """Return the pairs of table and model without results, such as after the time limit."""
         return self.summary.not_reached
 
     @property
@@ -116,12 +116,12 @@ class ComparisonResult:
         return lines_of(self.summary)
 
     def __repr__(self) -> str:
-        """Return the lines."""
+        """Return the lines as one text."""
         return "\n".join(self.lines)
 
 
 def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
-    """Read a finished comparison back, as it was written."""
+    """Return the stored result of a finished comparison."""
     records = {record.stage: record for record in run.records()}
     concluded, refused = records.get("conclude"), records.get(REFUSED)
     if concluded is None and refused is not None:
@@ -159,7 +159,7 @@ def compare_methods(
     warn: Warn = no_warnings,
     is_kept: bool = True,
 ) -> Run:
-    """Compare, or go on with it, and return what is finished."""
+    """Run or resume a comparison, and return its finished run."""
     check_time_budget(time_budget)
     sources = [source_of(table) for table in data]
     labels = labels_of(sources)
@@ -190,7 +190,7 @@ def compare_methods(
 
 
 def check_time_budget(time_budget: float | None) -> None:
-    """Raise InputError unless there is no budget, or one above 0."""
+    """Raise InputError unless the time budget is None or above 0."""
     if time_budget is None:
         return
     if isinstance(time_budget, bool) or not isinstance(time_budget, Real):
@@ -208,7 +208,7 @@ def read_table(
     store: Store,
     on_progress: OnProgress,
 ) -> Source:
-    """Read a table, type it, and refuse it where no cell could use it."""
+    """Ingest and check a table; raise InputError if no cell could use it."""
     source.check()
     on_progress("read_table", 0, 1)
     of_any = settings.selection(settings.models[0], 0)
@@ -235,7 +235,7 @@ def measure_cells(
     say: Say,
     is_kept: bool,
 ) -> None:
-    """Measure every cell that was not measured before."""
+    """Measure every cell without stored results."""
     cells = plan.cells
     asked = [Asked(cell, names) for cell in cells if (names := _lacking(plan, cell, store))]
     n_before = len(cells) - len(asked)
@@ -260,9 +260,9 @@ def measure_cells(
 
 
 def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> None:
-    """Write what was measured as one table, and what follows from it.
+    """Write the results as one table, and the report.
 
-    Where all is measured and all has failed, only the reasons are written.
+    If every measurement failed, only the errors are written.
     """
     on_progress("conclude", 0, 1)
     found = {
@@ -277,7 +277,7 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
     if refusal is not None:
         with run.stage(REFUSED, key) as writer:
             writer.result = {"errors": list(errors_of(summary))}
-    # what was concluded before, when the time was up, goes as soon as the stage is opened
+    # opening the stage removes an earlier conclusion, such as one after the time limit
     with run.stage("conclude", key) as writer:
         if refusal is not None:
             raise refusal
@@ -292,7 +292,7 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
 
 
 def _refusal(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> InputError | None:
-    """Return what to say where all is measured and all has failed."""
+    """Return the error if every measurement failed; None otherwise."""
     tried = {which: result for which, result in found.items() if which[1] != NONE}
     n_planned = len(plan.cells) * (len(plan.methods) - 1)
     if len(tried) < n_planned or any(result["sets"] for result in tried.values()):
@@ -335,7 +335,7 @@ def _keep(plan: Plan, asked: Asked, results: dict[str, dict[str, Any]], store: S
 
 
 def _check_sizes(label: str, settings: ComparisonSettings, description: TableDescription) -> None:
-    """Refuse a number of features that a table does not have, or that `keep` does not leave."""
+    """Raise InputError for a size above the number of features or below that of `keep`."""
     n_features, fewest = len(description.features), max(1, len(settings.columns.keep))
     for size in settings.sizes:
         if isinstance(size, int) and not fewest <= size <= n_features:

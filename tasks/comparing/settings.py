@@ -1,4 +1,4 @@
-"""What a person can set of a comparison: one pydantic model for form, command and Python."""
+"""Settings of a comparison: one pydantic model for form, command and Python."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ComparisonSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _rivals_take_the_weights(cls, values: Any) -> Any:
-        """Of the default methods take those that take the weights, where there are some."""
+        """With a weight column, restrict the default methods to those that support weights."""
         if not isinstance(values, Mapping) or "methods" in values:
             return values
         columns = values.get("columns")
@@ -125,12 +125,12 @@ class ComparisonSettings(Settings):
 
     @property
     def n_seeds(self) -> int:
-        """How many seeds deal the rows out differently."""
+        """Number of seeds with different folds."""
         return 1 if self.columns.time else self.seeds
 
     @property
     def outer_folds(self) -> OuterFolds:
-        """How the rows of every table are dealt out."""
+        """Outer folds of every table."""
         from chaffinch.tasks.data.outer_folds import OuterFolds
 
         selections = tuple(self.selection(model, 0) for model in self.models)
@@ -139,7 +139,7 @@ class ComparisonSettings(Settings):
     def selection(
         self, model: ModelSettings, seed: int, method: Method | None = None
     ) -> SelectionSettings:
-        """Return the settings of one selection; without a method, of what all have in common."""
+        """Return the settings of one selection; without a method, those that all share."""
         return SelectionSettings(
             target=self.target,
             task=self.task,
@@ -157,7 +157,7 @@ def _several(value: Any) -> list[Any]:
 
 
 def _different(what: str, given: list[Any]) -> tuple[Any, ...]:
-    """Return them as a tuple; ValueError if one is named twice."""
+    """Return items as a tuple; raise ValueError if a name occurs twice."""
     names = [getattr(one, "kind", None) or getattr(one, "name", None) for one in given]
     for name in names:
         if name is not None and names.count(name) > 1:

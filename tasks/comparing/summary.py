@@ -1,4 +1,4 @@
-"""What a comparison found; the report and the lines of a terminal are made of it alone."""
+"""Summary of a comparison: the only input of its report and its lines for a terminal."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from chaffinch.tasks.statistics.ranks_and_stability import (
 )
 from chaffinch.tasks.statistics.verdict import Verdict
 
-# The results of a comparison, read into arrays: contenders by cells, for each table and model.
+# Results of a comparison as arrays of contenders by cells, for each table and model.
 #
-# A contender is a method at a size; a cell is an outer fold under a seed. A row that is not there,
-# or that says why it has no loss, leaves NaN.
+# A contender is a method at a size; a cell is an outer fold of a seed. A missing row, or a row with
+# an error, is NaN.
 
 ALL_IN_WORDS = "all features"
-_NAMED = ("table", "model", "method", "seed", "fold", "loss_name")  # of every row
-_MEASURED = (  # of every row with a loss
+_NAMED = ("table", "model", "method", "seed", "fold", "loss_name")  # required in every row
+_MEASURED = (  # required in every row with a loss
     *("n_features", "n_total", "features", "n_train", "n_test"),
     *("selection_seconds", "training_seconds"),
 )
@@ -57,30 +57,30 @@ _Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Scores:
-    """What was measured on one table with one model, of k contenders in c cells.
+    """Measurements of k contenders in c cells, on one table with one model.
 
     Attributes
     ----------
     table, model, loss_name : str
-        What they are of.
+        Names.
     contenders : tuple of Contender
-        The first is that with all features.
+        Contenders; the first has all features.
     cells : tuple of (int, int)
         Seed and fold of each cell.
     losses : ndarray, shape (k, c)
-        NaN where there is none.
+        Losses; NaN where missing.
     failed : ndarray of bool, shape (k, c)
-        Whether there is a row that says that the loss could not be computed.
+        Whether the cell has an error instead of a loss.
     test_share : ndarray, shape (k, c)
-        Test rows per row inside the fold; NaN where there is no loss, as in the figures.
+        Test rows per training row; NaN without a loss, as in `figures`.
     figures : mapping
         ``n_features``, ``n_total``, ``selection_seconds`` and ``training_seconds``, shape (k, c).
     features : mapping
-        Contender -> the sets it kept, in the order of the cells.
+        Contender -> its sets, in the order of the cells.
     errors : tuple of (Contender, str, int)
-        What went wrong, and in how many cells; of each contender in the order of these.
+        Errors with their numbers of cells; for each contender in the order of cells.
     constant : ndarray, shape (c,)
-        Losses of a constant, which looks at no feature and is no contender.
+        Losses of a constant prediction, which is not a contender.
     """
 
     table: str
@@ -98,24 +98,24 @@ class Scores:
 
 
 def read_scores(results: pa.Table, planned: Planned | None = None) -> tuple[list[Scores], Planned]:
-    """Return the scores of each table and model with any row, and what was meant to be measured.
+    """Return the scores of each table and model with any row, and the planned measurements.
 
-    The plan is not in the results. Without it, it is read off them: each model that occurs is taken
-    to have been meant for each table, and on a table each contender that occurs there, and all
-    features, for each seed that occurs with each fold. The order of the rows is of no matter.
+    Without a plan, it is inferred from the results: every model for every table, and on each table
+    every contender that occurs, plus all features, in every cell of the seeds and folds that occur.
+    The order of the rows does not matter.
 
     Parameters
     ----------
     results : pyarrow.Table
         Columns as in `RESULTS`; others are ignored.
     planned : Planned, optional
-        What was meant; a contender that occurs beyond it is taken in.
+        Planned measurements; other contenders in the results are added.
 
     Raises
     ------
     InputError
-        If a column is missing or of another type, a row lacks what it must have, two rows are of
-        the same cell, or the losses of a table are not of one name.
+        If a column is missing or has another type, a row lacks a required value, two rows have the
+        same cell, or a table has losses of several names.
     """
     rows = [_named_rightly(row) for row in _typed(results).to_pylist()]
     if not rows:
@@ -148,7 +148,7 @@ def _typed(results: pa.Table) -> pa.Table:
 
 
 def _named_rightly(row: _Row) -> _Row:
-    """Return the row, with the reference under its one name, if it has all that it must have."""
+    """Return a row, without a size for all features; raise InputError if a value is missing."""
     needed = _NAMED if _reason_of(row) is not None else _NAMED + _MEASURED
     lacking = next((name for name in needed if row[name] is None), None)
     if lacking is not None:
@@ -159,7 +159,7 @@ def _named_rightly(row: _Row) -> _Row:
 
 
 def _reason_of(row: _Row) -> str | None:
-    """Return why a row has no loss to go by, or None if it has one."""
+    """Return why a row has no finite loss, or None if it has one."""
     if row["error"] is not None:
         return str(row["error"])
     if row["loss"] is None:
@@ -241,7 +241,7 @@ def _scores(table: str, model: str, rows: Sequence[_Row], meant: Planned) -> Sco
 
 
 def _planned(by_table: Mapping[str, Sequence[_Row]], planned: Planned | None) -> Planned:
-    """Return what was meant to be measured, with every contender that occurs."""
+    """Return the planned measurements, with every contender that occurs."""
     rows = [row for of_table in by_table.values() for row in of_table]
     occurring = {
         table: {_contender(row) for row in of_table if row["method"] != NONE}
@@ -263,7 +263,7 @@ def _planned(by_table: Mapping[str, Sequence[_Row]], planned: Planned | None) ->
 
 
 def _goes_for(row: _Row, contender: Contender) -> bool:
-    """Return whether a failure is also that of a contender: with its own choice a method fails."""
+    """Return whether a row's failure applies to a contender: without a size it is the method's."""
     return row["size"] is None and row["method"] == contender.method
 
 
@@ -281,9 +281,9 @@ def _loss_name(table: str, rows: Iterable[_Row]) -> str:
     return str(first)
 
 
-# Of the sizes a method was asked for, the best and the smallest that is about as good.
+# The best requested size of a method, and the smallest size within one standard error.
 #
-# The rule of one standard error is that of Breiman, Friedman, Olshen and Stone (1984).
+# The one-standard-error rule is from Breiman, Friedman, Olshen and Stone (1984).
 
 
 @dataclass(frozen=True)
@@ -293,15 +293,15 @@ class NearBest:
     Attributes
     ----------
     method : str
-        Whose they are.
+        Name of the method.
     best : int
         The size with the lowest mean loss.
     smallest : int
-        The smallest that is near it; see `smallest_near_best`.
+        The smallest size near the best; see `smallest_near_best`.
     fewest : int
-        The smallest of all that were compared.
+        The smallest compared size.
     beats_constant : bool or None
-        Whether the best has a lower mean loss than a constant; None where that is not known.
+        Whether the best has a lower mean loss than a constant; None if unknown.
     """
 
     method: str
@@ -314,7 +314,7 @@ class NearBest:
 def near_best_of(
     scores: Scores, compared: NDArray[np.bool_], shared: NDArray[np.bool_]
 ) -> Iterator[NearBest]:
-    """Yield what to say of each method with two compared sizes or more."""
+    """Yield the `NearBest` of each method with at least two compared sizes."""
     sized: dict[str, list[tuple[int, int]]] = {}
     for i, (contender, is_compared) in enumerate(zip(scores.contenders, compared, strict=True)):
         if contender.size is not None and is_compared:
@@ -334,22 +334,22 @@ def near_best_of(
 def smallest_near_best(
     losses: Floats, test_share: Floats, constant: Floats
 ) -> tuple[int, int] | None:
-    """Return the best size, and the smallest whose loss is within one standard error of its own.
+    """Return the best size, and the smallest size within one standard error of it.
 
-    Breiman's standard error is that of the best's own mean loss, which also holds what makes a
-    cell hard for every size; that of the difference to the best does not, but spares a size much
-    that is very unsteady. So neither may be exceeded. No size is spared either that does no better
-    than a constant, which looks at no feature. None where fewer than `FEWEST_PAIRS` cells have a
-    loss at every size, of which no error is to be trusted.
+    Breiman's standard error is that of the best size's mean loss, which includes the variation
+    between cells that all sizes share. The standard error of the difference excludes it, but is
+    large for an unstable size. The excess loss must not exceed either. The smaller size must also
+    beat a constant. The result is None if fewer than `FEWEST_PAIRS` cells have a loss at every
+    size.
 
     Parameters
     ----------
     losses : ndarray, shape (s, c)
-        At s sizes, the smallest first, in c cells.
+        Losses of s sizes, the smallest first, in c cells.
     test_share : ndarray, shape (c,)
-        Test rows per row inside the fold, of each cell.
+        Test rows per training row of each cell.
     constant : ndarray, shape (c,)
-        Losses of a constant; NaN where there is none.
+        Losses of a constant; NaN where missing.
     """
     shared = np.isfinite(losses).all(axis=0)
     if not len(losses) or shared.sum() < FEWEST_PAIRS:
@@ -365,7 +365,7 @@ def smallest_near_best(
 
 
 def beats(losses: Floats, constant: Floats) -> bool | None:
-    """Return whether losses are on average below a constant's; None where no cell has both."""
+    """Return whether losses are on average below a constant's; None if no cell has both."""
     excess = losses - constant
     known = np.isfinite(excess)
     return bool(excess[known].mean() < 0) if known.any() else None
@@ -373,42 +373,41 @@ def beats(losses: Floats, constant: Floats) -> bool | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one contender, a method at a size, came to on one table with one model.
+    """Result of one contender, a method at a size, on one table with one model.
 
     Attributes
     ----------
     contender : Contender
-        The method and the number of features it was asked for.
+        Method and requested number of features.
     n_scored, n_failed, n_missing : int
-        Cells with a loss, with an error in its place, and without any row.
+        Numbers of cells with a loss, with an error, and without a row.
     is_compared : bool
-        Whether it has enough cells to be compared with all others at once: by its mean loss, in
-        the ranks and on the Pareto front.
+        Whether it has enough cells for mean losses, ranks and the Pareto front.
     mean_loss, deviation : float or None
-        Over the cells that all compared contenders have, or over its own where it is not one of
-        them. None without a loss; the deviation also with a single one.
+        Mean and standard deviation over the cells that all compared contenders share, or over its
+        own cells if it is not compared. None without a loss; the deviation also with a single one.
     n_features : float or None
-        Mean number of features kept, over the same cells.
+        Mean number of kept features over the same cells.
     n_total : int or None
-        How many there were to choose from; the most of any cell.
+        Largest number of candidate features of any cell.
     keeps_all : bool
         Whether it kept every feature in every cell.
     difference : PairedDifference or None
-        Of its loss to that with all features, over all cells that have both. None without such a
-        cell, and of all features itself.
+        Its loss minus that with all features, over all cells with both. None without such a cell,
+        and for all features.
     over_constant : OverConstant or None
-        Of its loss to that of a constant, which looks at no feature. None without such a cell, of
-        all features, and of what kept all of them, whose verdicts do not hang on it.
+        Its loss minus that of a constant. None without a cell with both, for all features, and if
+        it keeps all features.
     corrected_p : float or None
-        Its p value, corrected for all that were tested on this table and model; None untested.
+        p value, corrected for all tests on this table and model; None if not tested.
     verdict : "helps", "does not help", "cannot tell" or None
-        None for all features itself.
+        Verdict; None for all features.
     stability : Stability or None
-        Of the sets it kept.
+        Stability of its sets.
     selection_seconds, training_seconds : float or None
         Mean over its cells.
     is_on_front : bool
-        Whether no compared contender is better in loss or number of features and no worse in both.
+        Whether it is on the Pareto front of loss and number of features.
     """
 
     contender: Contender
@@ -433,25 +432,24 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """What a comparison found on one table with one model.
+    """Results of a comparison on one table with one model.
 
     Attributes
     ----------
     table, model, loss_name : str
-        What it is of.
+        Names.
     n_seeds, n_folds : int
-        Their product is the number of cells that each contender was meant to have.
+        Their product is the planned number of cells of each contender.
     n_shared : int
-        Number of cells that all compared contenders have.
+        Number of cells that all compared contenders share.
     outcomes : tuple of Outcome
-        All features first, then by name and size.
+        Outcomes: all features first, then by name and size.
     near_best : tuple of NearBest
-        Of each method with two compared sizes or more.
+        Best sizes of each method with at least two compared sizes.
     errors : tuple of (Contender, str, int)
-        What went wrong, and in how many cells.
+        Errors with their numbers of cells.
     constant_loss : float or None
-        Mean loss of a constant, which looks at no feature, over the cells that all compared
-        contenders have; where there are none, over those that have one.
+        Mean loss of a constant over the shared cells; without shared cells, over all its cells.
     """
 
     table: str
@@ -467,27 +465,27 @@ class TableSummary:
 
     @property
     def reference(self) -> Outcome:
-        """What all features came to."""
+        """Outcome of all features."""
         return self.outcomes[0]
 
     @property
     def rivals(self) -> tuple[Outcome, ...]:
-        """What all others came to."""
+        """Outcomes of all other contenders."""
         return self.outcomes[1:]
 
     @property
     def contenders(self) -> tuple[Contender, ...]:
-        """Of all outcomes, in their order."""
+        """Contenders in the order of outcomes."""
         return tuple(outcome.contender for outcome in self.outcomes)
 
     @property
     def has_further_cells(self) -> bool:
-        """Whether a contender has losses in other cells than all that are compared have."""
+        """Whether a contender has losses outside the shared cells."""
         return any(o.n_scored and o.n_scored != self.n_shared for o in self.outcomes)
 
     @property
     def n_planned(self) -> int:
-        """Number of losses that were meant to be: one for each contender in each cell."""
+        """Planned number of losses: one for each contender in each cell."""
         return self.n_seeds * self.n_folds * len(self.outcomes)
 
     @property
@@ -502,18 +500,18 @@ class TableSummary:
 
     @property
     def n_tested(self) -> int:
-        """Number of differences that were tested, for which the p values are corrected."""
+        """Number of tested differences, for which p values are corrected."""
         return sum(outcome.corrected_p is not None for outcome in self.outcomes)
 
     @property
     def n_tested_to_constant(self) -> int:
-        """Number of differences to a constant that were tested, likewise."""
+        """Number of tested differences to a constant."""
         constants = [outcome.over_constant for outcome in self.outcomes]
         return sum(found is not None and found.corrected_p is not None for found in constants)
 
 
 def summarise_table(scores: Scores) -> TableSummary:
-    """Return what was found on one table with one model."""
+    """Return the summary of one table with one model."""
     scored = np.isfinite(scores.losses)
     compared, shared = cells_in_common(scored)
     used = np.where(compared[:, None], shared, scored)
@@ -533,10 +531,10 @@ def summarise_table(scores: Scores) -> TableSummary:
 
 
 def cells_in_common(scored: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which contenders are compared at once, shape (k,), and over which cells, shape (c,).
+    """Return which contenders are compared, shape (k,), and in which shared cells, shape (c,).
 
-    A contender that has few cells would take them from all the others. So the contenders are taken
-    in by their number of cells, as long as half of the most that any has remain in common.
+    A contender with few cells would reduce the shared cells of all others. Contenders are added by
+    decreasing number of cells, while at least half of the largest number remains shared.
     """
     counts = scored.sum(axis=1)
     fewest = max(1.0, counts.max() / 2)
@@ -552,7 +550,7 @@ def cells_in_common(scored: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArr
 def _outcomes(
     scores: Scores, compared: NDArray[np.bool_], used: NDArray[np.bool_]
 ) -> Iterator[Outcome]:
-    """Yield the outcome of each contender, given the cells that its loss is averaged over."""
+    """Yield the outcome of each contender, with its loss averaged over the `used` cells."""
     figures, scored = scores.figures, np.isfinite(scores.losses)
     all_kept = ~scored | (figures["n_features"] == figures["n_total"])
     keeps_all = scored.any(axis=1) & all_kept.all(axis=1)
@@ -610,14 +608,14 @@ def _stability(scores: Scores, i: int) -> Stability | None:
     if not sets:
         return None
     n_total = max(len(names), int(np.nanmax(scores.figures["n_total"][i])))
-    chosen = np.zeros((len(sets), n_total), dtype=bool)  # what nobody chose adds nothing
+    chosen = np.zeros((len(sets), n_total), dtype=bool)  # features that are never chosen stay False
     for row, kept in zip(chosen, sets, strict=True):
         row[[names[name] for name in kept]] = True
     return stability_of(chosen)
 
 
 def _means(values: Floats, used: NDArray[np.bool_]) -> Floats:
-    """Return the mean of the used cells of each row; NaN where there are none."""
+    """Return the mean of the used cells of each row; NaN without cells."""
     counts = used.sum(axis=1)
     sums = np.where(used, values, 0.0).sum(axis=1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
@@ -638,28 +636,27 @@ class Ranking:
     Attributes
     ----------
     model : str
-        What they were trained with.
+        Name of the model.
     sizes : tuple of int
-        What the methods that are asked for a number of features were asked for, on each table in
-        turn; empty where all chose by themselves.
+        Requested number of features on each table; empty if all methods chose their own size.
     methods : tuple of str
-        In the order of their mean ranks.
+        Methods in the order of their mean ranks.
     mean_ranks : tuple of float
-        1 is best.
+        Mean ranks; 1 is best.
     over : "tables" or "cells"
-        What they were ranked on: the mean losses of each table, or the losses of each cell of one
-        table. Cells are not independent, so nothing is tested over them.
+        Blocks of the ranking: the mean losses of each table, or the losses of each cell of one
+        table. Cells are not independent and are not tested.
     n_blocks : int
         Number of tables or cells.
     friedman_p : float or None
-        How likely ranks as far apart are if no method is better than another.
+        p value of Friedman's test.
     critical_difference : float or None
-        By how much two mean ranks must differ to be told apart at 95 %.
+        Smallest significant difference of two mean ranks at 95 % (Nemenyi).
     groups : tuple of (int, int)
-        First and last position of methods that are not told apart: all of them, unless Friedman's
-        test says that some are better than others.
+        First and last position of methods that do not differ significantly: all methods, unless
+        Friedman's test is significant.
     left_out : tuple of str
-        Methods that have too few cells on some table.
+        Methods with too few cells on some table.
     """
 
     model: str
@@ -675,15 +672,15 @@ class Ranking:
 
 
 Measured = tuple[Scores, TableSummary]
-_Part = tuple[str, bool]  # a method, and whether it was asked for a size
+_Part = tuple[str, bool]  # a method, and whether it has a requested size
 
 
 def rankings_of(measured: Sequence[Measured]) -> Iterator[Ranking]:
-    """Yield the rankings with each model: one for each size that methods were asked for.
+    """Yield the rankings with each model: one for each requested size.
 
-    Methods that choose their size, and all features, take part in each. Tables of unlike width
-    have unlike sizes; they go by their place, the smallest of one with the smallest of another. If
-    tables have unlike numbers of sizes, only those that choose by themselves are ranked.
+    All features, and methods that choose their own size, are in each ranking. Sizes of different
+    tables are matched by position: the smallest of one with the smallest of another. If tables have
+    different numbers of sizes, only methods with their own size are ranked.
     """
     for model in dict.fromkeys(summary.model for _, summary in measured):
         tables = [
@@ -698,12 +695,12 @@ def rankings_of(measured: Sequence[Measured]) -> Iterator[Ranking]:
 
 
 def is_ranked(table: TableSummary) -> bool:
-    """Return whether a table has part in the ranks: two contenders at least are compared on it."""
+    """Return whether a table is ranked: it has at least two compared contenders."""
     return sum(outcome.is_compared for outcome in table.outcomes) > 1
 
 
 def _sizes_by_place(tables: Sequence[TableSummary]) -> list[tuple[int, ...]]:
-    """Return, for each place of a size, that size on every table; of none, an empty one."""
+    """Return the sizes of every table for each position of a size; ``[()]`` without sizes."""
     by_table = [
         sorted({o.contender.size for o in table.outcomes if o.contender.size is not None})
         for table in tables
@@ -713,7 +710,7 @@ def _sizes_by_place(tables: Sequence[TableSummary]) -> list[tuple[int, ...]]:
 
 
 def _ranking(model: str, tables: Sequence[Measured], sizes: tuple[int, ...]) -> Ranking | None:
-    """Return the ranking at one place of the sizes, or None where fewer than two have part."""
+    """Return the ranking at one position of sizes, or None with fewer than two methods."""
     taking_part = [
         {
             (outcome.contender.method, outcome.contender.size is not None): (i, outcome)
@@ -774,7 +771,7 @@ def _first_all(part: _Part) -> tuple[bool, _Part]:
 
 
 def _name(part: _Part, parts: Sequence[_Part]) -> str:
-    """Return the method in words; of one that also chose its own size, that is said."""
+    """Return the name of a method, marked if it also has requested sizes."""
     method, is_sized = part
     if method == ALL:
         return ALL_IN_WORDS
@@ -783,20 +780,20 @@ def _name(part: _Part, parts: Sequence[_Part]) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a comparison found.
+    """Summary of a comparison.
 
     Attributes
     ----------
     tables : tuple of TableSummary
-        Of every table with every model that anything was measured of, by their names.
+        Summaries of every table and model with results, sorted by name.
     rankings : tuple of Ranking
-        By model, and by the size that methods were asked for.
+        Rankings by model and requested size.
     warnings : tuple of str
-        What is odd about the tables, each with the table's name.
+        Data-quality warnings, each with the table's name.
     remarks : tuple of str
-        What libraries warned of while cells were measured, each with the table's name.
+        Warnings of libraries while cells were measured, each with the table's name.
     planned : Planned
-        What was meant to be measured.
+        Planned measurements.
     """
 
     tables: tuple[TableSummary, ...]
@@ -807,13 +804,13 @@ class Summary:
 
     @property
     def not_reached(self) -> tuple[tuple[str, str], ...]:
-        """Tables and models that were meant together, and of which nothing was measured."""
+        """Planned pairs of table and model without results."""
         reached = {(table.table, table.model) for table in self.tables}
         return tuple(pair for pair in self.planned.pairs if pair not in reached)
 
     @property
     def n_planned(self) -> int:
-        """Number of losses that were meant to be: of all tables, models, contenders and cells."""
+        """Planned number of losses over all tables, models, contenders and cells."""
         return sum(self.planned.n_losses(table) for table, _ in self.planned.pairs)
 
     @property
@@ -834,7 +831,7 @@ def summarise(
     warnings: Sequence[str] = (),
     remarks: Sequence[str] = (),
 ) -> Summary:
-    """Return what a comparison found."""
+    """Return the summary of a comparison's results."""
     read, meant = read_scores(results, planned)
     measured = [(scores, summarise_table(scores)) for scores in read]
     tables = tuple(summary for _, summary in measured)

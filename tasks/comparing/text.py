@@ -1,4 +1,4 @@
-"""What a comparison found, as lines for a terminal."""
+"""Summary of a comparison as lines for a terminal."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _COLUMNS = (
     *("method", "kept", "loss", "deviation", "difference", "95 % interval"),
     *("verdict", "stability", "seconds"),
 )
-_AS_TEXT = {0, 6}  # columns set from the left
+_AS_TEXT = {0, 6}  # left-aligned columns
 _LONGEST_NAME = 36
 
 
 def lines_of(summary: Summary) -> list[str]:
-    """Return a compact table for every table and model, then the ranks, and what is missing.
+    """Return a compact table for every table and model, then ranks, gaps and errors.
 
-    The lines are plain text: names may hold square brackets, which rich would take for its own.
+    The lines are plain text: rich would parse square brackets in names as markup.
     """
     lines: list[str] = []
     for table in summary.tables:
@@ -87,7 +87,7 @@ def _row(outcome: Outcome, everyone: Sequence[Contender]) -> tuple[str, ...]:
 
 
 def _of_rankings(model: str, rankings: Sequence[Ranking]) -> Iterator[str]:
-    """Yield the ranks with one model, a column for each size, and what each can tell."""
+    """Yield the ranks with one model, a column for each size, and their interpretation."""
     yield f"Mean ranks, {model}"
     by_size = [dict(zip(r.methods, r.mean_ranks, strict=True)) for r in rankings]
     rows = [
@@ -108,7 +108,7 @@ def _rank(rank: float | None) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows with their columns below each other."""
+    """Yield rows with aligned columns."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         padded = [

@@ -1,4 +1,4 @@
-"""How what a comparison found is put into words."""
+"""Sentences of the report and the terminal lines of a comparison."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from chaffinch.tasks.comparing.summary import (
 from chaffinch.tasks.reporting.text import counted, listed, number, visible
 from chaffinch.tasks.statistics.paired_tests import CONFIDENCE, FEWEST_PAIRS, NEGLIGIBLE
 
-# a number by itself; what is quoted, or part of a word, tells things apart and is no figure
+# a number by itself; numbers in quotes or words are parts of names
 _QUOTED = r"(?<!\w)'[^']*'"
 _FIGURE = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)(?!\w)"
-# reasons that the interval of a difference shows by itself
+# reasons that are visible in the interval of a difference
 _LOWER, _HIGHER, _OPEN = "the loss is lower", "the loss is higher", "the interval holds zero"
 _QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
 
 
 def method_of(contender: Contender) -> str:
-    """Return a method, whatever it was asked for."""
+    """Return the name of a contender's method."""
     return ALL_IN_WORDS if contender.method == ALL else contender.method
 
 
 def name_of(contender: Contender, everyone: Iterable[Contender]) -> str:
-    """Return a method and what it was asked for."""
+    """Return the name of a contender: its method and requested size."""
     if contender.size is not None:
         return f"{contender.method}, {counted(contender.size, 'feature')}"
     return f"{method_of(contender)}{', its own size' if _is_sized(contender, everyone) else ''}"
 
 
 def short_name_of(contender: Contender, everyone: Iterable[Contender], longest: int) -> str:
-    """Return a method, cut where it is longer than it may be, and the number it was asked for."""
+    """Return the name of a contender, with its method cut to `longest` characters."""
     name = cut(method_of(contender), longest)
     if contender.size is not None:
         return f"{name}, {number(contender.size)}"
@@ -47,28 +47,28 @@ def short_name_of(contender: Contender, everyone: Iterable[Contender], longest: 
 
 
 def _is_sized(contender: Contender, everyone: Iterable[Contender]) -> bool:
-    """Return whether a contender's method was also asked for a size."""
+    """Return whether a contender's method has requested sizes."""
     return any(o.method == contender.method and o.size is not None for o in everyone)
 
 
 def cut(text: str, longest: int) -> str:
-    """Return a text on one line, cut where it is longer than it may be."""
+    """Return a text on one line, cut to `longest` characters."""
     text = visible(text)
     return text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def without_figures(text: str) -> str:
-    """Return a text with a sign in place of each number, to tell what it says alike."""
+    """Return a text with a placeholder for each number, to group similar texts."""
     return _QUOTED_OR_FIGURE.sub(lambda match: match[1] or "#", text)
 
 
 def heading_of(table: TableSummary) -> str:
-    """Return which table and model it is of."""
+    """Return the names of the table and the model."""
     return f"{table.table}, {table.model}"
 
 
 def cells_of(table: TableSummary) -> str:
-    """Return the seeds and folds of a table, and how many of these were measured if not all."""
+    """Return the numbers of seeds and folds, and of measured cells if some are missing."""
     said = f"{counted(table.n_seeds, 'seed')}, {counted(table.n_folds, 'outer fold')}"
     n_cells = table.n_seeds * table.n_folds
     n_measured = max(outcome.n_scored + outcome.n_failed for outcome in table.outcomes)
@@ -78,7 +78,7 @@ def cells_of(table: TableSummary) -> str:
 
 
 def means_of(table: TableSummary) -> str:
-    """Return which cells losses and differences are means over, where they are not the same."""
+    """Return the sentence on the cells over which losses and differences are averaged."""
     said = f"Losses are means over the {counted(table.n_shared, 'cell')} that all compared have"
     alone = [o for o in table.outcomes if o.n_scored and not o.is_compared]
     if alone:
@@ -93,7 +93,7 @@ def means_of(table: TableSummary) -> str:
 
 
 def reason_of(outcome: Outcome, n_tested: int) -> str:
-    """Return why the verdict on a contender is what it is."""
+    """Return the reason for the verdict on a contender."""
     difference, over_constant = outcome.difference, outcome.over_constant
     if outcome.keeps_all:
         return "it keeps every feature"
@@ -125,7 +125,7 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
 
 
 def reasons_of(table: TableSummary) -> list[str]:
-    """Return the reasons of verdicts that do not follow from an interval, with whom they are of."""
+    """Return the reasons of verdicts that do not follow from an interval, with contenders."""
     everyone = [outcome.contender for outcome in table.rivals]
     alike: dict[tuple[str, str], list[Contender]] = {}
     for outcome in table.rivals:
@@ -139,7 +139,7 @@ def reasons_of(table: TableSummary) -> list[str]:
 
 
 def allowance_of(table: TableSummary) -> str:
-    """Return what verdicts allow for; nothing where nothing was tested with another."""
+    """Return the sentence on multiple testing; empty with fewer than two tests."""
     to_all, to_constant = table.n_tested, table.n_tested_to_constant
     if max(to_all, to_constant) < 2:
         return ""
@@ -152,7 +152,7 @@ def allowance_of(table: TableSummary) -> str:
 
 
 def verdicts_of(table: TableSummary) -> str:
-    """Return which methods help on a table, do not help, or cannot be told."""
+    """Return the verdicts on the methods of a table in sentences."""
     if not table.rivals:
         return "There is no method to compare to all features."
     if all(outcome.difference is None for outcome in table.rivals):
@@ -178,7 +178,7 @@ def verdicts_of(table: TableSummary) -> str:
 
 
 def verdict_over(tables: Sequence[TableSummary]) -> str:
-    """Return with which methods selection helps how often, over many tables and models."""
+    """Return the sentence on the number of tables and models where selection helps."""
     helping = [
         {o.contender.method for o in table.rivals if o.verdict == "helps"} for table in tables
     ]
@@ -192,7 +192,7 @@ def verdict_over(tables: Sequence[TableSummary]) -> str:
 
 
 def choices_of(table: TableSummary) -> list[str]:
-    """Return what a constant comes to, and for each method with several sizes which is best."""
+    """Return sentences on the loss of a constant and on the best size of each method."""
     said = []
     if table.constant_loss is not None:
         said.append(
@@ -217,7 +217,7 @@ def choices_of(table: TableSummary) -> list[str]:
 
 
 def ranks_of(ranking: Ranking) -> str:
-    """Return what a ranking is over and what it can tell."""
+    """Return the blocks and the significance of a ranking in sentences."""
     n_contenders = counted(len(ranking.methods), "contender")
     if ranking.over == "cells":
         said = (
@@ -238,7 +238,7 @@ def ranks_of(ranking: Ranking) -> str:
 
 
 def sizes_of(ranking: Ranking) -> str:
-    """Return what the ranked methods were asked for; nothing where they were not asked."""
+    """Return the requested sizes of the ranked methods; empty without any."""
     if not ranking.sizes:
         return ""
     fewest, most = min(ranking.sizes), max(ranking.sizes)
@@ -258,7 +258,7 @@ def _friedman(ranking: Ranking) -> str:
 
 
 def grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> str:
-    """Return contenders with the sizes of each method together, unless those are all it has."""
+    """Return the names of contenders, with the sizes of each method grouped."""
     of_all = _sizes_by_method(everyone)
     said = []
     for method, sizes in _sizes_by_method(contenders).items():
@@ -285,7 +285,7 @@ def _sizes_by_method(contenders: Iterable[Contender]) -> dict[str, list[int | No
 
 
 def gaps_of(summary: Summary) -> list[str]:
-    """Return what is not there, and why as far as the results say."""
+    """Return sentences on missing results and their reasons."""
     said = []
     n_lacking = summary.n_missing + summary.n_failed
     if n_lacking:
@@ -312,7 +312,7 @@ def gaps_of(summary: Summary) -> list[str]:
 
 
 def _why_not_ranked(table: TableSummary) -> str:
-    """Return why a table has no part in the ranks."""
+    """Return why a table is not ranked."""
     alone = [outcome.contender for outcome in table.outcomes if outcome.n_scored]
     if alone:
         return f"since losses are there of {name_of(alone[0], table.contenders)} alone"
@@ -320,7 +320,7 @@ def _why_not_ranked(table: TableSummary) -> str:
 
 
 def _not_reached(summary: Summary) -> Iterator[str]:
-    """Yield which tables and models nothing was measured of: each by itself, then in pairs."""
+    """Yield the tables, the models and the pairs without results."""
     planned, lacking = summary.planned, dict.fromkeys(summary.not_reached)
     tables = [t for t in planned.contenders if all((t, m) in lacking for m in planned.models)]
     models = [m for m in planned.models if all((t, m) in lacking for t in planned.contenders)]
@@ -336,7 +336,7 @@ def _not_reached(summary: Summary) -> Iterator[str]:
 
 
 def sizes_left_out(tables: Sequence[TableSummary]) -> Iterator[str]:
-    """Yield who was not asked for sizes, and with which models those who were are not ranked."""
+    """Yield the methods without requested sizes, and models whose sizes are not ranked."""
     scored = [o.contender for table in tables for o in table.outcomes if o.n_scored]
     sized = {contender.method for contender in scored if contender.size is not None}
     alone = sorted({contender.method for contender in scored} - sized - {ALL})
@@ -358,9 +358,9 @@ def sizes_left_out(tables: Sequence[TableSummary]) -> Iterator[str]:
 
 
 def errors_of(summary: Summary) -> Iterator[str]:
-    """Yield what went wrong, one line for each error on a table with a model.
+    """Yield one line for each error on a table with a model.
 
-    Errors that differ in their figures alone are one, of which the first is shown.
+    Errors that differ only in numbers are grouped, and the first is shown.
     """
     for table in summary.tables:
         everyone = table.contenders
@@ -373,7 +373,7 @@ def errors_of(summary: Summary) -> Iterator[str]:
                 n_cells[contender] = n_cells.get(contender, 0) + n
             others = {said for _, said, _ in errors} - {errors[0][1]}
             such_as = ", for reasons that differ in figures alone, such as" if others else ""
-            # without a size it is the whole method that failed, and no size of it is told apart
+            # without a size the whole method failed, and its sizes are not listed
             whole = {contender.method for contender in n_cells if contender.size is None}
             told_apart = [c for c in everyone if c.size is None or c.method not in whole]
             yield (
@@ -383,7 +383,7 @@ def errors_of(summary: Summary) -> Iterator[str]:
 
 
 def _cells_each(n_cells: Sequence[int]) -> str:
-    """Return in how many cells each of some contenders failed."""
+    """Return the number of failed cells of contenders in words."""
     fewest, most = min(n_cells), max(n_cells)
     if fewest < most:
         return f"{number(fewest)} to {counted(most, 'cell')} each"

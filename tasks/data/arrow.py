@@ -1,4 +1,4 @@
-"""Arrow columns as numpy vectors: the one place that knows how a typed column becomes numbers."""
+"""Conversion of typed Arrow columns to numpy vectors."""
 
 import re
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def column_of(table: Any, name: str, role: str) -> Any:
 
 
 def kind_of(name: str, column: Any) -> ColumnKind:
-    """Return what a column of the table holds."""
+    """Return the kind of a column's values."""
     arrow_type = column.type
     if pa.types.is_dictionary(arrow_type):
         return "category"
@@ -58,7 +58,7 @@ def kind_of(name: str, column: Any) -> ColumnKind:
 
 
 def other_type(column: Any) -> str | None:
-    """Return the name of a column's type where it cannot be a feature; None for all other types."""
+    """Return the name of a type that cannot be a feature; None for all other types."""
     if column.type != OTHER:
         return None
     return str(column[pc.index(column.is_valid(), True).as_py()])
@@ -82,16 +82,16 @@ def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
     column : pyarrow.ChunkedArray
         A typed column; bool becomes 0 and 1, a timestamp its microseconds since 1970.
     categories : sequence of str, optional
-        For a dictionary column: the categories whose positions are the codes. A text that is none
-        of them is the only one that means the same: 500 is 00500, 1.0 is 1, True is true, and
-        a day is its midnight. Any other becomes NaN.
+        Categories of a dictionary column; their positions are the codes. A text that is not a
+        category is matched to the only category of equal meaning: 500 and 00500, 1.0 and 1, True
+        and true, a day and its midnight. Any other text becomes NaN.
     """
     if pa.types.is_dictionary(column.type):
         position = _Positions(categories or ())
         codes = [np.empty(0)]
         for chunk in column.chunks:
             known = [position[value] for value in chunk.dictionary.to_pylist()]
-            # a missing value has index -1 and so reads the NaN at the end
+            # a missing value has index -1, which selects the NaN at the end
             codes.append(np.array([*known, np.nan])[chunk.indices.fill_null(-1).to_numpy()])
         return np.concatenate(codes) if len(codes) > 2 else codes[-1]
     if pa.types.is_timestamp(column.type):
@@ -102,7 +102,7 @@ def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
 
 
 class _Positions(dict[str, float]):
-    """Category -> its position; of other texts, that of the one category that means the same."""
+    """Category -> position; other texts map to the only category of equal meaning."""
 
     def __init__(self, categories: Sequence[str]) -> None:
         super().__init__((category, float(code)) for code, category in enumerate(categories))
@@ -112,13 +112,13 @@ class _Positions(dict[str, float]):
         if not self._meant:
             for category, position in self.items():
                 meaning = _meaning(category)
-                # of two that mean the same, neither is meant
+                # two categories of equal meaning are ambiguous
                 self._meant[meaning] = np.nan if meaning in self._meant else position
         return self._meant.get(_meaning(text), np.nan)
 
 
 def _meaning(text: str) -> Any:
-    """Return what a text stands for: a number, true or false, a time, or else itself."""
+    """Return the value that a text denotes: a number, true or false, a time, or the text itself."""
     bare = text.strip()
     if _NUMBER.fullmatch(bare):
         return int(bare) if bare.lstrip("+-").isdigit() and len(bare) < 100 else float(bare)
@@ -131,7 +131,7 @@ def _meaning(text: str) -> Any:
 
 
 def if_numbers(name: str, column: Any) -> str:
-    """Return the remedy for text that holds numbers, such as those with leading zeros, or ""."""
+    """Return the remedy for a text column of numbers, such as those with leading zeros, or ""."""
     if kind_of(name, column) != "category" or not all(
         map(_NUMBER.fullmatch, categories_of(column))
     ):
@@ -142,8 +142,8 @@ def if_numbers(name: str, column: Any) -> str:
 def as_keys(column: Any) -> NDArray[Any]:
     """Return a column without missing values as a vector that can be sorted and compared.
 
-    Integers and timestamps stay exact as int64; categories become their place in
-    alphabetical order.
+    Integers and timestamps stay exact as int64; categories become their rank in alphabetical
+    order.
     """
     if pa.types.is_dictionary(column.type):
         return as_numbers(column, sorted(categories_of(column))).astype(np.int64)
@@ -154,5 +154,5 @@ def as_keys(column: Any) -> NDArray[Any]:
 
 
 def first_missing(column: Any) -> int:
-    """Return the first row, counted from 1, where a column is missing; 0 if none is."""
+    """Return the first row, counted from 1, with a missing value; 0 if there is none."""
     return int(pc.index(column.is_null(), True).as_py()) + 1

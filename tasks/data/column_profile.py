@@ -1,4 +1,4 @@
-"""What there is to say of one column: a row of the report's table of columns."""
+"""Summary statistics of one column: a row of the report's table of columns."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +10,13 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import ColumnKind
 from chaffinch.tasks.selection.core import Floats
 
-# whole numbers beyond this are not all different float64 values
+# larger integers are not all distinct in float64
 _LARGEST_EXACT_INTEGER = 2**53
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """One column in figures; what does not apply is None.
+    """Summary statistics of one column; None where a statistic does not apply.
 
     Attributes
     ----------
@@ -30,11 +30,11 @@ class ColumnProfile:
     missing : int
         Rows without a value.
     distinct : int or None
-        Different values among the others; None for a type that cannot be a feature.
+        Distinct values that are not missing; None for a type that cannot be a feature.
     minimum, mean, maximum, standard_deviation : float or None
-        For numbers; the standard deviation is that of the rows themselves (divided by n).
+        Statistics of numbers; the standard deviation is the population's (divided by n).
     most_frequent : str or None
-        For categories and true/false; of several, the first.
+        Mode of categories and true/false; the first one in case of ties.
     """
 
     name: str
@@ -91,41 +91,41 @@ def profile_column(
     )
 
 
-# How large and how small numbers may be: what models can compute with, and what they see badly.
+# Limits of magnitude: the numbers that models can compute with, and those that they resolve poorly.
 #
-# LightGBM, XGBoost, networks and the trees of scikit-learn compute in 32 bits, in part or in whole.
-# There the largest number is 3.4e38, a difference below 1e-38 is none, and a number has seven
-# digits; XGBoost and scikit-learn's trees besides take a gain below a fixed limit for nothing. A
-# target far from there is learnt badly or not at all, and nobody says so. Squared errors overflow
-# even in 64 bits beyond 1e154.
+# LightGBM, XGBoost, networks and scikit-learn's trees compute partly or wholly in 32 bits. The
+# largest float32 is 3.4e38, differences below 1e-38 vanish, and a number has seven digits. XGBoost
+# and scikit-learn's trees also ignore a gain below a fixed limit. Models learn a target outside
+# these limits badly or not at all, without a warning. Squared errors overflow beyond 1e154 even in
+# 64 bits.
 
-# sums of many rows, and squares, have to fit as well
+# sums of many rows and squares must fit as well
 LARGEST, LEAST_SPREAD = 1e30, 1e-30
 
-# measured: beyond these XGBoost, the first to fail, learns a target worse than the same, rescaled
+# measured: beyond these limits XGBoost, the first to fail, does worse than on the rescaled target
 _LEAST_DEVIATION, _MOST_DEVIATION = 1e-3, 1e18
-# measured: scikit-learn's trees see no thresholds nearer than 1e-7
+# measured: scikit-learn's trees cannot separate values nearer than 1e-7
 _LEAST_FEATURE_RANGE = 1e-6
-# seven digits, less two that are to be left for the differences
+# seven digits, minus two for the differences
 _MOST_DIGITS = 1e5
 
 
 def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
-    """Refuse numbers that models cannot compute with.
+    """Raise InputError for numbers that models cannot compute with.
 
     Parameters
     ----------
     what : str
-        What the column is called in the message.
+        Name of the column in the message.
     numbers : ndarray of float64, shape (n,)
-        Its values; NaN where missing, and not everywhere.
+        Values; NaN where missing. At least one is present.
     remedy : str
-        What may be done instead of rescaling.
+        Alternative to rescaling.
 
     Raises
     ------
     InputError
-        If one is beyond 1e30, or they differ, but by less than 1e-30.
+        If a value is beyond 1e30, or the range is above 0 and below 1e-30.
     """
     check_largest(what, numbers, remedy)
     lowest, highest = np.nanmin(numbers), np.nanmax(numbers)
@@ -137,8 +137,8 @@ def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
 
 
 def check_largest(what: str, numbers: Floats, remedy: str = "") -> None:
-    """Refuse numbers that are too large for models to compute with; see `check_magnitude`."""
-    # fmin and fmax pass over NaN, without a copy
+    """Raise InputError for numbers that are too large for models; see `check_magnitude`."""
+    # fmin and fmax ignore NaN without a copy
     lowest = np.fmin.reduce(numbers, initial=0.0)
     highest = np.fmax.reduce(numbers, initial=0.0)
     if max(-lowest, highest) > LARGEST:
@@ -150,7 +150,7 @@ def check_largest(what: str, numbers: Floats, remedy: str = "") -> None:
 
 
 def badly_seen(row: ColumnProfile) -> bool:
-    """Return whether a column of numbers is so small, large or far from 0 that models err."""
+    """Return whether models resolve a column poorly for its scale or its distance from 0."""
     if row.minimum is None or row.maximum is None or not row.standard_deviation:
         return False
     if max(-row.minimum, row.maximum) > _MOST_DIGITS * row.standard_deviation:

@@ -1,8 +1,8 @@
-"""Features made of the past: what a column was some rows ago, and its mean and deviation since.
+"""Lag features: earlier values of a column, and rolling means and standard deviations.
 
-They are those of AFS-BM's published runs on time series (arXiv 2401.11250, section 4.3): the value
-at t sees rows before t alone, in the time order of its own series. Where the past does not reach
-back that far, or a value in it is missing, the made one is missing; no row is left out.
+They are the features of AFS-BM's published runs on time series (arXiv 2401.11250, section 4.3). A
+feature at time t is computed only from earlier rows of the same series. It is missing where the
+series is too short or a value in the window is missing; no row is dropped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ONE_OR_MORE = "the name of a column, or a list of names,"
 
 
 def made_names(column: str, history: HistorySettings) -> tuple[str, ...]:
-    """Return what the features that are made of a column are called, in their order."""
+    """Return the names of a column's lag features, in order."""
     lags = [f"{column}_lag_{lag}" for lag in history.lags]
     kinds = ("mean", "deviation")
     return (*lags, *(f"{column}_{kind}_{window}" for window in history.rolling for kind in kinds))
@@ -61,47 +61,45 @@ def with_history(
     scales: Scales | None = None,
     numeric: Collection[str] = (),
 ) -> pa.Table:
-    """Return a table with features made of the past of some columns, as `select` makes them.
+    """Return a table with the lag features of some columns, computed as in `select`.
 
-    For rows that a model is to predict: give them with as many rows before them as the longest lag
-    or window needs, and take theirs of what comes back. Their own values of `columns` are used for
-    later rows alone, and may be missing.
+    To predict new rows, pass them together with as many earlier rows as the longest lag or window
+    needs, and keep the new rows of the result. The values of `columns` in the new rows may be
+    missing: they are used only for later rows.
 
     Parameters
     ----------
     data : path or address, or pandas, polars or Arrow table
         See `chaffinch.select`.
     columns : str, or sequence of str
-        Column or columns of numbers that they are made of; all that the run was given, in one call.
+        Numeric columns to compute the features from: all history columns of the run, in one call.
     time : str
-        Column of time order; in a series no two rows have the same time.
+        Column of times; no two rows of a series have the same time.
     lags : tuple of int, each at least 1
-        How many rows back a value is taken from.
+        Distances in rows to the earlier values.
     rolling : tuple of int, each at least 2
-        Numbers of rows before the present one that a mean and a deviation are taken of.
+        Window lengths in rows; a window ends before the present row.
     series : str, optional
-        Column that tells one series from another.
+        Column that identifies the series.
     scales : mapping, optional
-        Of a run that scaled its series, as in its ``result.contract["scales"]``: all columns that
-        they name are brought to them first, once. Those that the rows lack, such as the target,
-        are left out.
+        Scales of a run with scaled series, from ``result.contract["scales"]``. The columns that
+        they name are scaled first. Columns that the table lacks, such as the target, are skipped.
     numeric : collection of str
-        Columns of the table that hold numbers, whole ones with leading zeros among them, as the run
-        was told.
+        Columns to read as numbers, including integers with leading zeros, as in the run.
 
     Returns
     -------
     pyarrow.Table
-        The rows in their order, with the made features as the last columns: ``y_lag_7``,
+        The rows in their order, with the lag features as the last columns: ``y_lag_7``,
         ``y_mean_4``, ``y_deviation_4``; column by column, in the order of their names.
 
     Raises
     ------
     InputError
-        If a column is missing or cannot be used, holds a number beyond 1e30, a name is taken, or
-        nothing is asked for; if the scales are none of a run, name the time or the series, are not
-        those of the series, or the table seems to have been brought to them before, as it has a
-        lag, a mean or a deviation of a column that they name.
+        If a column is missing, cannot be used or holds a number beyond 1e30; if a feature's name
+        is taken or no feature is requested; if the scales are invalid, name the time or the series
+        column, or lack a series; or if the table has a lag feature of a scaled column, so that it
+        seems to be scaled already.
 
     Examples
     --------
@@ -128,7 +126,7 @@ def with_history(
             raise InputError(f"numeric must be text but is {in_one_line(name)}")
     table = _with_numbers(source_of(data).read(), named)
     if whole is not None:
-        there = set(table.column_names)  # rows to predict may lack the target
+        there = set(table.column_names)  # new rows may lack the target
         known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}
         refuse_scaled_before(table, known)
         table = scaled(table, series, known)
@@ -136,21 +134,21 @@ def with_history(
 
 
 def prepared(source: Source, settings: SelectionSettings) -> tuple[pa.Table, Scales | None]:
-    """Return a source with what its settings make of its past, and the scales of its series.
+    """Return a source's table with its lag features, and the scales of its series.
 
     Parameters
     ----------
     source : Source
         The table.
     settings : SelectionSettings
-        Ask for history, in time order.
+        Settings with history and a time column.
 
     Raises
     ------
     InputError
-        See `with_history`; or if series are to be scaled and the target is one of classes.
+        See `with_history`; also if series are to be scaled and the target has classes.
     ValueError
-        If the settings ask for no history.
+        If the settings have no history or no time column.
     """
     history, time = settings.history, settings.columns.time
     if history is None or time is None:
@@ -163,7 +161,7 @@ def prepared(source: Source, settings: SelectionSettings) -> tuple[pa.Table, Sca
         table = _with_numbers(table, numeric)
         if history.scale == "series":
             _check_target_can_be_scaled(table, settings)
-            # the parts hang on times alone, whatever the target
+            # the split depends only on times, not on the target
             times = _keys(table, time, "time")
             train = split_rows(np.zeros(len(times)), settings, times=times).train
             is_train = np.isin(np.arange(len(times)), train)
@@ -179,7 +177,7 @@ def prepared(source: Source, settings: SelectionSettings) -> tuple[pa.Table, Sca
 def _used(
     table: pa.Table, history: HistorySettings, settings: SelectionSettings, is_train: Mask | None
 ) -> tuple[str, ...]:
-    """Return what history is made of; of what a former run kept nothing of, what can be used."""
+    """Return the history columns; skip unusable ones of which a former run kept no feature."""
     columns, former = history.columns or (settings.target,), settings.former
     if former is None:
         return columns
@@ -194,7 +192,7 @@ def _used(
 
 
 def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
-    """Return a table whose columns that are said to be numeric are that."""
+    """Return a table with the given columns as numbers."""
     for name in numeric:
         column = column_of(table, name, "numeric column")
         with said_in_role([("numeric column", name)]):
@@ -204,11 +202,11 @@ def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
 
 
 def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) -> None:
-    """Refuse to scale classes, which would become a quantity by it."""
+    """Raise InputError for a target of classes, which scaling would make a quantity."""
     name = settings.target
     column_of(table, name, "target")
     with said_in_role([("target", name)]):
-        typed = type_columns(table.select([name]))  # no categorical one comes so far
+        typed = type_columns(table.select([name]))  # settings reject a categorical target earlier
     target = describe_target(typed.column(0), settings)
     if target.task == "classification":
         raise InputError(
@@ -218,14 +216,14 @@ def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) ->
 
 
 def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Table:
-    """Return a table with the features that the settings ask for."""
+    """Return a table with the lag features of the settings."""
     numbers = {column: numbers_of(table, column) for column in history.columns}
     order, place = _order(table, history.series, time)
     for column, values in numbers.items():
         made = _made(values[order], place, history)
         for name, in_order in zip(made_names(column, history), made, strict=True):
             if name in table.column_names:
-                # to drop the name would leave open which of the two is meant
+                # after a drop by name it would be unclear which of the two is meant
                 raise InputError(
                     f"history makes a column {name!r} but the table has one; rename it, or take it "
                     "out of the table"
@@ -237,21 +235,21 @@ def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Tabl
 
 
 def _made(values: Floats, place: Index, history: HistorySettings) -> list[Floats]:
-    """Return the features of a column whose rows are in order, each shape (n,)."""
+    """Return the lag features of a column of ordered rows, each shape (n,)."""
     made = [_lagged(values, place, lag) for lag in history.lags]
     longest = int(place.max())
     for window in history.rolling:
-        if window > longest:  # no row has as many before it, however long that would take to find
+        if window > longest:  # no row has enough earlier rows
             made += [np.full(len(values), np.nan)] * 2
             continue
-        from chaffinch.tasks.data.rolling_windows import moments_before  # a compiler comes with it
+        from chaffinch.tasks.data.rolling_windows import moments_before  # imports a compiler
 
         made += moments_before(values, place, window)
     return made
 
 
 def _lagged(values: Floats, place: Index, lag: int) -> Floats:
-    """Return the value `lag` rows before each in the same series, NaN where there is none."""
+    """Return the value `lag` rows earlier in the same series, NaN where there is none."""
     earlier = np.full(len(values), np.nan)
     earlier[lag:] = values[:-lag]
     earlier[place < lag] = np.nan
@@ -259,7 +257,7 @@ def _lagged(values: Floats, place: Index, lag: int) -> Floats:
 
 
 def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index]:
-    """Return the rows by series and time, and the place of each of these in its series, from 0."""
+    """Return the rows ordered by series and time, and their positions within the series."""
     moments = _keys(table, time, "time")
     which = np.zeros(table.num_rows, dtype=np.int64)
     if series is not None:
@@ -284,7 +282,7 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
 
 
 def _keys(table: pa.Table, name: str, role: str) -> NDArray[Any]:
-    """Return a column of times or series as what can be sorted."""
+    """Return sortable keys of a column of times or series."""
     column = complete(table, name, role)
     if role == "time":
         check_has_order(name, column)

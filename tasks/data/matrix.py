@@ -1,4 +1,4 @@
-"""From a typed table to what a model reads: a matrix of numbers, a target, weights."""
+"""Conversion of a typed table to a model's inputs: feature matrix, target, weights."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 
 Index = NDArray[np.int64]
 
-# what is read of a dataset at one time, in cells: 32 MiB
+# cells of a dataset that are read at once: 32 MiB
 _CELLS_AT_A_TIME = 2**22
 
 
 class DatasetLike(Protocol):
-    """Anything that reads some of its columns."""
+    """Dataset that can read some of its columns."""
 
     def read(self, columns: list[str], /) -> Any:
-        """Return a pyarrow.Table of these columns, rows always in the same order."""
+        """Return a pyarrow.Table of these columns; the order of the rows is fixed."""
         ...
 
 
@@ -39,7 +39,7 @@ class Roles:
         float64 values for regression, int64 class indices for classification.
     weight : ndarray of float64, shape (n,), or None
     groups, times : ndarray, shape (n,), or None
-        Keys that can be compared, as `splits.split_rows` takes them.
+        Comparable keys; see `splits.split_rows`.
     """
 
     y: NDArray[np.float64] | NDArray[np.int64]
@@ -48,7 +48,7 @@ class Roles:
     times: NDArray[np.generic] | None
 
     def take(self, index: Index) -> "Roles":
-        """Return those of the rows at `index`."""
+        """Return the values of the rows at `index`."""
         return Roles(
             self.y[index],
             None if self.weight is None else self.weight[index],
@@ -68,7 +68,7 @@ def target_vector(
 def feature_matrix(
     table: Any, features: Sequence[str], categories: Mapping[str, Sequence[str]]
 ) -> Floats:
-    """Return the features as numbers, filled in one column at a time."""
+    """Return the features as numbers, shape (n, d)."""
     matrix = np.empty((table.num_rows, len(features)), order="F")
     for position, values in enumerate(_feature_columns(table, features, categories)):
         matrix[:, position] = values
@@ -78,14 +78,14 @@ def feature_matrix(
 def load_roles(
     dataset: DatasetLike, settings: SelectionSettings, description: TableDescription
 ) -> Roles:
-    """Return target, weights, groups and times of all rows; reads no feature."""
+    """Return target, weights, groups and times of all rows, without reading a feature."""
     columns = settings.columns
     names = [settings.target, columns.weight, columns.group, columns.time]
     return roles_of(dataset.read([name for name in names if name]), settings, description)
 
 
 def roles_of(table: Any, settings: SelectionSettings, description: TableDescription) -> Roles:
-    """Return the same of a table in memory."""
+    """Return target, weights, groups and times of a table in memory."""
     columns = settings.columns
     return Roles(
         target_vector(table, settings, description),
@@ -101,10 +101,10 @@ def load_rows(
     description: TableDescription,
     index: Index | None = None,
 ) -> Rows:
-    """Return rows as a model sees them, with the features of the description.
+    """Return rows as inputs of a model, with the features of the description.
 
-    The features are read some columns at a time, so that memory holds the rows asked for and
-    about 64 MiB besides.
+    Features are read in blocks of columns, so that memory holds the requested rows and about 64 MiB
+    more.
     """
     roles = load_roles(dataset, settings, description)
     rows = slice(None) if index is None else index
@@ -117,17 +117,16 @@ def load_rows(
         columns = _feature_columns(table, some, description.categories)
         for position, values in enumerate(columns, start):
             matrix[:, position] = values[rows]
-        del table, columns, values  # before the next are read
+        del table, columns, values  # free memory before the next block
     give_back()
     return Rows(matrix, y, None if roles.weight is None else roles.weight[rows])
 
 
 def baseline_values(rows: Rows, schema: Schema, kind: Literal["mean", "median", "zero"]) -> Floats:
-    """Return what each feature is set to when it is masked, shape (d,).
+    """Return the values of masked features, shape (d,).
 
-    Sample weights count. Missing values do not; a feature without any value gets 0. Categories
-    have neither mean nor zero: whatever the kind, they get the most frequent code, of several the
-    lowest.
+    Means and medians are weighted and ignore missing values; a feature without any value gets 0.
+    A categorical feature gets its most frequent code for every `kind`; ties: the lowest code.
     """
     if kind not in ("mean", "median", "zero"):
         raise ValueError(f"baseline must be mean, median or zero but is {kind!r}")
@@ -149,7 +148,7 @@ def baseline_values(rows: Rows, schema: Schema, kind: Literal["mean", "median", 
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:
-    """Return the value in the middle of the weight; between two values, their mean."""
+    """Return the weighted median; between two values, their mean."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     half = reached[-1] / 2
@@ -163,7 +162,7 @@ def _feature_columns(
 ) -> Iterator[Floats]:
     for name in features:
         column = column_of(table, name, "feature")
-        if column.null_count == len(column):  # of no kind: nothing in it tells
+        if column.null_count == len(column):  # an empty column has no kind
             yield np.full(len(column), np.nan)
             continue
         kind = kind_of(name, column)

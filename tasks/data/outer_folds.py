@@ -1,4 +1,4 @@
-"""The outer folds of a comparison, and the parts of the rows that each leaves to select by."""
+"""Outer folds of a comparison, and the inner split of the other rows."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 
 @dataclass(frozen=True)
 class RowsToSplit:
-    """All rows of a table, and what they are dealt out by.
+    """Target, groups and times of all rows: the inputs of a split.
 
     Attributes
     ----------
     y : ndarray, shape (n,)
         float64 values, or int64 class indices, which are stratified.
     groups, times : ndarray, shape (n,), optional
-        As in `splits.split_rows`.
+        See `splits.split_rows`.
     classes : sequence of str
-        Names of the classes for the errors.
+        Names of the classes for errors.
     """
 
     y: Floats | Index
@@ -62,18 +62,18 @@ class RowsToSplit:
 
 @dataclass(frozen=True)
 class OuterFolds:
-    """How the rows of a table are dealt out to outer folds.
+    """Split of a table's rows into outer folds.
 
     Attributes
     ----------
     n_folds : int in 2..20
     n_seeds : int
-        How often they are dealt anew, with the seeds from 0 on.
+        Number of repetitions, with the seeds 0 to n_seeds - 1.
     selections : tuple of SelectionSettings
-        What all methods have in common inside: one for each model.
+        Settings that all methods share: one for each model.
     methods : tuple of Method
-        Which are used inside. How the rows are dealt out does not depend on them: what one selects
-        is the same whatever it is compared to.
+        Methods that are compared. The folds do not depend on them, so that a method's selection is
+        the same in every comparison.
     """
 
     n_folds: int
@@ -82,31 +82,31 @@ class OuterFolds:
     methods: tuple[Method, ...] = ()
 
     def splits(self, fold: int, rows: RowsToSplit, settings: SelectionSettings) -> Splits:
-        """Part the rows around an outer fold, which is the test part.
+        """Return the split around an outer fold, which is the test set.
 
         Parameters
         ----------
         fold : int
-            Its number, from 0 on.
+            Number of the fold, from 0.
         rows : RowsToSplit
         settings : SelectionSettings
-            Give the seed, and the folds inside.
+            Settings with the seed and the inner folds.
 
         Raises
         ------
         InputError
-            If rows, groups or times, or the rows of a class, are too few for the outer folds, or
-            for the parts and the folds inside them.
+            If rows, groups or times, or the rows of a class, are too few for the outer folds, the
+            split or the inner folds.
         """
         return _around(self._dealt(rows, settings)[fold], rows, settings)
 
     def check(self, rows: RowsToSplit) -> None:
-        """Part the rows around every outer fold of every seed, and fold what is left, on trial.
+        """Check that the outer folds of every seed leave enough rows for inner splits and folds.
 
         Raises
         ------
         InputError
-            As `splits`; the line names the nearest number of outer folds that is enough, if any is.
+            See `splits`; the message names the nearest feasible number of outer folds, if any.
         """
         try:
             self._try(rows)
@@ -130,7 +130,7 @@ class OuterFolds:
                     self._try_methods(_around(test, rows, settings), rows, settings)
 
     def _try_methods(self, splits: Splits, rows: RowsToSplit, settings: SelectionSettings) -> None:
-        """Look whether each method has enough in the parts as they will be."""
+        """Check that each method has enough rows in the final split."""
         for method in self.methods:
             require_to_train_on(len(splits.train), method, rows.y, is_within=True)
             method.check_training_rows(len(splits.train))
@@ -150,7 +150,7 @@ class OuterFolds:
         return [held_out for _, held_out in folds]
 
     def _too_few(self, rows: RowsToSplit, settings: SelectionSettings) -> TooFewError | None:
-        """Return what to say where there are fewer groups, times or rows than outer folds."""
+        """Return the error for fewer groups, times or rows than outer folds; None otherwise."""
         n_needed = self._least_members(settings, by_time=rows.times is not None)
         needs = f"but {self.n_folds} outer folds and the parts inside need at least {n_needed}"
         columns = settings.columns
@@ -166,7 +166,7 @@ class OuterFolds:
                 name = name_of_class(rarest, rows.classes)
                 said = f"class {name} has {counted(int(of_each[rarest]), 'row')} {needs}"
                 return TooFewError(said, *in_one_class(n_classes))
-        is_enough = len(rows.y) >= n_needed  # where each row has a value of its own
+        is_enough = len(rows.y) >= n_needed  # if each row had a value of its own
         if rows.groups is not None and (n := len(np.unique(rows.groups))) < self.n_folds:
             said = f"group column {columns.group or ''!r} has {counted(n, 'different value')}"
             finer = (FINER,) if is_enough else ()
@@ -180,9 +180,9 @@ class OuterFolds:
         return None
 
     def _least_members(self, settings: SelectionSettings, *, by_time: bool) -> int:
-        """Return of how many rows, groups or times every outer fold leaves enough.
+        """Return the least number of rows, groups or times of which every outer fold leaves enough.
 
-        Where groups are of unlike sizes, or rows stand in the way of each other, of more.
+        Groups of unequal sizes can need more.
         """
         inside = int(least_members(settings, by_time=by_time)[:-1].sum())
         for n in count(self.n_folds + by_time):
@@ -192,7 +192,7 @@ class OuterFolds:
         return n
 
     def _nearest(self) -> list[int]:
-        """Return the other numbers of folds, the nearest first."""
+        """Return the other allowed numbers of folds, the nearest first."""
         numbers = range(FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS + 1)
         return sorted(set(numbers) - {self.n_folds}, key=lambda n: (abs(n - self.n_folds), -n))
 
@@ -206,9 +206,9 @@ def _around(test: Index, rows: RowsToSplit, settings: SelectionSettings) -> Spli
 def _fold_inside(
     train: Index, rows: RowsToSplit, settings: SelectionSettings, *, is_known: bool = True
 ) -> None:
-    """Fold the training part on trial, where that can fail.
+    """Raise unless the training set can be folded.
 
-    It is known that each class has rows for every fold where the parts were dealt out to that end.
+    If `is_known`, the split already provides rows of each class for every fold.
     """
     has_roles = rows.groups is not None or rows.times is not None
     if is_known and not (has_folds(settings) and has_roles):
@@ -223,9 +223,9 @@ def _fold_inside(
 
 
 def require_rows(n_rows: int, settings: SelectionSettings, outer_folds: OuterFolds | None) -> None:
-    """Raise unless there are rows enough for the parts, before columns are looked at.
+    """Raise unless there are enough rows for the split, before any column is read.
 
-    Around outer folds it is only asked whether there are any: the trial says what those need.
+    With outer folds only an empty table raises; `OuterFolds.check` covers their needs.
     """
     by_time = settings.columns.time is not None
     least = least_members(settings, by_time=by_time)
@@ -249,7 +249,7 @@ def check_parts(
     classes: tuple[str, ...],
     outer_folds: OuterFolds | None,
 ) -> None:
-    """Part the rows on trial; the one place that knows what parts need is the one that asks."""
+    """Raise InputError unless the rows can be split."""
     columns = settings.columns
     groups = times = None
     if columns.group is not None:
@@ -283,9 +283,9 @@ def _said_of_the_target(
     classes: Sequence[str],
     numbers_part: Callable[[], bool],
 ) -> Iterator[None]:
-    """Let an error inside say so where the target does not look like classes.
+    """Extend a split error with a remedy if the target does not look like classes.
 
-    Where the rows cannot be parted if it were numbers either, the classes are not in the way.
+    The error is unchanged if a numeric target could not be split either.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Whether newer rows fit what a former run kept, and what is left to do where they do not."""
+"""Checks that newer rows fit a former run's selection, and the remedies where they do not."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ DROPPED, TARGET_NOW = "left out as asked", "is the target now"
 
 @contextmanager
 def within_reach(settings: SelectionSettings) -> Iterator[None]:
-    """Let an error inside name no remedy that a reselection cannot set."""
+    """Remove remedies that a reselection cannot set from errors of the block."""
     try:
         yield
     except MendableError as error:
         if settings.former is not None:
             raise error.by_rows_alone() from error
-        if type(error) is MendableError:  # servers show the name, which is to be the public one
+        if type(error) is MendableError:  # servers show the class name: use the public one
             raise InputError(str(error)) from error
         raise
 
 
 def may_lack(settings: SelectionSettings) -> frozenset[str]:
-    """Return the columns that are named for something and that the rows need not have.
+    """Return the columns that the settings name and that the rows may lack.
 
-    A former run was told of them, and newer rows are asked only for what it used. What is told of
-    them holds on for rows that have them again.
+    They are settings of a former run, and newer rows need only the columns that it used. The
+    settings still apply to rows that have the columns.
     """
     columns = settings.columns
     if settings.former is None:
@@ -41,7 +41,7 @@ def may_lack(settings: SelectionSettings) -> frozenset[str]:
 
 
 def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection[str]) -> None:
-    """Refuse newer rows that lack what the former run kept."""
+    """Raise InputError if newer rows lack a feature that the former run kept."""
     missing = [name for name in method.former if name not in names and name not in drop]
     if missing:
         near = nearest(missing[0], names) if len(missing) == 1 else ""
@@ -57,7 +57,7 @@ def why_gone(
     features: Collection[str],
     excluded: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return what the former run kept and newer rows cannot offer, and why."""
+    """Return features that the former run kept and newer rows lack -> reason."""
     reasons = dict(excluded) | dict.fromkeys(settings.columns.drop, DROPPED)
     reasons[settings.target] = TARGET_NOW
     gone = (name for name in method.former if name not in features)
@@ -70,7 +70,7 @@ def check_kinds_fit(
     categories: Collection[str],
     gone: Mapping[str, str],
 ) -> None:
-    """Refuse newer rows in which a former feature is of another kind, or none is of use."""
+    """Raise InputError if a former feature has another kind, or none can be used."""
     of_use = [name for name in method.former if name in features]
     if not of_use:
         remedies = {DROPPED: "drop fewer", TARGET_NOW: "choose another target"}
@@ -86,7 +86,7 @@ def check_kinds_fit(
 
 
 def check_type_fits(method: Reselect, name: str, kind: str) -> None:
-    """Raise InputError if a column of a type that cannot be a feature was one in the former run."""
+    """Raise InputError if a column whose type cannot be a feature was a former feature."""
     if name in method.former:
         raise _other_kind(method, name, f"of type {kind}")
 
@@ -99,19 +99,19 @@ def _other_kind(method: Reselect, name: str, now: str) -> InputError:
 
 
 def instead_of_keeping(settings: SelectionSettings) -> str:
-    """Return what to do about a column that is to be kept and is no use as a feature."""
+    """Return the remedy for a keep column that cannot be a feature."""
     if settings.former is not None:
         return f"the former run was told to keep it, so mend the column, or {ANEW}"
     return "take it off the keep list"
 
 
 def unless_given(settings: SelectionSettings, remedy: str, instead: str) -> str:
-    """Return a remedy that is a setting, or what to do where the former run has set it."""
+    """Return `remedy`, which is a setting, or `instead` in a reselection."""
     return remedy if settings.former is None else instead
 
 
 def warnings_since(method: Reselect, classes: Collection[str], rows: str) -> tuple[str, ...]:
-    """Return what is odd about newer rows beside those of the former run, one sentence each."""
+    """Return warnings of differences between newer rows and those of the former run."""
     found = []
     if rows == method.former_rows:
         found.append(

@@ -1,4 +1,4 @@
-"""The target: whether it asks for regression or classification, its classes, and its numbers."""
+"""The target's task, classes and encoding, and checks of the columns with other roles."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.selection.core import Floats, Task
 from chaffinch.tasks.settings.selection import SelectionSettings
 
-# whole numbers with more different values than this are a quantity, unless the user says otherwise
+# whole numbers with more distinct values are a quantity, unless the task is set
 _MOST_INFERRED_CLASSES = 20
-# and with more than this they are a quantity even if the user calls them classes
+# float columns with more distinct values cannot be classes
 _MOST_FLOAT_CLASSES = 50
 
 TargetType = Literal["integer", "number", "boolean", "text"]
 Label = int | float | bool | str
 
-# type of the ingested column -> what the feature contract calls it
+# type of the ingested column -> type in the feature contract
 _TYPES: dict[str, TargetType] = {
     "int64": "integer",
     "float64": "number",
@@ -51,15 +51,15 @@ _FROM_TEXT: dict[TargetType, Callable[[str], Label]] = {
 
 @dataclass(frozen=True)
 class Target:
-    """What the target is.
+    """Task and classes of the target.
 
     Attributes
     ----------
     task : "regression" or "classification"
     reason : str
-        Why it was taken for that.
+        Reason for the task.
     classes : tuple of str
-        The labels as text, in the order of their class indices; empty for regression.
+        Labels as text, in the order of their class indices; empty for regression.
     """
 
     task: Task
@@ -68,7 +68,7 @@ class Target:
 
 
 def describe_target(column: Any, settings: SelectionSettings) -> Target:
-    """Return what the target column is, or say why it cannot be one.
+    """Return the task and classes of a target column; raise InputError if it cannot be one.
 
     Labels are sorted: numbers by value, false before true, text by the order of its categories.
     """
@@ -108,7 +108,7 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
 def encode_target(
     column: Any, name: str, task: Task, classes: Sequence[str]
 ) -> NDArray[np.float64] | NDArray[np.int64]:
-    """Return the target as a model takes it, shape (n,)."""
+    """Return the target as float64 values or int64 class indices, shape (n,)."""
     kind = kind_of(name, column)
     if task == "regression" and kind in ("float64", "int64", "bool"):
         y = as_numbers(column)
@@ -128,22 +128,22 @@ def encode_target(
 
 
 def target_type(kind: str) -> TargetType:
-    """Return what a person calls the type that ingestion gave the target's column."""
+    """Return the target's type in the feature contract."""
     return _TYPES[kind]
 
 
 def labels_of(classes: Sequence[str], of_type: TargetType) -> tuple[Label, ...]:
-    """Return class labels, which the store keeps as text, as what the target's column held."""
+    """Return class labels, stored as text, in the type of the target's column."""
     return tuple(_FROM_TEXT[of_type](label) for label in classes)
 
 
 def _values(column: Any, kind: str) -> NDArray[Any]:
-    """Return the values of a column of numbers; whole ones as they are, however large."""
+    """Return the values of a column of numbers; integers stay exact."""
     return np.asarray(column.to_numpy()) if kind == "int64" else as_numbers(column)
 
 
 def _positions(values: NDArray[Any], known: NDArray[Any]) -> Floats:
-    """Return the position of each value among the sorted classes; NaN where it is none."""
+    """Return the position of each value among the sorted classes; NaN for an unknown value."""
     position = np.searchsorted(known, values).clip(max=len(known) - 1)
     return np.where(known[position] == values, position, np.nan)
 
@@ -191,7 +191,7 @@ _GIVE = {
 
 @contextmanager
 def said_in_role(named: Iterable[tuple[str, str]]) -> Iterator[None]:
-    """Let an error inside tell no one to drop a column that is named for something."""
+    """Replace the remedy to drop a column if the settings name the column for a role."""
     try:
         yield
     except NoFeatureError as error:
@@ -204,7 +204,7 @@ def said_in_role(named: Iterable[tuple[str, str]]) -> Iterator[None]:
 
 
 def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
-    """Yield every role that a column is named for, and the column."""
+    """Yield every role of the settings with its column."""
     columns = settings.columns
     yield "target", settings.target
     for role in ("weight", "group", "time"):
@@ -218,7 +218,7 @@ def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
 
 
 def refuse_others(table: Any, settings: SelectionSettings) -> None:
-    """Raise InputError if a column that is named for a role is of a type that fits none."""
+    """Raise InputError if a column with a role has a type that fits no role."""
     for role, name in roles_of(settings):
         position = table.schema.get_field_index(name)
         kind = None if position < 0 else other_type(table.column(position))
@@ -227,7 +227,7 @@ def refuse_others(table: Any, settings: SelectionSettings) -> None:
 
 
 def check_roles(table: Any, settings: SelectionSettings) -> None:
-    """Check the columns of weights, groups and times, those of them that are named."""
+    """Check the weight, group and time columns that the settings name."""
     _check_weight(table, settings)
     _check_order(table, settings)
 
@@ -274,7 +274,7 @@ def _check_order(table: Any, settings: SelectionSettings) -> None:
 
 
 def check_has_order(name: str, column: Any) -> None:
-    """Refuse a column of times that tells no earlier row from a later one."""
+    """Raise MendableError for a time column whose values have no order in time."""
     kind = kind_of(name, column)
     if kind in ("category", "bool"):
         converted = ", as by pandas.to_datetime, or by julianday in SQLite"

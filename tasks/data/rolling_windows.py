@@ -1,12 +1,12 @@
-"""Mean and deviation of the rows before each, at a cost that does not go by how many they are.
+"""Rolling means and standard deviations of earlier rows; the cost is independent of the window.
 
-Every window has one row in it that is a multiple of the window's length from its series' begin, so
-that it is some rows before that one, summed up backwards, and some from it on, summed up forwards
-(van Herk 1992; Gil and Werman 1993, who do so with maxima). Nothing is ever taken off a sum: what
-has left a window leaves no trace in it, neither a rounding nor a missing value.
+A series is cut into blocks of the window's length. A window is the end of one block, summed
+backwards, and the start of the next, summed forwards (van Herk 1992; Gil and Werman 1993, for
+maxima). Nothing is subtracted from a sum, so that rows outside the window leave neither rounding
+errors nor missing values in it.
 
-Sums are of differences from that row, in pairs of doubles (Dekker 1971): 32 digits, of which the
-deviation loses as many as the window's length has.
+Sums are of differences from the block's first row, in double-double arithmetic (Dekker 1971) of 32
+digits. The deviation loses as many digits as the window's length has.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, inlined
 
 _Pair = tuple[float, float]
 
-_SPLIT = 134217729.0  # 2^27 + 1: parts a double into two of 26 bits
+_SPLIT = 134217729.0  # 2^27 + 1: splits a double into two of 26 bits
 
 
 def moments_before(values: Floats, place: Index, window: int) -> tuple[Floats, Floats]:
-    """Return mean and deviation of the `window` rows before each in the same series."""
+    """Return mean and deviation of the `window` preceding rows of the same series."""
     mean, deviation = np.full((2, len(values)), np.nan)
     _moments(values, place, window, mean, deviation)
     return mean, deviation
@@ -71,7 +71,7 @@ def _squared(high: float, low: float) -> _Pair:
 
 @compiled
 def _moments(values: Floats, place: Index, window: int, mean: Floats, deviation: Floats) -> None:
-    # sums of the differences, and of their squares, of the rows before a block, by how many
+    # sums of differences and of squares over the last 0, 1, ... rows before a block
     before = np.empty((window, 4))
     before[0] = 0.0
     begin = 0

@@ -1,8 +1,8 @@
-"""Scales of series: each less its mean, and divided by how far it reaches from that at most.
+"""Scaling of series: subtract the mean and divide by the largest absolute deviation from it.
 
-AFS-BM's published runs on time series bring every series to [-1, 1] so (arXiv 2401.11250, section
-4.3), but by all of its rows. Here mean and reach are those of the training part alone, so that
-nothing of later rows is known, and later values may lie outside.
+AFS-BM's published runs on time series scale every series to [-1, 1] with all of its rows (arXiv
+2401.11250, section 4.3). Here the mean and the reach (the largest deviation) are fitted on training
+rows only, so that no later row leaks; later values can lie outside [-1, 1].
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chaffinch.tasks.data.roles import said_in_role
 from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.selection.core import Floats, Mask
 
-# Series -> column -> "mean" and "reach"; where there is but one series, it is called "".
+# Series -> column -> "mean" and "reach"; without a series column the only series is "".
 Scales = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
@@ -38,7 +38,7 @@ _SCALES = TypeAdapter(Annotated[dict[str, dict[str, _Scale]], Field(min_length=1
 
 
 def checked_scales(given: Any) -> Scales:
-    """Return scales that a person gave."""
+    """Return scales of a user after validation."""
     try:
         scales = _SCALES.validate_python(given)
     except ValidationError as error:
@@ -63,7 +63,7 @@ def checked_scales(given: Any) -> Scales:
 def fitted_scales(
     table: pa.Table, columns: Sequence[str], series: str | None, is_train: Mask
 ) -> Scales:
-    """Return the scales of some columns by the training rows of each series."""
+    """Return the scales of some columns, fitted on the training rows of each series."""
     names, numbers = _series_of(table, series), {c: numbers_of(table, c) for c in columns}
     for column, values in numbers.items():
         if np.isnan(values[is_train]).all():
@@ -80,7 +80,7 @@ def fitted_scales(
 
 
 def can_be_used(table: pa.Table, name: str, series: str | None, is_train: Mask | None) -> bool:
-    """Return whether history, and a scale, can be made of a column."""
+    """Return whether a column can be a history column and, with `is_train`, be scaled."""
     try:
         numbers_of(table, name)
         if is_train is not None:
@@ -91,22 +91,21 @@ def can_be_used(table: pa.Table, name: str, series: str | None, is_train: Mask |
 
 
 def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
-    """Return a table with its columns brought to their scales, as float64.
+    """Return a table with scaled columns, as float64.
 
     Parameters
     ----------
     table : pyarrow.Table
         n rows.
     series : str or None
-        Column that tells one series from another.
+        Column that identifies the series.
     scales : mapping
-        From `fitted_scales`.
+        Result of `fitted_scales`.
 
     Raises
     ------
     InputError
-        If the table has a series that has no scale, or there are series and no column of them, or
-        the other way round.
+        If a series has no scale, or only one of the table and the scales has series.
     """
     known = list(scales)
     if series is None and known != [""]:
@@ -120,7 +119,7 @@ def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
             "leave out series"
         )
     names = _series_of(table, series)
-    # as categories are known again, so that 1.0 is 1
+    # names are matched like categories, so that 1.0 is 1
     place = as_numbers(pa.chunked_array([pa.array(names).dictionary_encode()]), known)
     unknown = sorted(set(names[np.isnan(place)].tolist()))
     if unknown:
@@ -141,9 +140,9 @@ def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
 
 
 def refuse_scaled_before(table: pa.Table, scales: Scales) -> None:
-    """Refuse a table that would be scaled a second time.
+    """Raise InputError if a table seems to be scaled already.
 
-    What is made of a scaled column tells of it, whichever lags and windows are asked for now.
+    A lag feature of a scaled column, of any lag or window, is the sign.
     """
     columns = "|".join(map(re.escape, next(iter(scales.values()))))
     made = re.compile(f"({columns})_(lag|mean|deviation)_[1-9][0-9]*")
@@ -171,7 +170,7 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
 
 
 def complete(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
-    """Return a column of times or series, typed."""
+    """Return a column of times or series, typed; raise InputError if a value is missing."""
     column = _typed(table, name, f"{role} column")
     if column.null_count:
         raise InputError(
@@ -203,7 +202,7 @@ def _scale(values: Floats, column: str, series: str) -> dict[str, float]:
             "leave out the series, or the scaling",
             f"leave out the series, or {ANEW}",
         )
-    # a sum that is rounded once is the same in any order, and equal values have themselves as mean
+    # fsum rounds once: the order of rows does not matter, and the mean of equal values is exact
     lowest = float(known.min())
     mean = lowest + math.fsum(known - lowest) / len(known)
     reach = float(np.abs(known - mean).max())

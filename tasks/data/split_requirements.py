@@ -1,4 +1,4 @@
-"""How many rows, groups or times the parts and the folds need, and what is said of too few."""
+"""Numbers of rows, groups or times that a split and its folds need, and errors of too few."""
 
 from __future__ import annotations
 
@@ -26,51 +26,51 @@ MORE_OF_IT = "give more rows of it"
 MERGE_CLASSES = "merge or drop rare classes"
 NO_ROLES = "name no group or time column"
 _BY_ROWS = (MORE_ROWS, MORE_GROUPS, MORE_TIMES, MORE_OF_IT, MERGE_CLASSES)
-# why times may be fewer than a person sees
+# reason for fewer distinct times than the table shows
 NOT_FINER = "times finer than a microsecond are not told apart"
 
 
 class TooFewError(MendableError):
-    """There is too little to part, or to fold, with what may be done about it.
+    """Too few rows, groups or times to split or fold, with remedies.
 
     Parameters
     ----------
     what : str
-        How much there is, and how much is needed.
+        Available and required numbers.
     *remedies : str
-        What to do; one of them is enough.
+        Remedies; one of them is enough.
     """
 
     def __init__(self, what: str, *remedies: str) -> None:
-        InputError.__init__(self, what, *remedies)  # what it is made of, so that it can be sent
+        InputError.__init__(self, what, *remedies)  # args for pickle
         self.what, self.remedies = what, remedies
 
     def __str__(self) -> str:
-        """Return the line that a person sees."""
+        """Return the message as one line."""
         return in_a_line(f"{self.what}: {', or '.join(self.remedies)}")
 
     def without_fewer_folds(self, *others: str) -> TooFewError:
-        """Return it where the number of folds is not to be changed, with other remedies."""
+        """Return the error with `others` in place of the remedy of fewer folds."""
         left = [remedy for remedy in self.remedies if remedy != FEWER_FOLDS]
         return TooFewError(self.what, *(*left, *others) or (MORE_ROWS,))
 
     def by_rows_alone(self) -> TooFewError:
-        """Return it where nothing but the rows is to be changed."""
+        """Return the error with only the remedies that change the rows."""
         left = [remedy for remedy in self.remedies if remedy in _BY_ROWS]
         return TooFewError(self.what, *left or (MORE_ROWS,))
 
 
 def has_folds(settings: SelectionSettings) -> bool:
-    """Return whether the training part is folded, for tuning or by the search."""
+    """Return whether tuning or the search folds the training set."""
     return settings.model.tuning != "none" or bool(settings.method.folded_parts)
 
 
 def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Index:
-    """Return how many members each part needs, shape (4,).
+    """Return the least number of members of each set, shape (4,).
 
-    Members are rows of each class, or groups, or different times. Every part needs one. The
-    training part needs one for each fold, of tuning or search; in time one more, because the
-    earliest stretch is never held out.
+    Members are rows of each class, groups, or distinct times. Every set needs one. The training set
+    needs one for each fold of tuning or search; with times one more, because the earliest block is
+    never held out.
     """
     folds = settings.model.folds + by_time if has_folds(settings) else 0
     return np.array([max(1, folds), 1, 1, 1])
@@ -79,12 +79,12 @@ def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Inde
 def require_to_train_on(
     n_rows: int, method: Method, y: Floats | Index, *, is_within: bool = False
 ) -> None:
-    """Raise TooFewError unless the training part has as many rows as a method needs."""
+    """Raise TooFewError unless the training set has as many rows as a method needs."""
     n_classes = int(y.max()) + 1 if np.issubdtype(y.dtype, np.integer) else 0
     fewest = method.fewest_training_rows(n_classes)
     if n_rows < fewest:
         where = "an outer fold leaves" if is_within else "the parts leave"
-        lower = n_rows >= fewest_rows(n_classes)  # then dfs asks for more
+        lower = n_rows >= fewest_rows(n_classes)  # only the order of dfs needs more
         others = (("take a lower order",) if lower else ()) + (
             (f"compare without {method.kind}",) if is_within else ()
         )
@@ -103,26 +103,26 @@ def require_members(
     *remedies: str,
     by_time: bool = False,
 ) -> None:
-    """Raise TooFewError unless there are as many members to part as the parts together need."""
+    """Raise TooFewError unless there are as many members as all sets together need."""
     if members[0] < least.sum():
         said = f"{owner} has {counted(members[1], what)}"
         raise _too_few(said, members[0], least, *remedies, by_time=by_time)
 
 
 def fewer_folds(n_members: int, least: Index, *, by_time: bool = False) -> tuple[str, ...]:
-    """Return the remedy of fewer folds; nothing where the fewest would still be too many."""
+    """Return the remedy of fewer folds; empty if even the fewest folds are too many."""
     fewest = FEWEST_FOLDS + by_time
     is_cure = fewest < least[0] and n_members >= fewest + least[1:].sum()
     return (FEWER_FOLDS,) if is_cure else ()
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of something in words, such as ``1 row`` and ``2 rows``."""
+    """Return a number with its noun, such as ``1 row`` and ``2 rows``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def require_of_classes(y: Index, whole: Index, least: Index, classes: Sequence[str]) -> None:
-    """Raise TooFewError unless there are as many rows of every class as the parts together need."""
+    """Raise TooFewError unless every class has as many rows as all sets together need."""
     n_all = np.bincount(whole)
     n_parted = np.bincount(y, minlength=len(n_all))
     n_classes = int(np.count_nonzero(n_all))
@@ -147,10 +147,10 @@ def _too_few(
     rarest: int | None = None,
     by_time: bool = False,
 ) -> TooFewError:
-    """Return what is said of too few members to part.
+    """Return the error for too few members.
 
-    `of_each` is what each needs as many of. Fewer folds are a remedy where two would do for all,
-    and so for the class with the fewest rows, of which there are `rarest`.
+    `of_each` names the classes that each need the members. `rarest` is the size of the rarest
+    class: fewer folds are a remedy only if they suffice for it.
     """
     is_within = len(least) < len(PARTS)
     parts = ", 1 in each part"
@@ -169,28 +169,28 @@ def _too_few(
 
 
 def of_each_class(n_classes: int) -> str:
-    """Return that as many are needed of each class."""
+    """Return the phrase that each class needs as many rows."""
     return f" of each of its {n_classes} classes"
 
 
 def in_one_class(n_classes: int) -> tuple[str, ...]:
-    """Return what to do about too few rows of a class: of two, none can be merged or dropped."""
+    """Return the remedies for too few rows of a class; two classes cannot be merged or dropped."""
     return (MORE_OF_IT,) if n_classes <= 2 else (MORE_OF_IT, MERGE_CLASSES)
 
 
 def in_each_class(n_classes: int) -> tuple[str, ...]:
-    """Return what to do about too few rows of every class."""
+    """Return the remedies for too few rows of every class."""
     return (MORE_ROWS,) if n_classes <= 2 else (MORE_ROWS, MERGE_CLASSES)
 
 
 def require_classes(labels: Index, part: Index, least: Index, classes: Sequence[str]) -> None:
-    """Raise TooFewError unless every part has enough rows of every class."""
+    """Raise TooFewError unless every set has enough rows of every class."""
     n_classes = int(labels.max()) + 1
     cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
     counts = cells.reshape(len(least), n_classes)
     short = np.argwhere((counts < least[:, np.newaxis]) & (counts.sum(axis=0) > 0))
     within = " inside an outer fold" if len(least) < len(PARTS) else ""
-    # of two classes, none can be merged or dropped
+    # two classes cannot be merged or dropped
     of_classes = (MERGE_CLASSES,) if np.count_nonzero(counts.any(axis=0)) > 2 else ()
     for number, label in short[:1]:
         n_there = counted(int(counts[number, label]), "row")
@@ -210,5 +210,5 @@ def require_for_folds(members: int, n_folds: int, what: str) -> None:
 
 
 def name_of_class(label: Any, classes: Sequence[str]) -> str:
-    """Return a class as errors name it: by its label, or by its index where there are no labels."""
+    """Return a class's name in errors: its label, or its index if there are no labels."""
     return repr(classes[label]) if len(classes) else str(label)

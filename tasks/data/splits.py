@@ -1,8 +1,9 @@
-"""The four parts of the rows, and the folds inside the first.
+"""Split of rows into training, mask validation, model validation and test sets, and folds.
 
-Rows are parted once, before anything is learned: what models are fitted on, what masks are judged
-on, what the chosen mask is judged on, and what nobody looks at until the end. Classes keep their
-proportions; a group is never split; with a time column, later parts are strictly later.
+Rows are split once, before training. Models are fitted on the training set, masks are evaluated on
+the mask validation set, and the model validation set chooses between final masks. The test set is
+used only for the final scores. Sets keep the proportions of classes; a group is never split; with
+a time column, each set is strictly later than the one before.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from chaffinch.tasks.data.stratified_split import Index, cut_times, deal_groups,
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.selection import SelectionSettings
 
-# the first three of the usual shares, where the test part is given
+# the first three default shares, rescaled, for a given test set
 _PERCENT_OF_THE_REST = np.array([53, 35, 12])
 
 Keys = NDArray[np.generic]
@@ -43,18 +44,18 @@ Keys = NDArray[np.generic]
 
 @dataclass(frozen=True)
 class Splits:
-    """Row numbers of the four parts: sorted, disjoint, and together every row.
+    """Row numbers of the four sets: sorted and disjoint.
 
     Attributes
     ----------
     train : ndarray of int64
-        What models are fitted on; 45 % of the rows, unless other shares are asked for.
+        Rows for fitting models; 45 % by default.
     mask_validation : ndarray of int64
-        What masks are judged on; 30 %.
+        Rows for evaluating masks; 30 % by default.
     model_validation : ndarray of int64
-        What chooses between finished masks; 10 %.
+        Rows for choosing between final masks; 10 % by default.
     test : ndarray of int64
-        What selection never sees; 15 %.
+        Rows that a selection never uses; 15 % by default.
     """
 
     train: Index
@@ -71,29 +72,28 @@ def split_rows(
     times: Keys | None = None,
     classes: Sequence[str] = (),
 ) -> Splits:
-    """Part the rows into training, mask validation, model validation and test.
+    """Split rows into training, mask validation, model validation and test sets.
 
-    Without groups or times every part is within one row of its share, unless a class is so rare
-    that some part would get none. The result depends on the seed and the order of the rows; by
-    group or by time not even on their order.
+    Without groups or times every set is within one row of its share, unless a rare class needs
+    more. The result depends on the seed and, without groups or times, on the order of the rows.
 
     Parameters
     ----------
     y : ndarray, shape (n,)
         float64 values, or int64 class indices, which are stratified.
     settings : SelectionSettings
-        Gives the seed and the folds.
+        Settings with the seed, the shares and the folds.
     groups : ndarray, shape (n,), optional
-        Rows with equal values stay in one part.
+        Rows with equal values stay in one set.
     times : ndarray, shape (n,), optional
-        Later parts are strictly later.
+        Each set is strictly later than the one before.
     classes : sequence of str, optional
-        Names of the classes for the errors; without them, their indices.
+        Names of the classes for errors; by default their indices.
 
     Raises
     ------
     InputError
-        If rows, groups or times, or the rows of a class, are too few for the parts, the folds and
+        If rows, groups or times, or the rows of a class, are too few for the sets, the folds or
         the method, or if both groups and times are given.
     """
     rows = _Rows(y, groups, times)
@@ -112,9 +112,9 @@ def split_around(
     times: Keys | None = None,
     classes: Sequence[str] = (),
 ) -> Splits:
-    """Part the rows that come before or beside a given test part; see `split_rows`.
+    """Split the rows outside a given test set; see `split_rows`.
 
-    With times, rows that are not strictly earlier than every test row belong to no part.
+    With times, rows that are not strictly earlier than every test row belong to no set.
     """
     rest = np.setdiff1d(np.arange(len(y)), test)
     if times is not None:
@@ -127,14 +127,14 @@ def split_around(
 
 @dataclass(frozen=True)
 class _Rows:
-    """What rows are parted by."""
+    """Inputs of a split."""
 
     y: Floats | Index
     groups: Keys | None
     times: Keys | None
 
     def take(self, rows: Index) -> _Rows:
-        """Return some of them."""
+        """Return the inputs of some rows."""
         groups = None if self.groups is None else self.groups[rows]
         return _Rows(self.y[rows], groups, None if self.times is None else self.times[rows])
 
@@ -147,9 +147,9 @@ def _dealt(
     classes: Sequence[str],
     every: _Rows | None = None,
 ) -> Index:
-    """Return each row's part; see `split_rows` for what is raised.
+    """Return the number of each row's set; see `split_rows` for the errors.
 
-    `every` is what there is with the test part, where that was taken out before.
+    `every` includes the rows of a given test set.
     """
     groups, times, columns = rows.groups, rows.times, settings.columns
     if groups is not None and times is not None:
@@ -182,16 +182,16 @@ def _dealt(
 
 
 def _may_be_finer(rows: _Rows, least: Index, every: _Rows | None) -> bool:
-    """Return whether a column with a value of its own in every row would do.
+    """Return whether a column with a distinct value in every row would suffice.
 
-    What an outer fold leaves of times varies with how many there are, so that twice as many rows
-    are asked for there.
+    Twice as many rows are required within outer folds, where the share of times that a fold leaves
+    varies.
     """
     return bool(len(rows.y) >= least.sum() * (1 if every is None else 2))
 
 
 def _distinct(keys: Keys, every: Keys | None) -> tuple[int, int]:
-    """Return how many different values some rows have, and all."""
+    """Return the numbers of distinct values of `keys` and of `every`."""
     n_distinct = len(np.unique(keys))
     return n_distinct, n_distinct if every is None else len(np.unique(every))
 
@@ -204,22 +204,22 @@ def fold_indices(
     times: Keys | None = None,
     anew: bool = False,
 ) -> list[tuple[Index, Index]]:
-    """Return the folds of the training part as pairs of row numbers (to fit on, held out).
+    """Return the folds of the training set as pairs of row numbers (to fit on, held out).
 
     Classes are stratified and groups kept whole; with times, a fold holds out strictly later rows
-    than it is fitted on. Row numbers count the rows given, which are those of the training part.
+    than it is fitted on. Row numbers are positions in `y`.
 
     Parameters
     ----------
     y : ndarray, shape (n,)
         float64 values, or int64 class indices.
     settings : SelectionSettings
-        Gives the number of folds and the seed.
+        Settings with the number of folds and the seed.
     groups, times : ndarray, shape (n,), optional
-        As in `split_rows`.
+        See `split_rows`.
     anew : bool
-        Whether groups are dealt anew for each seed even where there are no classes, at the price
-        of folds with less equal numbers of rows.
+        Whether to shuffle groups by the seed even without classes, which makes the sizes of folds
+        less equal.
 
     Raises
     ------
@@ -238,7 +238,6 @@ def _folds(
     times: Keys | None,
     anew: bool,
 ) -> list[tuple[Index, Index]]:
-    """Return the folds; see `fold_indices`."""
     from sklearn import model_selection
 
     n_folds, seed = settings.model.folds, settings.seed
@@ -248,7 +247,7 @@ def _folds(
         require_for_folds(rarest, n_folds, "rows of its rarest class")
     if groups is not None:
         require_for_folds(len(np.unique(groups)), n_folds, "groups")
-        # without classes, scikit-learn balances the folds' rows only if it does not shuffle
+        # without classes, scikit-learn balances the sizes of folds only without shuffling
         splitter = (
             model_selection.StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
             if by_class

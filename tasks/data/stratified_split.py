@@ -1,7 +1,6 @@
-"""How rows, groups and moments are dealt out to parts of given shares: arithmetic alone.
+"""Assignment of rows, groups and times to sets of given shares.
 
-`least` says how many members each part must get whatever its share; the caller has checked that
-there are enough.
+`least` is the minimum number of members of each set; the caller checks that there are enough.
 """
 
 import numpy as np
@@ -11,7 +10,7 @@ Index = NDArray[np.int64]
 
 
 def deal_rows(labels: Index, percent: Index, least: Index, random: np.random.Generator) -> Index:
-    """Return each row's part, every class dealt out in proportion."""
+    """Return the number of each row's set, stratified by class."""
     order = random.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     counts = _apportion(np.bincount(labels), percent, least)
@@ -21,11 +20,10 @@ def deal_rows(labels: Index, percent: Index, least: Index, random: np.random.Gen
 
 
 def _apportion(sizes: Index, percent: Index, least: Index) -> Index:
-    """Return rows of each class for each part, shape (n_classes, p), by largest remainder.
+    """Return rows of each class for each set, shape (n_classes, p), by largest remainder.
 
-    What rounding owes a part is carried on from class to class, so that the parts' own sizes are
-    within one row as well. All in hundredths of a row: whole numbers, so that nothing hangs on
-    the last bit of a float.
+    The rounding error of a set is carried from class to class, so that the sizes of sets are within
+    one row as well. Quotas are in hundredths of a row: integers, without floating-point errors.
     """
     counts = np.zeros((len(sizes), len(percent)), dtype=np.int64)
     owed = np.zeros(len(percent), dtype=np.int64)
@@ -38,7 +36,7 @@ def _apportion(sizes: Index, percent: Index, least: Index) -> Index:
             given[np.argmax(quota - 100 * given)] += 1
         while given.sum() > sizes[label]:
             given[np.argmin(np.where(given > least, quota - 100 * given, np.inf))] -= 1
-        # where a rare class needs more than its share, the other classes do not make up for it
+        # other classes do not compensate for a rare class that needs more than its share
         owed = (quota - 100 * given).clip(-100, 100)
         counts[label] = given
     return counts
@@ -51,11 +49,11 @@ def deal_groups(
     least: Index,
     random: np.random.Generator,
 ) -> Index:
-    """Return each row's part: groups, the largest first, go where most is lacking.
+    """Return the number of each row's set; groups, the largest first, go to the neediest set.
 
-    A part lacks the more, the more rows it is short of in the classes that the group holds. Once
-    the groups left (of any kind, or with a certain class) are only just enough for the parts that
-    still need one, they go to those.
+    The need of a set is its shortage of rows in the classes of the group. Once the remaining groups
+    (all, or those with a certain class) are just enough for the sets that still need one, they go
+    to those sets.
     """
     names, group = np.unique(groups, return_inverse=True)
     n_classes = int(labels.max()) + 1
@@ -64,7 +62,7 @@ def deal_groups(
     totals = counts.sum(axis=0).clip(min=1)
     lacking = np.outer(percent / 100, totals)
     worth = counts / np.square(totals, dtype=np.float64)
-    # in the first column groups of any kind, then groups with each class
+    # first column: all groups; other columns: groups with each class
     present = np.column_stack([np.ones(len(names), dtype=np.int64), counts > 0])
     needed = np.column_stack([least, np.ones((len(percent), n_classes), dtype=np.int64)])
     left = present.sum(axis=0)
@@ -83,7 +81,7 @@ def deal_groups(
 
 
 def cut_times(times: NDArray[np.generic], percent: Index, least: Index) -> Index:
-    """Return each row's part: cuts between different times, as near to the shares as they come."""
+    """Return the number of each row's set; cuts between distinct times approximate the shares."""
     distinct, moment, counts = np.unique(times, return_inverse=True, return_counts=True)
     rows_before = np.concatenate([[0], np.cumsum(counts)])
     wanted = np.cumsum(percent) * len(times) / 100

@@ -1,8 +1,8 @@
-"""The first look at a table: every reason to stop, and all that is worth saying.
+"""Checks of a table against the settings, and its description.
 
-`describe_table` comes before any work. What it refuses, it refuses in one line that names the
-column and the remedy; what it returns says what each column is for, which columns are no use as
-features, and what a careful person would look at twice.
+`describe_table` runs before any training. It raises InputError with one line that names the column
+and the remedy. It returns the roles of columns, the columns that cannot be features, and
+data-quality warnings.
 """
 
 import math
@@ -49,27 +49,27 @@ _USE_OTHERS = ": to use one, make it numbers or text"
 
 @dataclass(frozen=True)
 class TableDescription:
-    """What the columns of a table are for.
+    """Roles of a table's columns, with profiles and warnings.
 
     Attributes
     ----------
     features : tuple of str
-        Columns a selection starts from, in the table's order.
+        Candidate features of the selection, in the table's order.
     n_categories : tuple of int
-        For each feature its number of categories; 0 for numbers.
+        Number of categories of each feature; 0 for numbers.
     categories : dict of str to tuple of str
-        For each categorical feature its categories, in the order of their codes.
+        Categories of each categorical feature, in the order of their codes.
     excluded : dict of str to str
-        Columns that are no use as features, and why.
+        Columns that cannot be features -> reason.
     task : "regression" or "classification"
     task_reason : str
-        Why the target was taken for that.
+        Reason for the task.
     classes : tuple of str
         Labels as text, in the order of their class indices; empty for regression.
     profile : list of dict
         One row per column of the table: the fields of `profiling.ColumnProfile`.
     warnings : tuple of str
-        What is worth a second look, one sentence each.
+        Data-quality warnings, one sentence each.
     """
 
     features: tuple[str, ...]
@@ -84,16 +84,16 @@ class TableDescription:
 
     @property
     def schema(self) -> Schema:
-        """What a model is told of its columns."""
+        """The features as a model's schema."""
         return Schema(self.features, self.n_categories, len(self.classes))
 
 
 def describe_table(
     table: Any, settings: SelectionSettings, outer_folds: OuterFolds | None = None
 ) -> TableDescription:
-    """Check a table against the settings, and describe it.
+    """Check a table against the settings and return its description.
 
-    Every column is passed over once. Row numbers in errors count the rows of `table` from 1.
+    Row numbers in errors count the rows of `table` from 1.
     """
     roles = check_names(table.schema, settings)
     refuse_others(table, settings)
@@ -155,7 +155,7 @@ def describe_table(
 
 
 def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
-    """Yield every role and the column named for it, but for what ingestion has dropped."""
+    """Yield every role of the column settings with its column, without dropped columns."""
     for role in ("weight", "group", "time"):
         name = getattr(columns, role)
         if name is not None:
@@ -166,7 +166,7 @@ def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
 
 
 def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
-    """Return what each column is for, in the table's order."""
+    """Return column -> role, in the table's order."""
     if settings.former is not None:
         check_columns_fit(settings.former, schema.names, settings.columns.drop)
     with within_reach(settings):
@@ -194,7 +194,7 @@ def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
 
 
 def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
-    """Return why a column cannot serve as a feature; raise if it was to be kept."""
+    """Return why a column cannot be a feature, or None; raise InputError for a keep column."""
     kept = row.name in settings.columns.keep
     if row.type == "timestamp" or row.distinct is None:
         if settings.former is not None:
@@ -243,12 +243,12 @@ def _check_features(
 def _check_baseline(
     features: tuple[str, ...], categories: dict[str, tuple[str, ...]], settings: SelectionSettings
 ) -> None:
-    """Check the values that a user gave for masked features."""
+    """Check the user's baseline values of masked features."""
     given = {} if isinstance(settings.baseline, str) else settings.baseline
     as_given = unless_given(settings, "", f"; mend the column, or {ANEW}")
     for name, value in given.items():
         if settings.former is not None and name not in features:
-            continue  # a former run was told of it, and may not have kept it
+            continue  # a setting of the former run, which need not have kept the feature
         _require_feature("baseline", name, features)
         known = categories.get(name)
         if known is not None and str(value) not in known:

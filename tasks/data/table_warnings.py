@@ -1,7 +1,7 @@
-"""What a careful person would look at twice in a table, one sentence each.
+"""Data-quality warnings of a table, one sentence each.
 
-Nothing here stops a run. Rows that occur twice may stand in two parts at once; two equal columns
-are one; a feature that alone tells the target may not be known when it is to be predicted.
+Warnings do not stop a run. They include duplicate rows, which can be in both training and test
+sets, equal columns, and features that alone determine the target (possible leaks).
 """
 
 import hashlib
@@ -19,25 +19,25 @@ from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import roles_beside_scale
 from chaffinch.tasks.settings.selection import SelectionSettings
 
-# Features too good to be true: those which alone tell the target.
+# Perfect predictors: features that alone determine the target.
 #
-# Such a feature is often the target under another name, or known only after it. A number tells a
-# class when its values lie all above or all below those of the other classes (its rank AUC of that
-# class against the rest is 1); a category when each of its values occurs with one class alone; and
-# either tells a target of numbers when it is correlated with it almost perfectly.
+# Such a feature is often the target under another name, or known only after it. A numeric feature
+# determines a class if its values for the class lie all above or all below the others (a rank AUC
+# of 1 against the rest). A categorical feature determines the class if each category occurs with
+# one class only. Either determines a numeric target if the two correlate almost perfectly.
 
 Index = NDArray[np.int64]
 
 SUSPICIOUS_CORRELATION = 0.999
-# rows looked at first; a feature they clear is cleared
+# rows of the first check; a feature that is no perfect predictor in them is not checked further
 _SCREENED_ROWS = 10_000
-# fewer rows than this correlate perfectly by chance, and so do categories with fewer rows each
+# fewer rows, or fewer rows per category, correlate perfectly by chance
 _LEAST_ROWS = 10
 _LEAST_ROWS_PER_CATEGORY = 5
 
 
 class PerfectPredictors:
-    """Says of one feature after another whether it alone tells the target.
+    """Detector of features that alone determine the target.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class PerfectPredictors:
         )
 
     def tells(self, values: Floats, n_categories: int) -> bool:
-        """Return whether a feature alone tells the target, or one of its classes."""
+        """Return whether a feature alone determines the target or one of its classes."""
         if n_categories * _LEAST_ROWS_PER_CATEGORY > len(values):
             return False
         return all(
@@ -80,13 +80,13 @@ class PerfectPredictors:
             class_of[codes] = y
             return bool((class_of[codes] == y).all())
         starts = np.flatnonzero(np.diff(y, prepend=-1))
-        # a missing value may lie below all others or above them
+        # missing values count as below or above all others
         fills = (-np.inf, np.inf) if np.isnan(values).any() else (0.0,)
         return any(_sets_a_class_apart(np.nan_to_num(values, nan=fill), starts) for fill in fills)
 
 
 def _sets_a_class_apart(values: Floats, starts: Index) -> bool:
-    """Return whether one run of values lies all above or all below the others."""
+    """Return whether the values of one class lie all above or all below the others."""
     lows, highs = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     lowest, highest = np.sort(lows), np.sort(highs)
     top, bottom = np.argmax(highs), np.argmin(lows)
@@ -94,13 +94,13 @@ def _sets_a_class_apart(values: Floats, starts: Index) -> bool:
 
 
 def _means(codes: Index, y: Floats | Index) -> Floats:
-    """Return for each row the mean target of its category."""
+    """Return the mean target of each row's category."""
     counts = np.bincount(codes)
     return np.asarray((np.bincount(codes, weights=y) / counts.clip(min=1))[codes])
 
 
 def _correlation(values: Floats, y: Floats | Index) -> float:
-    """Return Pearson's correlation over the rows with a value; 0 where there is none."""
+    """Return Pearson's correlation over rows with a value; 0 if it is undefined."""
     present = ~np.isnan(values)
     if present.sum() < _LEAST_ROWS:
         return 0.0
@@ -116,19 +116,19 @@ def _correlation(values: Floats, y: Floats | Index) -> float:
 _WHOLE, _CODE = re.compile(r"\s*[0-9]+\s*"), re.compile(r"\s*0[0-9]+\s*")
 _MUCH_MISSING = 0.5
 _NEARLY_ALL = 0.9
-_FILLING_GAPS = ("linear", "mlp")  # by the mean; trees see them, and of others one cannot say
+_FILLING_GAPS = ("linear", "mlp")  # models that fill missing values with the mean
 _RARE_CLASS = 0.01
-# sets of equal features that get a sentence each
+# largest number of sets of equal features with a warning each
 _NAMED = 5
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _WITH_UNIT = re.compile(r"[$€£]?\s*[+-]?[$€£]?\d[\d,]*(\.\d+)?\s*[%$€£]?", re.ASCII)
 _IDENTIFIER_NAME = re.compile(r"(?i:(^|[^a-z])(id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
-# an odd number, so that multiplying by it loses no bit of a hash
+# not divisible by 2, so that the multiplication loses no bit of a hash
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Findings:
-    """Collects what is found while the features pass by, and never holds one.
+    """Collector of data-quality warnings over the features; it keeps no feature in memory.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Findings:
     classes : tuple of str
         Names of the classes; empty for regression.
     settings : SelectionSettings
-        Names the target, and the columns that are categorical.
+        Settings with the target and the categorical columns.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Findings:
 
         self._hash_array: Callable[[Floats], NDArray[np.uint64]] = hash_array
         self._predictors = PerfectPredictors(y)
-        self._made = _made_by(settings)  # of earlier rows, so that they are known before
+        self._made = _made_by(settings)  # features of earlier rows cannot leak the target
         self._model, history = settings.model.name, settings.history
         self._fills_across_series = (
             history is not None
@@ -190,7 +190,7 @@ class Findings:
             ]
 
     def add(self, row: ColumnProfile, numbers: Floats, categories: tuple[str, ...]) -> None:
-        """Look at a feature."""
+        """Collect the warnings of a feature."""
         self._rows = self._rows * _ODD + self._hash(numbers)
         content = hashlib.sha256(repr(categories).encode())
         content.update((numbers + 0.0).data)
@@ -215,7 +215,7 @@ class Findings:
             self._but_for_blanks.append(row.name)
 
     def add_target(self, row: ColumnProfile) -> None:
-        """Look at the target of a regression."""
+        """Collect the warnings of a regression target."""
         if badly_seen(row):
             self._badly_seen_target = (
                 f"target {row.name!r} has the standard deviation {row.standard_deviation:.3g} and "
@@ -224,7 +224,7 @@ class Findings:
             )
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what was found, the gravest first."""
+        """Return the warnings, the most severe first."""
         found = []
         if self._telling:
             found.append(
@@ -300,7 +300,7 @@ class Findings:
         return tuple(found)
 
     def _hash(self, numbers: Floats) -> NDArray[np.uint64]:
-        # adding 0.0 makes -0.0 and 0.0 one
+        # adding 0.0 turns -0.0 into 0.0
         return self._hash_array(numbers + 0.0)
 
 
@@ -314,15 +314,15 @@ def _looks_like_identifier(row: ColumnProfile) -> bool:
 
 
 def _are_codes(categories: tuple[str, ...]) -> bool:
-    """Return whether leading zeros alone are why these are categories and no numbers."""
+    """Return whether the categories are whole numbers, some with leading zeros."""
     has_zero = any(map(_CODE.fullmatch, categories))
     return has_zero and all(map(_WHOLE.fullmatch, categories))
 
 
 def _other_than_numbers(codes: Floats, categories: tuple[str, ...]) -> str | None:
-    """Return the most frequent text that is no number, where most rows hold numbers.
+    """Return the most frequent text that is not a number if most rows hold numbers, or None.
 
-    Percentages and amounts with a currency's sign count as numbers that are not written as such.
+    Percentages and amounts with a currency sign count as numbers for the majority.
     """
     is_plain = np.array([_PLAIN.fullmatch(text.strip()) is not None for text in categories], bool)
     if is_plain.all():
@@ -343,7 +343,7 @@ def _count(names: list[str], one: str, several: str) -> str:
 
 
 def _takes_scale(settings: SelectionSettings) -> bool:
-    """Return whether the series of a history could be scaled, by what their columns are for."""
+    """Return whether the roles of the history columns allow scaling the series."""
     history = settings.history
     if history is None or settings.former is not None:
         return False
@@ -352,7 +352,7 @@ def _takes_scale(settings: SelectionSettings) -> bool:
 
 
 def _made_by(settings: SelectionSettings) -> frozenset[str]:
-    """Return the features that the run itself makes of earlier rows."""
+    """Return the names of the run's lag features."""
     history = settings.history
     if history is None:
         return frozenset()

@@ -1,7 +1,7 @@
-"""A table that someone hands over with a model: as the matrix that engines read, and back again.
+"""Conversion of a user's table to the engines' matrix, and back to the table for the user's model.
 
-Numbers stay numbers. A column of categories or text becomes codes, and goes back to what it was
-before the model's own library sees it.
+Numbers stay numbers. Categories and text become codes, and are restored before the model's library
+reads the table.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from chaffinch.tasks.selection.input_checks import (
     without_order,
 )
 
-_LARGEST_WHOLE = 2.0**53  # up to here float64 holds every whole number
+_LARGEST_WHOLE = 2.0**53  # float64 represents every integer up to this
 _NOT_YET_ARRAYS = {"sparse matrix": "toarray", "lazy frame": "collect"}
 COMPLEX = "{} must hold real numbers but holds complex ones; give their real parts, or sizes"
 
-# of a column by what pandas finds in it
+# pandas' inferred type of a column -> remedy
 _REMEDIES = dict.fromkeys(
     ("integer", "floating", "mixed-integer-float", "decimal"), "give it as astype(float)"
 ) | {"boolean": "give it as astype('boolean')"}
@@ -49,13 +49,13 @@ class GivenTable:
     Attributes
     ----------
     matrix : ndarray of float64, shape (K, M)
-        Numbers, codes of categories, NaN for missing.
+        Numbers, codes of categories, NaN for missing values.
     names : tuple of str, length M
-        Of the features, for messages.
+        Names of the features, for messages.
     categories : tuple of (sequence or None), length M
-        Of a column of categories, those that the codes stand for.
+        Categories of each column in the order of their codes; None for numbers.
     frame : pandas.DataFrame or None
-        What was given, if it was a frame.
+        The user's frame, if the table was one.
     """
 
     matrix: Floats
@@ -64,9 +64,9 @@ class GivenTable:
     frame: pd.DataFrame | None
 
     def as_given(self, matrix: Floats) -> Any:
-        """Return a matrix (n, M) as a table of the kind, names and types that was given.
+        """Return a matrix (n, M) as a table with the user's container, names and types.
 
-        It is a copy: a model may change what it is given.
+        The result is a copy, because a model may change its input.
         """
         matrix = matrix.copy(order="K")
         if self.frame is None:
@@ -82,7 +82,7 @@ class GivenTable:
         return table
 
     def baseline(self, asked: Any, rows: Rows) -> Floats:
-        """Return what each feature is set to when it is masked, shape (M,)."""
+        """Return the values of masked features, shape (M,)."""
         sizes = tuple(0 if known is None else len(known) for known in self.categories)
         schema = Schema(self.names, sizes)
         if isinstance(asked, str):
@@ -116,7 +116,7 @@ class GivenTable:
         return np.array([self._value(j, value) for j, value in enumerate(given)])
 
     def _has_names(self, asked: Any) -> bool:
-        """Return whether a baseline is a Series with an index that is more than 0, 1, 2, ..."""
+        """Return whether a baseline is a Series with an index of feature names."""
         if not isinstance(asked, pd.Series):
             return False
         twice = asked.index[asked.index.duplicated()]
@@ -148,7 +148,7 @@ class GivenTable:
 
 
 def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> GivenTable:
-    """Read a table, of which a copy is kept."""
+    """Read a table and keep a copy."""
     if isinstance(X, pd.DataFrame):
         return _read_frame(X, categories)
     with as_input_error():
@@ -161,14 +161,14 @@ def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> Give
 
 
 def as_real_numbers(values: Any, name: str, must: str) -> Floats:
-    """Return an array as float64, a copy, of which nothing is lost without a word."""
+    """Return a copy of an array as float64; raise InputError if the conversion is lossy."""
     _check_kind(values, name)
     with as_input_error():
         check_tensor(values, name)
         check_no_mask(name, values, "give a value for each row, as by its method filled(1.0)")
     try:
         plain = np.asarray(values)
-        source = values if plain.dtype == object else plain  # of a tensor numpy copies no other way
+        source = values if plain.dtype == object else plain  # numpy copies a tensor only this way
         matrix = None if plain.dtype.kind in "USc" else np.array(source, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must {must}: {error}") from error
@@ -186,7 +186,7 @@ def as_real_numbers(values: Any, name: str, must: str) -> Floats:
 
 
 def _check_kind(values: Any, name: str) -> None:
-    """Raise InputError for what holds numbers, but becomes an array by a call of its own only."""
+    """Raise InputError for a container that needs an explicit call to become an array."""
     for kind, method in _NOT_YET_ARRAYS.items():
         if hasattr(values, method):
             raise InputError(f"{name} must be no {kind}; give {name}.{method}()")
@@ -219,9 +219,9 @@ def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> Giv
 def codes_or_numbers(
     column: Any, name: str, known: Sequence[Any] | None
 ) -> tuple[Floats, Sequence[Any] | None]:
-    """Return a column of a frame as float64, and the categories if these are codes.
+    """Return a column of a frame as float64, and its categories if the values are codes.
 
-    By default those that the column has are taken. InputError if it holds anything else.
+    `known` replaces the column's own categories. Raise InputError for other types.
     """
     if pd.api.types.is_complex_dtype(column.dtype):
         raise InputError(COMPLEX.format(f"column {name!r} of X"))
@@ -246,7 +246,7 @@ def codes_or_numbers(
 
 
 def _check_whole(given: Any, values: Floats, what: str) -> None:
-    """Raise InputError for a whole number that is another one as float64."""
+    """Raise InputError for an integer that float64 cannot represent."""
     for i in np.argwhere(np.abs(values) >= _LARGEST_WHOLE).tolist():
         number = int(given[tuple(i)])
         if number != int(values[tuple(i)]):
@@ -257,7 +257,7 @@ def _check_whole(given: Any, values: Floats, what: str) -> None:
 
 
 def _column_as_given(values: Floats, dtype: Any, categories: Sequence[Any] | None) -> Any:
-    """Return a column in the type that it had, or in float64 if that cannot hold its values."""
+    """Return a column in its original type, or in float64 if that type cannot hold the values."""
     if categories is not None:
         missing = np.isnan(values)
         codes = np.where(missing, -1, values).astype(np.int64)
@@ -271,7 +271,7 @@ def _column_as_given(values: Floats, dtype: Any, categories: Sequence[Any] | Non
         return column
     try:
         typed = column.astype(dtype)
-    except (TypeError, ValueError):  # a number that the type has not
+    except (TypeError, ValueError):  # the type cannot represent a number
         return column
     same = typed.to_numpy(dtype=np.float64, na_value=np.nan)
     return typed if np.array_equal(same, values, equal_nan=True) else column
@@ -281,7 +281,7 @@ _FEWEST_ROWS = 3
 
 
 def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
-    """Return a table and its target as rows, and what their columns mean.
+    """Return a table and its target as rows, with their schema.
 
     Parameters
     ----------
@@ -290,12 +290,12 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     y : array, shape (K,)
         Numbers or classes.
     task : "classification" or "regression", optional
-        By default what `asks_for_classes` says.
+        By default the result of `asks_for_classes`.
 
     Raises
     ------
     InputError
-        If the table and the target do not fit each other.
+        If the table or the target is invalid, or they do not match.
     """
     with as_input_error():
         check_same_order(X, y)
@@ -303,20 +303,20 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
 
 
 def read_rows(X: Any) -> GivenTable:
-    """Return a table that is given without a model; InputError if it is none.
+    """Return a user's table without a model; raise InputError if it is not a table.
 
     Parameters
     ----------
     X : array of numbers (K, M) or pandas.DataFrame
-        Its columns of objects may be true and false.
+        Object columns may hold true and false.
     """
     return read_given_table(with_truths(X) if isinstance(X, pd.DataFrame) else X, None)
 
 
 def with_truths(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with pandas' own type in columns of objects that are all true or false.
+    """Return a frame with pandas' boolean type in object columns of true and false.
 
-    Such a column is what becomes of true and false where some are missing.
+    pandas stores booleans with missing values as such object columns.
     """
     typed = frame.copy(deep=False)
     for j, dtype in enumerate(frame.dtypes):
@@ -328,7 +328,7 @@ def with_truths(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]:
-    """Do the same with a table that was read."""
+    """Return a `GivenTable` and its target as rows, with their schema."""
     with as_input_error():
         truth = target_array(y)
     if truth.shape != (len(table.matrix),):
@@ -342,7 +342,7 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
             check_target(truth)
         try:
             labels, positions = np.unique(truth, return_inverse=True)
-        except TypeError as error:  # they have no order
+        except TypeError as error:  # the labels have no order
             raise InputError(without_order(truth)) from error
         rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
     else:
@@ -359,7 +359,7 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
 
 
 def target_numbers(y: Any, truth: NDArray[Any], must: str) -> Floats:
-    """Return a target of numbers as float64, a copy."""
+    """Return a copy of a numeric target as float64."""
     with as_input_error():
         check_target(truth)
     numbers = as_real_numbers(y, "y", must)
@@ -369,7 +369,7 @@ def target_numbers(y: Any, truth: NDArray[Any], must: str) -> Floats:
 
 
 def check_table_finite(matrix: Floats, names: Sequence[str]) -> None:
-    """Refuse infinite numbers in the columns of a matrix (K, M), by name; InputError."""
+    """Raise InputError for infinite numbers in a matrix (K, M), with the feature's name."""
     infinite = np.flatnonzero(np.isinf(matrix).any(axis=0))
     if len(infinite):
         raise InputError(f"X must be finite but feature {names[infinite[0]]!r} is not; clip it")
@@ -379,7 +379,7 @@ _MOST_SHOWN = 10
 
 
 def check_columns(model: Any, name: str, columns: Sequence[str]) -> None:
-    """Refuse columns that are others, or stand in another order, than those of the training."""
+    """Raise InputError unless columns and their order are those of the model's training."""
     trained = _names_of(model)
     if trained is None or _plain(trained) == _plain(columns):
         return
@@ -394,17 +394,17 @@ def check_columns(model: Any, name: str, columns: Sequence[str]) -> None:
 
 
 def _names_of(model: Any) -> tuple[str, ...] | None:
-    """Return the names of the columns a model was trained on; None if it knows none."""
+    """Return the names of the columns a model was trained on; None if it has none."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = getattr(model, "feature_names", None)  # XGBoost's Booster
     if names is None and callable(getattr(model, "feature_name", None)):  # LightGBM's
         names = model.feature_name()
         if list(names) == [f"Column_{place}" for place in range(len(names))]:
-            names = None  # its own, for want of others
+            names = None  # LightGBM's default names
     return None if names is None else tuple(str(name) for name in names)
 
 
 def _plain(names: Sequence[str]) -> list[str]:
-    """Return names as LightGBM keeps them, which puts underscores in place of blanks."""
+    """Return names with underscores for blanks, as LightGBM stores them."""
     return ["_".join(name.split(" ")) for name in names]

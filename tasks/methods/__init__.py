@@ -1,1 +1,1 @@
-"""The methods of selection, one file each, from settings to what was found."""
+"""Methods of selection, one module each: settings, search and result."""

@@ -1,7 +1,7 @@
-"""AFS-BM: train the model and mask features at random, in turn.
+"""AFS-BM: alternate training of the model and random masking of features.
 
-Adaptive Feature Selection with Binary Masking, arXiv 2401.11250. A walk goes from one training to
-the next, and walks have little in common, so that each worker computes whole walks.
+Adaptive Feature Selection with Binary Masking, arXiv 2401.11250. Each slack is a sequential walk of
+trainings; walks are independent, so that each worker computes whole walks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AfsBm(SearchMethod[MaskingWalks]):
     """Adaptive feature selection with binary masking: train and mask at random, in turn."""
 
     model_config = ConfigDict(title="AFS-BM")
-    takes_sizes = False  # masks are drawn at random: one of some size says nothing of that size
+    takes_sizes = False  # masks are random: a mask is not the best of its size
     limits_size = True
 
     @property
@@ -103,7 +103,7 @@ class AfsBm(SearchMethod[MaskingWalks]):
     @field_validator("slacks", "start")
     @classmethod
     def _in_one_order(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Sort: the same in another order are no other settings."""
+        """Sort values, so that their order does not change the identity of settings."""
         return tuple(sorted(set(given)))
 
     def check_tuning(self, tuning: str) -> None:
@@ -115,7 +115,7 @@ class AfsBm(SearchMethod[MaskingWalks]):
             )
 
     def search(self, context: SearchContext) -> MaskingWalks:
-        """Train and mask in turn, once for each slack."""
+        """Alternate training and masking, once for each slack."""
         search = _Search(
             self,
             context.rows("train"),
@@ -145,7 +145,7 @@ class AfsBm(SearchMethod[MaskingWalks]):
         return MaskingWalks(tuple(walks))
 
     def candidates(self, found: MaskingWalks) -> list[Candidate]:
-        """Return the masks at which walks ended, with the slacks that led to each."""
+        """Return the final masks of walks, with the slacks that led to each."""
         return each_mask_once([(walk.mask, [walk.slack]) for walk in found.walks])
 
     def record(self, found: MaskingWalks, schema: Schema) -> Recorded:
@@ -158,7 +158,7 @@ class AfsBm(SearchMethod[MaskingWalks]):
         return Recorded(columns, [int(one.mask.sum()) for one in rounds])
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> MaskingWalks:
-        """Return what `record` recorded."""
+        """Return the result recorded by `record`."""
         return _walks_of(table.to_pylist(), schema)
 
     def report(
@@ -170,7 +170,7 @@ class AfsBm(SearchMethod[MaskingWalks]):
 
 @dataclass(frozen=True)
 class _Search:
-    """What the walks of all slacks have in common."""
+    """Inputs that the walks of all slacks share."""
 
     method: AfsBm
     train: Rows
@@ -186,13 +186,13 @@ class _Search:
     seed: int
 
     def trained(self, mask: Mask) -> MaskedLoss:
-        """Return the masked loss of a model trained on the features of a mask (d,) alone."""
+        """Return the masked loss of a model trained on the features of a mask (d,)."""
         held_out, baseline = self.held_out.select(mask), self.baseline[mask]
         return masked_loss(self._model(mask), held_out, self.loss, baseline)
 
     def _model(self, mask: Mask) -> FittedModel:
         if mask.all():
-            return self.model  # tuned for all features, and fitted on them
+            return self.model  # tuned and fitted with all features
         rows, schema, recipe = self.train.select(mask), self.schema.select(mask), self.recipe
         if self.method.tune_every_round:
             recipe = self.tuner.recipe_for(rows, schema, self.folds)
@@ -200,7 +200,7 @@ class _Search:
 
     @property
     def start(self) -> Mask:
-        """The features to begin with, shape (d,)."""
+        """Initial mask, shape (d,)."""
         names = self.method.start or self.schema.features
         mask = np.isin(self.schema.features, names)
         mask[list(self.keep)] = True
@@ -221,7 +221,7 @@ def _walk(search: _Search, slack: float) -> MaskingWalk:
 
 
 def _check_that_features_matter(walks: list[MaskingWalk], context: SearchContext) -> None:
-    """Refuse a model to which every mask is the same: what is kept would be arbitrary."""
+    """Raise InputError if every mask has the same loss: the result would be arbitrary."""
     rounds = [one for walk in walks for one in walk.rounds]
     if context.keep or any(loss != one.trained_loss for one in rounds for loss in one.losses):
         return

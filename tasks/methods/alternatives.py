@@ -1,8 +1,8 @@
-"""What a set of features is worth in the search for alternatives, by name.
+"""Qualities of feature sets in the search for alternatives, by name.
 
-The names are those of `chaffinch.qualities`; the rows are those that a run may look at. How
-features depend on each other takes long to measure, whatever is then searched for: it is kept in
-the store for other runs.
+The names are those of `chaffinch.qualities`. Test rows are never used. Dependencies between
+features are slow to compute and do not depend on the search, so that the store keeps them for other
+runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RANKINGS: dict[QualityName, RankingName] = {
     "permutation": "permutation",
 }
 
-MODEL_GAIN = "quality model_gain"  # as it is named where a model is refused
+MODEL_GAIN = "quality model_gain"  # name in errors of unsuitable models
 
 _OF_PAIRS: dict[QualityName, type[MRMR] | type[FCBF] | type[CFS]] = {
     "mrmr": MRMR,
@@ -59,7 +59,7 @@ _MEASURES: dict[QualityName, str] = {
 
 
 def quality_of(name: QualityName, context: SearchContext, store: Store | None = None) -> Quality:
-    """Return the quality of that name, of the rows that a search may look at."""
+    """Return a quality by name, computed on training or mask-validation rows."""
     names = context.schema.features
     if name == "model_gain":
         return Univariate(select_from_model(context.model, MODEL_GAIN), names)
@@ -79,7 +79,7 @@ def quality_of(name: QualityName, context: SearchContext, store: Store | None = 
 def _dependencies(
     name: QualityName, context: SearchContext, store: Store | None
 ) -> tuple[Floats, Floats]:
-    """Return how features depend on the target (d,) and on each other (d, d)."""
+    """Return the dependencies of features on the target (d,) and on each other (d, d)."""
     measure = _MEASURES[name]
     rows = context.rows("train")
     if store is None:
@@ -102,14 +102,14 @@ def _measured(measure: str, rows: Rows, context: SearchContext) -> tuple[Floats,
     if measure == "binned mutual information":
         of_pairs = binned_information_of_pairs(rows, context.schema)
         return binned_information(rows, context.schema), of_pairs
-    # one column beside those of all pairs, whose progress is told: it would count twice
+    # without progress: only the columns of all pairs are counted
     silent = replace(context, on_progress=lambda done, total: None)
     relevance = scores_of("mutual_information", silent)
     return relevance, _information_of_pairs(rows, context)
 
 
 def _key(measure: str, rows: Rows, context: SearchContext) -> str:
-    """Return the digest of all that the dependencies of features follow from."""
+    """Return a digest of the inputs of the dependencies."""
     schema = context.schema
     parts = [np.ascontiguousarray(part).data for part in (rows.X, rows.y)]
     hashes = [hashlib.sha256(part).hexdigest() for part in parts]
@@ -134,7 +134,7 @@ def _engine(context: SearchContext) -> MaskedLoss:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """What the columns of the matrix of all pairs have in common."""
+    """Inputs that the columns of the matrix of pairs share."""
 
     rows: Rows
     schema: Schema
@@ -142,7 +142,7 @@ class _Pairs:
 
 
 def _information_of_pairs(rows: Rows, context: SearchContext) -> Floats:
-    """Return the mutual information of features with each other, shape (d, d), by the workers."""
+    """Return the mutual information of all pairs of features, shape (d, d)."""
     pairs = _Pairs(rows, context.schema, context.seed)
     features = range(len(context.schema.features))
     columns = context.workers.map(_information_with, pairs, features, context.on_progress)
@@ -155,9 +155,9 @@ def _information_with(pairs: _Pairs, feature: int) -> Floats:
     return mutual_information_with(pairs.rows, pairs.schema, pairs.seed, feature)
 
 
-# Why no more sets are possible; each is proven.
+# Proven reasons why no more sets are possible.
 Reason = Literal["tau", "at_once", "redundant", "all_features", "all_kept", "no_more"]
-# What would make room for more; each has been tried, or is known to.
+# Changes that allow more sets; each has been tried or is proven.
 Remedy = Literal[
     "lower_tau",
     "fewer_alternatives",
@@ -167,11 +167,11 @@ Remedy = Literal[
     "another_quality",
 ]
 
-_LEAST_TAU = 1e-9  # at which sets are only not the same
+_LEAST_TAU = 1e-9  # sets only have to be distinct
 
 
 class Missing(TypedDict):
-    """Why there are fewer sets than were asked for, and what would make room."""
+    """Reason for fewer sets than requested, and remedies."""
 
     reason: Reason
     remedies: list[Remedy]
@@ -179,15 +179,15 @@ class Missing(TypedDict):
 
 @dataclass(frozen=True)
 class Search:
-    """A search for sets besides the chosen one, at any tau.
+    """Search for alternatives to the chosen set, at any tau.
 
     Attributes
     ----------
     quality : Quality
-        Over n features.
+        Quality of sets of n features.
     asked : AlternativeSettings
     chosen, keep : tuple of int
-        The chosen set, and what is in every set.
+        The chosen set, and the features of every set.
     """
 
     quality: Quality
@@ -196,7 +196,7 @@ class Search:
     keep: tuple[int, ...]
 
     def sets(self, tau: float) -> Alternatives:
-        """Return the sets that there are, at most as many as are asked for."""
+        """Return the sets that exist, at most the requested number."""
         asked = self.asked
         options: dict[str, Any] = {}
         if asked.aggregate is not None:
@@ -215,19 +215,19 @@ class Search:
         )
 
     def one_by_one(self, number: int) -> Search:
-        """Return the same search for a number of sets, one after the other."""
+        """Return the sequential search for a number of sets."""
         alone = {"number": number, "search": "sequential", "aggregate": None}
         return replace(self, asked=self.asked.model_copy(update=alone))
 
     def by_no_pairs(self) -> Search:
-        """Return the same search where no two features are too much for one set."""
+        """Return the search without the redundancy of pairs."""
         return replace(self, quality=Univariate(np.zeros(self.quality.n_features)))
 
 
 def missing_of(
     search: Search, found: Alternatives, prices: Sequence[Mapping[str, Any]]
 ) -> Missing | None:
-    """Return why there are fewer sets than were asked for, if it is proven that there are."""
+    """Return the reason for missing sets and the remedies, or None without a proof."""
     if found.status != "infeasible":
         return None
     tau, n_found = search.asked.tau, len(found)
@@ -255,7 +255,7 @@ def missing_of(
 
 
 def _reason(search: Search, n_found: int, *, is_one_there: bool) -> Reason:
-    """Return the nearest reason that is proven."""
+    """Return the most specific proven reason."""
     if len(search.chosen) == search.quality.n_features:
         return "all_features"
     if len(search.keep) == len(search.chosen):
@@ -272,7 +272,7 @@ def _reason(search: Search, n_found: int, *, is_one_there: bool) -> Reason:
 
 
 def _have_smaller_sets_room(search: Search) -> bool:
-    """Return whether there are as many sets of what is kept and one feature more, each its own."""
+    """Return whether enough sets of the keep features and one distinct feature exist."""
     n_kept, asked = len(search.keep), search.asked
     size = n_kept + 1
     if size >= len(search.chosen) or (n_kept and isinstance(search.quality, FCBF)):
@@ -281,10 +281,10 @@ def _have_smaller_sets_room(search: Search) -> bool:
     return overlap >= n_kept and search.quality.n_features - size >= asked.number
 
 
-# What it costs to differ: what one search finds at each tau, no worse than at a higher one.
+# Price curve: the best known sets at each tau, never worse than at a higher tau.
 #
-# Sets that differ by a tau differ by every lower one. A search that ends without a proof may yet
-# find worse ones there; then those of the higher tau are the best that is known.
+# Sets that differ by tau also differ by every lower tau. A search without a proof of optimality can
+# find worse sets at a lower tau; then the sets of the higher tau are used.
 
 TAUS = tuple(tenths / 10 for tenths in range(1, 11))
 
@@ -292,10 +292,10 @@ TAUS = tuple(tenths / 10 for tenths in range(1, 11))
 def best_known(
     found: Mapping[float, Alternatives], n_sets: int, search: Literal["sequential", "simultaneous"]
 ) -> dict[float, Alternatives]:
-    """Return what is known of each tau, once what was found at higher ones is looked at.
+    """Return the best known sets of each tau.
 
-    Where sets are all there, without a proof, and those of a higher tau are worth more in all,
-    these take their place. Whatever is proven stays as it is, and so do fewer sets.
+    Sets without a proof of optimality are replaced by those of a higher tau if their total quality
+    is higher. Proven results and incomplete sets are unchanged.
     """
     known: dict[float, Alternatives] = {}
     best: Alternatives | None = None
@@ -310,7 +310,7 @@ def best_known(
 
 
 def price_of(tau: float, sets: Alternatives) -> dict[str, Any]:
-    """Return what a price curve has of the sets at a tau; a bound that is not known is None."""
+    """Return the point of the price curve at a tau; an unknown bound is None."""
     return {
         "tau": tau,
         "qualities": [one.quality for one in sets],
@@ -322,23 +322,23 @@ def price_of(tau: float, sets: Alternatives) -> dict[str, Any]:
 
 
 def if_known(value: float) -> float | None:
-    """Return a number, or None for an infinite one: a set that is not allowed, or no bound."""
+    """Return a finite number, or None for an infeasible set or an unknown bound."""
     return value if math.isfinite(value) else None
 
 
 def _in_place_of(
     sets: Alternatives, better: Alternatives, search: Literal["sequential", "simultaneous"]
 ) -> Alternatives:
-    """Return better sets of a higher tau, with what the search at the lower one says of them."""
+    """Return better sets of a higher tau, with the bounds of the search at the lower tau."""
     worths = [one.quality for one in better]
     if search == "sequential":
-        # what bounds the first, beside the chosen set alone, bounds each
+        # the bound of the first set, which is constrained least, holds for each
         bounds = [max(worth, sets[0].bound) for worth in worths]
         bound = math.fsum(bounds)
     else:
         bound = max(better.total, sets.bound)
         solved = Solved(None, better.total, bound, complete=False)
-        # by the smallest, the highest bound of a set is one of any set
+        # with aggregate "min", the highest bound of a set holds for every set
         highest = max(one.bound for one in sets) if sets.aggregate == "min" else math.inf
         bounds = bounds_in_place(worths, solved, len(worths), sets.aggregate, highest)
     each = tuple(

@@ -1,4 +1,4 @@
-"""GBMO and FLBMO: remove the feature whose masking costs least, again and again.
+"""GBMO and FLBMO: repeatedly remove the feature with the lowest masked loss.
 
 Binary Mask Optimization, arXiv 2401.12644.
 """
@@ -35,19 +35,19 @@ class _MaskOptimisation(RemovalMethod[EliminationPath]):
     """The search that GBMO and FLBMO share."""
 
     def search(self, context: SearchContext) -> EliminationPath:
-        """Remove one feature after the other, by masked losses of the base model."""
+        """Remove one feature at a time by masked losses of the base model."""
         engine = context.workers.masked_loss(
             context.model, context.rows("mask_validation"), context.loss, context.baseline
         )
         path = eliminate(engine, keep=context.keep, on_removal=context.on_progress)
         is_flat = all(loss == path.unmasked_loss for loss in path.losses)
-        # a model that uses one feature has the same loss until that feature is the only one left
+        # a model that uses one feature has a constant loss until only that feature is left
         if is_flat and not context.keep and engine.without_each().min() == path.unmasked_loss:
             raise no_use_made(context, path.unmasked_loss)
         return path
 
     def unmasked_loss(self, found: EliminationPath) -> float:
-        """Return the loss that the search began with."""
+        """Return the base model's loss with every feature."""
         return found.unmasked_loss
 
     def record(self, found: EliminationPath, schema: Schema) -> Recorded:
@@ -55,7 +55,7 @@ class _MaskOptimisation(RemovalMethod[EliminationPath]):
         return record_elimination(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> EliminationPath:
-        """Return what `record` recorded."""
+        """Return the result recorded by `record`."""
         return read_elimination(table, facts, schema)
 
 
@@ -91,7 +91,7 @@ class Gbmo(_MaskOptimisation):
     )
 
     def candidates(self, found: EliminationPath) -> list[Candidate]:
-        """Return the mask that each slack leads to."""
+        """Return the mask of each slack."""
         sizes: dict[int, list[float]] = {}
         for slack in self.slacks:
             mask = found.gbmo(slack, n_features=self.n_features, drift_cap=self.drift_cap)

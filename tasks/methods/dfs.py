@@ -1,6 +1,6 @@
-"""DFS: differentiable feature selection, as a ranking by when each feature leaves.
+"""DFS: differentiable feature selection, as a ranking by the order of removal.
 
-Feature selection by descent of an estimated residual variance; see `chaffinch.tasks.selection.dfs`.
+The search minimises an estimated residual variance; see `chaffinch.tasks.selection.dfs`.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class Dfs(RankingMethod):
 
     @property
     def score(self) -> str:
-        """What the score of a feature is."""
+        """Definition of a feature's score."""
         return SCORES["dfs"]
 
     @property
     def takes_weights(self) -> bool:
-        """Rows must have equal weights."""
+        """Whether rows may have weights."""
         return False
 
     def score_features(self, context: SearchContext) -> Floats:
-        """Return the score of every feature, shape (d,), of the training part."""
+        """Return the score of every feature on the training rows, shape (d,)."""
         rows, schema = context.rows("train"), context.schema
         check_rows(self.kind, rows, schema)
         return dfs(rows, schema, context.seed, order=self.order, steps=self.steps)

@@ -1,4 +1,4 @@
-"""How a model is fitted and tuned on any rows and columns."""
+"""Fitting and tuning of models on any rows and columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from chaffinch.tasks.workers.interface import InProcess, OnDone, Workers
 logger = logging.getLogger(__name__)
 
 _FITS = "fits.json"
-_SHARE = 0.05  # of the time that keeping the losses of fits may take
+_SHARE = 0.05  # largest share of time for saving checkpoints
 
 # The papers draw 20 candidates of their grids (RandomizedSearchCV, n_iter 20).
 _MOST_CANDIDATES = 20
@@ -38,7 +38,7 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to fit the model, whatever the rows and columns.
+    """Model and hyper-parameters, independent of rows and columns.
 
     Attributes
     ----------
@@ -47,9 +47,9 @@ class Recipe:
     parameters : mapping
         Hyper-parameters by the library's own names.
     seed : int
-        Of everything random in the fit.
+        Seed of the fit.
     estimator : object, optional
-        An unfitted scikit-learn estimator that is fitted instead.
+        Unfitted scikit-learn estimator that is fitted instead.
     """
 
     name: str
@@ -65,22 +65,22 @@ class Recipe:
                 model = models.fit_estimator(self.estimator, rows, schema, seed=self.seed)
             else:
                 model = models.fit(self.name, rows, schema, self.parameters, seed=self.seed)
-        give_back()  # a fit leaves behind up to twice the rows
+        give_back()  # a fit leaves up to twice the rows in memory
         return model
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning chose.
+    """Result of tuning.
 
     Attributes
     ----------
     recipe : Recipe
-        With the hyper-parameters of the best candidate.
+        Recipe with the hyper-parameters of the best candidate.
     candidates : list of dict
-        What was to choose from.
+        Hyper-parameters of each candidate.
     losses : list of float, or None
-        Mean held-out loss of each candidate; None if there was no choice.
+        Mean held-out loss of each candidate; None for a single candidate.
     """
 
     recipe: Recipe
@@ -90,21 +90,21 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Tuner:
-    """Chooses hyper-parameters in this process, whatever the columns.
+    """Tuning of hyper-parameters in this process, for any columns.
 
     Attributes
     ----------
     recipe : Recipe
-        With the hyper-parameters that are fixed.
+        Recipe with the fixed hyper-parameters.
     settings : SelectionSettings
-        Says what to try.
+        Settings of tuning.
     """
 
     recipe: Recipe
     settings: SelectionSettings
 
     def recipe_for(self, rows: Rows, schema: Schema, folds: Sequence[Fold]) -> Recipe:
-        """Return the recipe with the hyper-parameters that do best over the folds of `rows`."""
+        """Return the recipe with the best hyper-parameters over the folds of `rows`."""
         return tune(
             self.recipe, self.settings, rows, schema, lambda: list(folds), InProcess()
         ).recipe
@@ -112,7 +112,7 @@ class Tuner:
 
 @dataclass(frozen=True)
 class _CrossValidation:
-    """What every candidate and fold has in common."""
+    """Inputs that all candidates and folds share."""
 
     rows: Rows
     schema: Schema
@@ -131,7 +131,7 @@ def tune(
     on_done: OnDone | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Tuned:
-    """Choose the hyper-parameters by cross-validation, where there is a choice."""
+    """Choose the hyper-parameters by cross-validation if there are several candidates."""
     candidates = tuning_candidates(recipe, settings, schema, len(rows))
     losses: list[float] | None = None
     if len(candidates) > 1:
@@ -144,14 +144,14 @@ def tune(
 
 
 def baseline_of(settings: SelectionSettings, rows: Rows, description: TableDescription) -> Floats:
-    """Return what each feature is set to when it is masked, shape (d,), from the training part."""
+    """Return the values of masked features, shape (d,), from the training set."""
     asked = settings.baseline
     if isinstance(asked, str):
         return baseline_values(rows, description.schema, asked)
     values = baseline_values(rows, description.schema, "mean")
     for name, value in asked.items():
         if name not in description.features:
-            continue  # of a former run, and gone since
+            continue  # a feature of the former run that the rows lack
         known = description.categories.get(name)
         position = description.features.index(name)
         values[position] = float(value) if known is None else known.index(str(value))
@@ -159,19 +159,19 @@ def baseline_of(settings: SelectionSettings, rows: Rows, description: TableDescr
 
 
 def loss_of(settings: SelectionSettings, schema: Schema) -> Loss:
-    """Return the loss that the settings ask for."""
+    """Return the loss of the settings."""
     return resolve_loss(settings.loss, schema, weighted=settings.columns.weight is not None)
 
 
 def recipe_of(settings: SelectionSettings, estimator: Any = None) -> Recipe:
-    """Return the recipe with the hyper-parameters that the settings fix."""
+    """Return the recipe with the fixed hyper-parameters of the settings."""
     return Recipe(settings.model.name, settings.model.parameters, settings.seed, estimator)
 
 
 def tuning_candidates(
     recipe: Recipe, settings: SelectionSettings, schema: Schema, n_rows: int
 ) -> list[dict[str, Any]]:
-    """Return the hyper-parameters to choose from; those that are fixed take part in none."""
+    """Return the candidates of tuning, without the fixed hyper-parameters."""
     if recipe.estimator is not None:
         return [{}]
     grid = models.parameter_grid(recipe.name, settings.model.tuning, schema.task, n_rows)
@@ -225,13 +225,13 @@ def _cross_validate(
 
 
 def _as_bytes(losses: Mapping[int, float]) -> bytes:
-    """Return losses by the number of the fit; as text, since one may be infinite or NaN."""
+    """Return losses by the number of the fit, as text because JSON has no infinity or NaN."""
     exact = {str(number): repr(float(loss)) for number, loss in losses.items()}
     return sealed({"format_version": FORMAT_VERSION, "losses": exact})
 
 
 def _losses_kept(checkpoints: Checkpoints) -> dict[int, float]:
-    """Return the losses of the fits that were made before a stop."""
+    """Return the losses of fits that finished before a stop."""
     checkpoints.begin()
     content = checkpoints.read(_FITS)
     if content is None:

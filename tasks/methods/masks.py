@@ -1,4 +1,4 @@
-"""What searches find that leave whole masks: how it is kept in a run, and shown."""
+"""Storage and report of searches whose result is a sequence of masks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NAMES, FLOATS = pa.list_(pa.string()), pa.list_(pa.float64())
 
 
 class MaskMethod(SearchMethod[FoundMasks]):
-    """A method whose search finds one mask after the other, each with its loss."""
+    """Method whose search finds a sequence of masks with losses."""
 
     def record(self, found: FoundMasks, schema: Schema) -> Recorded:
         """Return each mask with its loss."""
         return record_masks(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> FoundMasks:
-        """Return what `record` recorded."""
+        """Return the result recorded by `record`."""
         return read_masks(table, schema)
 
     def report(
@@ -34,13 +34,13 @@ class MaskMethod(SearchMethod[FoundMasks]):
 
 
 def record_masks(found: FoundMasks, schema: Schema) -> Recorded:
-    """Return what a run keeps of masks: the features and the loss of each."""
+    """Return the record of masks: the features and the loss of each."""
     sizes = [int(mask.sum()) for mask in found.masks]
     return Recorded(columns_of_masks(found.masks, found.losses, schema), sizes)
 
 
 def read_masks(table: pa.Table, schema: Schema) -> FoundMasks:
-    """Return what `record_masks` recorded."""
+    """Return the masks recorded by `record_masks`."""
     masks = [np.isin(schema.features, names) for names in table["features"].to_pylist()]
     return FoundMasks(tuple(masks), tuple(table["loss"].to_pylist()))
 
@@ -54,7 +54,7 @@ def report_masks(table: pa.Table) -> dict[str, Any]:
 def columns_of_masks(
     masks: Sequence[Mask], losses: Sequence[float], schema: Schema
 ) -> dict[str, pa.Array]:
-    """Return the features of each mask, and its loss."""
+    """Return the features and the loss of each mask as columns."""
     names = [names_of(np.flatnonzero(mask).tolist(), schema) for mask in masks]
     return {"features": pa.array(names, NAMES), "loss": pa.array(losses, pa.float64())}
 

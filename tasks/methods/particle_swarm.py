@@ -1,4 +1,4 @@
-"""Binary particle swarm: masks that move towards the best that were found."""
+"""Binary particle swarm: masks that move towards the best masks found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, RefitLosses, at_most
 from chaffinch.tasks.selection.baselines.wrappers import FoundMasks, Swarm, particle_swarm
 from chaffinch.tasks.settings.base import Count, setting
 
-# Far beyond any use; a pull without a limit would leave the range of numbers.
+# The limit is far above useful values and prevents overflows.
 _Pull = Annotated[float, Field(ge=0, le=10)]
 _SWARM = (
     "a swarm of masks moves towards those whose refits have the lowest loss on the "
@@ -25,7 +25,7 @@ class ParticleSwarm(MaskMethod):
     """Binary particle swarm: masks that move towards the best that were found."""
 
     model_config = ConfigDict(title="Particle swarm")
-    takes_sizes = False  # masks are drawn at random: one of some size says nothing of that size
+    takes_sizes = False  # masks are random: a mask is not the best of its size
     limits_size = True
     finds_size = True
 
@@ -49,16 +49,16 @@ class ParticleSwarm(MaskMethod):
 
     @property
     def refits(self) -> str:
-        """How the method refits the model as it searches."""
+        """Description of the refits of the search."""
         return _SWARM
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Refits are judged on the mask-validation rows."""
+        """Use of each set; refits are scored on the mask-validation rows."""
         return PARTS_OF_REFITS
 
     def search(self, context: SearchContext) -> FoundMasks:
-        """Move a swarm of masks towards the best that were found."""
+        """Move a swarm of masks towards the best masks found."""
         log_refits(self.kind, context, self.individuals * self.generations, at_most="at most ")
         losses = RefitLosses(context)
         path = particle_swarm(

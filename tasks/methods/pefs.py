@@ -1,8 +1,8 @@
-"""PEFS: probabilistic embedded feature selection, searches shared out to the workers.
+"""PEFS: probabilistic embedded feature selection, with searches distributed to the workers.
 
-There are some searches for each penalty or size. With a place for checkpoints, each worker keeps
-one from time to time, and this process keeps what each search found. After a kill these are read
-back, and unfinished searches resume.
+Each penalty or size has one search per seed. With checkpoints, each worker saves its search from
+time to time, and this process saves the results. After a kill, finished results are read back and
+unfinished searches resume.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from chaffinch.tasks.settings.base import SIZES, Count, Sizes, setting
 
 logger = logging.getLogger(__name__)
 
-_PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equal steps of a logarithm
+_PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equidistant logarithms
 MOST_UNITS = 65_536  # of a hidden layer
 
-_Item = tuple[int, float | int, int]  # its number, what is asked for, which seed
+_Item = tuple[int, float | int, int]  # number, penalty or size, seed
 
 
 class Pefs(SearchMethod[ProbabilisticSearches]):
@@ -111,23 +111,23 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """The probabilities are found on the training rows."""
+        """Use of each set; the probabilities are fitted on the training rows."""
         return {
             "train": "tuning, fitting, the baseline, the probabilities",
             "mask_validation": "the losses of the networks; then fitting",
         }
 
     def check_memory(self) -> None:
-        """Refuse hidden layers that do not fit into the memory that is free here; InputError.
+        """Raise InputError if the hidden layers do not fit into the free memory.
 
-        They are counted as if they had one input and one output, and mini-batches were as small as
-        may be: the search itself, which knows the table, refuses what is too much with it.
+        The check is a lower bound: one input, one output and the smallest mini-batches. The search
+        checks the network of the actual table.
         """
         with as_input_error():
             check_memory((1, *self.hidden_layer_sizes, 1), n_rows=2 * self.samples)
 
     def check_training_rows(self, n_rows: int) -> None:
-        """Refuse a mini-batch of more rows than the `n_rows` to train on; InputError."""
+        """Raise InputError if a mini-batch has more rows than the `n_rows` training rows."""
         if self.batch_size is not None and self.batch_size > n_rows:
             raise InputError(
                 f"batch_size must be at most {n_rows}, the number of training rows, but is "
@@ -137,13 +137,13 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
     @field_validator("penalties")
     @classmethod
     def _in_one_order(cls, given: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        """Sort: the same in another order are no other settings."""
+        """Sort penalties, so that their order does not change the identity of settings."""
         return None if given is None else tuple(sorted(set(given)))
 
     @model_validator(mode="before")
     @classmethod
     def _without_device(cls, values: Any) -> Any:
-        """Read what earlier releases wrote: a device, of which the CPU alone is left."""
+        """Accept the setting `device` of earlier releases if it is the CPU."""
         if not isinstance(values, dict) or "device" not in values:
             return values
         if values["device"] != "cpu":
@@ -175,9 +175,9 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
         return self
 
     def search(self, context: SearchContext) -> ProbabilisticSearches:
-        """Search for each penalty or size, on the training part.
+        """Search for each penalty or size on the training rows.
 
-        The mask-validation part measures the network that each search leaves.
+        The mask-validation rows measure the loss of each search's network.
         """
         schema, keep = context.schema, context.keep
         d = len(schema.features)
@@ -209,7 +209,7 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
         return ProbabilisticSearches(tuple(found))
 
     def candidates(self, found: ProbabilisticSearches) -> list[Candidate]:
-        """Return the masks that penalties led to, or those of the sizes asked for."""
+        """Return the masks of the penalties or of the requested sizes."""
         settings: dict[float | int, list[float]] = {asked: [asked] for asked in found.asked}
         if self.n_features is not None:
             fewest = min(int(asked) for asked in found.asked)
@@ -223,9 +223,9 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
         context: SearchContext,
         seconds: float,
     ) -> list[tuple[int, Mask, float]]:
-        """Return the mask of each size that a search is steered to, by further searches if need be.
+        """Return the mask of each size, with further searches for sizes that are not available.
 
-        A size has its share of the seconds, by iterations.
+        The seconds of a size are its share of iterations.
         """
         n_features, n_kept = found.n_features, len(context.keep)
         own = sizes_asked_for(self.n_features or (), n_features, max(1, n_kept))
@@ -257,13 +257,13 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
     def read(
         self, table: pa.Table, facts: Mapping[str, Any], schema: Schema
     ) -> ProbabilisticSearches:
-        """Return what `record` recorded."""
+        """Return the result recorded by `record`."""
         return _searches_of(table, facts["searches"])
 
     def scores(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, float] | None:
-        """Return the probabilities behind the chosen mask; None if nothing was searched for it."""
+        """Return the probabilities of the chosen mask; None if it needed no search."""
         found = _searches_of(table, facts["searches"])
         behind = found.behind(np.array(kept, dtype=bool))
         if not found.is_made(behind):
@@ -287,7 +287,7 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
 
 @dataclass(frozen=True)
 class _Searches:
-    """What all searches have in common."""
+    """Inputs that all searches share."""
 
     method: Pefs
     train: Rows
@@ -303,7 +303,7 @@ class _Searches:
 def _all_found(
     shared: _Searches, items: Sequence[_Item], context: SearchContext
 ) -> list[ProbabilisticSearch]:
-    """Return what each search found, of which some may have ended before a kill."""
+    """Return the result of each search; results from before a kill are read back."""
     checkpoints = shared.checkpoints
     found: dict[int, ProbabilisticSearch] = {}
     if checkpoints is not None:
@@ -325,7 +325,7 @@ def _all_found(
 
 
 def _tell(one: ProbabilisticSearch) -> None:
-    """Log where a search ended."""
+    """Log the result of a search."""
     asked = f"penalty {one.asked:g}"
     if isinstance(one.asked, int):
         asked = f"{one.asked} feature{'s' * (one.asked > 1)}"
@@ -346,7 +346,7 @@ def _tell(one: ProbabilisticSearch) -> None:
 def _found_before(
     checkpoints: Checkpoints, items: Sequence[_Item]
 ) -> dict[int, ProbabilisticSearch]:
-    """Return what ended searches found, by their number; a checkpoint of no use is removed."""
+    """Return the results of finished searches by number; unusable checkpoints are removed."""
     found, n_under_way = {}, 0
     for number, _, _ in items:
         name, of = _checkpoint(checkpoints, number)
@@ -372,13 +372,13 @@ def _found_before(
 
 
 def _checkpoint(checkpoints: Checkpoints, number: int) -> tuple[str, str]:
-    """Return the name of a search's checkpoint, and what tells the search from any other."""
+    """Return the name of a search's checkpoint, and the identity of the search."""
     name = f"search-{number + 1}.safetensors"
     return name, f"{checkpoints.key} {name}"
 
 
 def _discard(checkpoints: Checkpoints, name: str, error: ValueError) -> None:
-    reason, _, _ = str(error).partition(";")  # the remedy, which follows, is this
+    reason, _, _ = str(error).partition(";")  # without the remedy, which is the discard
     checkpoints.discard(name, reason)
 
 
@@ -396,14 +396,14 @@ def _searched(shared: _Searches, item: _Item) -> ProbabilisticSearch:
 
 
 def _is_answered(shared: _Searches, item: _Item) -> bool:
-    """Return whether only one mask can be the answer."""
+    """Return whether only one mask is possible."""
     _, asked, _ = item
     d, n_kept = len(shared.schema.features), len(shared.keep)
     return d == max(1, n_kept) or (isinstance(asked, int) and asked in (n_kept, d))
 
 
 def _begun(shared: _Searches, item: _Item) -> Search:
-    """Return a search, fresh or where its checkpoint is."""
+    """Return a new search, or one restored from its checkpoint."""
     number, asked, nth_seed = item
     method, checkpoints, is_sized = shared.method, shared.checkpoints, isinstance(asked, int)
     rules = Rules(
@@ -429,7 +429,7 @@ def _begun(shared: _Searches, item: _Item) -> Search:
 
 
 def _measured(shared: _Searches, item: _Item, search: Search) -> ProbabilisticSearch:
-    """Return what a search that is done found, with the loss of its network on rows held out."""
+    """Return the result of a finished search, with the held-out loss of its network."""
     _, asked, nth_seed = item
     held_out = shared.held_out
     prediction = search.network.predict(held_out.X, search.sweeps[-1].mask)
@@ -438,7 +438,7 @@ def _measured(shared: _Searches, item: _Item, search: Search) -> ProbabilisticSe
 
 
 def _nothing_to_search(shared: _Searches, item: _Item) -> ProbabilisticSearch:
-    """Return the one mask that there is: every feature, or those to keep."""
+    """Return the only possible mask: every feature, or the keep features."""
     _, asked, nth_seed = item
     probabilities = np.ones(len(shared.schema.features))
     if asked == len(shared.keep):
@@ -468,7 +468,7 @@ def _columns_of_sweeps(found: ProbabilisticSearches) -> dict[str, pa.Array]:
 
 
 def _facts_of(found: ProbabilisticSearches) -> list[dict[str, Any]]:
-    """Return what was asked of each search, and the loss of its network."""
+    """Return the penalty or size, the seed and the held-out loss of each search."""
     return [
         {
             "n_features" if isinstance(one.asked, int) else "penalty": one.asked,
@@ -480,7 +480,7 @@ def _facts_of(found: ProbabilisticSearches) -> list[dict[str, Any]]:
 
 
 def _searches_of(steps: pa.Table, facts: Sequence[Mapping[str, Any]]) -> ProbabilisticSearches:
-    """Return the searches of a table and of the facts beside it."""
+    """Return the searches of a table and its facts."""
     sweeps: dict[int, list[Sweep]] = {number: [] for number in range(1, len(facts) + 1)}
     names = ("search", "iteration", "loss", "penalty", "probabilities")
     for row in zip(*(steps[name].to_pylist() for name in names), strict=True):

@@ -1,7 +1,7 @@
-"""What a method of selection implements, and what its search is given.
+"""Interface of a method of selection, and the inputs of its search.
 
-A method is one module with a pydantic class: its settings, what it declares (see `Method`), its
-search, and how what it found is kept in a file. `rankings.py` is a short example.
+A method is one module with a pydantic class: settings, declarations (see `Method`), search, and
+storage of the result. `rankings.py` is a short example.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Seen = Literal["train", "mask_validation"]
 
 @dataclass(frozen=True)
 class SearchContext:
-    """Inputs to a search. Test rows are never included.
+    """Inputs of a search. Test rows are never included.
 
     Attributes
     ----------
     schema : Schema
-        What the d columns mean.
+        Schema of the d columns.
     recipe : Recipe
-        How to fit the model, with the hyper-parameters that tuning chose.
+        Model with the tuned hyper-parameters.
     tuner : Tuner
-        Chooses hyper-parameters for other columns, as they were chosen for all.
+        Tuning of hyper-parameters for other columns.
     model : FittedModel
-        The base model, fitted by the recipe on the training part with every feature.
+        The base model, fitted on the training set with every feature.
     baseline : ndarray of float64, shape (d,)
         The value of each feature when it is masked.
     loss : Loss
@@ -48,20 +48,20 @@ class SearchContext:
     seed : int
         The only source of randomness.
     rows : callable
-        Loads the rows of one or more parts. A search loads only the parts that it needs.
+        Loads the rows of one or more sets. A search loads only the sets that it needs.
     folds : callable
-        Returns the folds of cross-validation inside one or more parts.
+        Returns the folds of cross-validation inside one or more sets.
     workers : Workers
         This process, or workers of a cluster. The result is the same.
     on_progress : callable
-        Called with the number of items done and the number in all.
+        Called with the number of finished items and the total.
     warnings : tuple of str
         Data-quality warnings about the table, for errors.
     units : callable, optional
         Returns the unit of each mask-validation row: rows of a unit are resampled together.
         Without it, each row is a unit.
     checkpoints : Checkpoints, optional
-        Where a long search saves its state. Without it, no state is saved.
+        Storage for the state of a long search. Without it, no state is saved.
     """
 
     schema: Schema
@@ -83,7 +83,7 @@ class SearchContext:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mask to choose from.
+    """Candidate mask of a search.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a search found, as it is kept in a run.
+    """Stored result of a search.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Recorded:
     features_left : list of int
         Number of features after each step.
     facts : mapping
-        Anything else, as JSON values.
+        Other results, as JSON values.
     """
 
     columns: Mapping[str, pa.Array]
@@ -130,7 +130,7 @@ class SearchMethod(Method, Generic[Found]):
 
     @abstractmethod
     def search(self, context: SearchContext) -> Found:
-        """Return what the method finds.
+        """Return the result of the search.
 
         Raises
         ------
@@ -140,51 +140,51 @@ class SearchMethod(Method, Generic[Found]):
 
     @abstractmethod
     def candidates(self, found: Found) -> list[Candidate]:
-        """Return the masks to choose from, the smallest first."""
+        """Return the candidate masks, the smallest first."""
 
     @abstractmethod
     def record(self, found: Found, schema: Schema) -> Recorded:
-        """Return what a run keeps of what was found."""
+        """Return the result in the form that a run stores."""
 
     @abstractmethod
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> Found:
-        """Return what `record` recorded."""
+        """Return the result recorded by `record`."""
 
     def unmasked_loss(self, found: Found) -> float | None:
-        """Return the base model's loss with every feature, where the search measured it."""
+        """Return the base model's loss with every feature, or None if it was not measured."""
         return None
 
     def reaching(self, sizes: Sequence[int]) -> SearchMethod[Found]:
-        """Return the method with settings that let its search reach some sizes as well."""
+        """Return the method with settings whose search includes some more sizes."""
         return self
 
     def of_sizes(
         self, found: Found, sizes: Sequence[int], context: SearchContext, seconds: float
     ) -> list[tuple[int, Mask, float]]:
-        """Return each size that was found, with its mask and seconds.
+        """Return each size of the result, with its mask and seconds.
 
         Parameters
         ----------
         found : object
-            What `search` returned.
+            Result of `search`.
         sizes : sequence of int
             Numbers of features.
         context : SearchContext
-            What the search was given.
+            Inputs of the search.
         seconds : float
-            How long the search took.
+            Duration of the search.
         """
         masks = [(size, self.mask_of_size(found, size)) for size in sizes]
         return [(size, mask, seconds) for size, mask in masks if mask is not None]
 
     def mask_of_size(self, found: Found, size: int) -> Mask | None:
-        """Return the mask of a size that the search found; None if it found none."""
+        """Return the mask of a size; None if the search did not find one."""
         return None
 
     def report(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, Any]:
-        """Return what the report shows of the search: fields of `ReportContent` by name."""
+        """Return the search's part of the report: fields of `ReportContent` by name."""
         return {}
 
     def scores(
@@ -204,7 +204,7 @@ def as_search(method: Method) -> SearchMethod[Any]:
 def sizes_asked_for(
     asked_for: Sequence[int | float], n_features: int, fewest: int
 ) -> dict[int, list[float]]:
-    """Return the sizes that numbers or shares of the features come to, with what led to each."""
+    """Return size -> the requested numbers or shares of features that lead to it."""
     sizes: dict[int, list[float]] = {}
     for asked in asked_for:
         size = asked if isinstance(asked, int) else round(asked * n_features)
@@ -226,7 +226,7 @@ def each_mask_once(found: Sequence[tuple[Mask, list[float]]]) -> list[Candidate]
 
 
 def no_use_made(context: SearchContext, loss: float) -> InputError:
-    """Return the error for a model to which every mask is the same."""
+    """Return the error for a model whose loss is the same for every mask."""
     odd = "; ".join(context.warnings)
     return InputError(
         f"model {context.recipe.name} makes no use of any of the "

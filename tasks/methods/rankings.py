@@ -99,17 +99,17 @@ class RankingMethod(RemovalMethod[RankedPath]):
 
     @property
     def summary(self) -> str:
-        """What the method does, as one sentence."""
+        """Summary of the method in one sentence."""
         return f"Ranking by {self.score}."
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """A ranking uses no mask-validation rows until the model is fitted again."""
+        """Use of each set; a ranking uses mask-validation rows only for the final fit."""
         return PARTS_OF_RANKINGS
 
     @abstractmethod
     def score_features(self, context: SearchContext) -> Floats:
-        """Return the score of every feature, shape (d,): the higher, the better."""
+        """Return the score of every feature, shape (d,); higher is better."""
 
     def search(self, context: SearchContext) -> RankedPath:
         """Score every feature and order them, worst first."""
@@ -128,7 +128,7 @@ class RankingMethod(RemovalMethod[RankedPath]):
         return RankedPath.from_scores(scores, context.keep)
 
     def candidates(self, found: RankedPath) -> list[Candidate]:
-        """Return the mask of each size, or of the features whose score is high enough."""
+        """Return the mask of each size, or of the features with at least the lowest score."""
         if self.min_score is not None:
             sizes = {found.size_at(self.min_score): [self.min_score]}
         else:
@@ -141,7 +141,7 @@ class RankingMethod(RemovalMethod[RankedPath]):
         return record_ranking(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-        """Return what `record` recorded."""
+        """Return the result recorded by `record`."""
         return read_ranking(table, facts, schema)
 
 
@@ -159,7 +159,7 @@ class Ranking(RankingMethod):
 
     @property
     def score(self) -> str:
-        """What the score of a feature is."""
+        """Definition of a feature's score."""
         return SCORES[self.kind]
 
     @property
@@ -169,19 +169,19 @@ class Ranking(RankingMethod):
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Some scores need rows that the model was not fitted on."""
+        """Use of each set; some scores need rows that the model was not fitted on."""
         if self.kind in OF_ROWS_HELD_OUT:
             return {"train": "tuning, fitting", "mask_validation": "the ranking; then fitting"}
         return super().parts_used
 
     def fewest_training_rows(self, n_classes: int) -> int:
-        """Return how many training rows the method needs; `n_classes` is 0 for regression."""
+        """Return the least number of training rows; `n_classes` is 0 for regression."""
         return fewest_rows(n_classes) if self.kind in OF_TRAINING_ROWS else 1
 
     def check_model(
         self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
     ) -> None:
-        """Raise ValueError if the score is of a model and this one does not have it."""
+        """Raise ValueError if the model does not provide the score."""
         if self.kind == "select_from_model":
             check_importances(name, n_classes, fit, self.kind)
         if self.kind == "tree_shap":
@@ -190,15 +190,15 @@ class Ranking(RankingMethod):
     def score_features(self, context: SearchContext) -> Floats:
         """Return the score of every feature, shape (d,).
 
-        Filters look at the training part; importances at the base model, and permutation and SHAP
-        values at the mask-validation part as well.
+        Filters use the training rows. Importances use the base model; permutation importance and
+        SHAP values also use the mask-validation rows.
         """
         return scores_of(self.kind, context)
 
 
 @dataclass(frozen=True)
 class _Filtered:
-    """What every share of the features has in common, for a filter."""
+    """Inputs that all batches of features share, for a filter."""
 
     name: RankingName
     rows: Rows
@@ -208,7 +208,7 @@ class _Filtered:
 
 @dataclass(frozen=True)
 class _Permuted:
-    """The same for permutation importance."""
+    """Inputs that all batches of features share, for permutation importance."""
 
     model: FittedModel
     rows: Rows
@@ -218,7 +218,7 @@ class _Permuted:
 
 @dataclass(frozen=True)
 class _Explained:
-    """The same for every share of the rows, for SHAP values."""
+    """Inputs that all batches of rows share, for SHAP values."""
 
     model: FittedModel
     rows: Rows
@@ -244,14 +244,14 @@ def scores_of(name: RankingName, context: SearchContext) -> Floats:
 def _shared_out(
     context: SearchContext, function: Callable[[Shared, Features], Floats], shared: Shared
 ) -> Floats:
-    """Return the scores (d,) of features that are shared out to the workers."""
+    """Return scores (d,) computed by the workers in batches of features."""
     n_features = len(context.schema.features)
     shares = np.array_split(np.arange(n_features), min(n_features, _MOST_SHARES))
     return np.concatenate(context.workers.map(function, shared, shares, context.on_progress))
 
 
 def _mean_shap(context: SearchContext, explained: _Explained) -> Floats:
-    """Return the mean absolute SHAP values (d,) over rows that are shared out to the workers."""
+    """Return mean absolute SHAP values (d,) computed by the workers in batches of rows."""
     n_rows, weight = len(explained.rows), explained.rows.weight
     shares = np.array_split(np.arange(n_rows), min(n_rows, _MOST_SHARES))
     means = context.workers.map(_shap_of_rows, explained, shares, context.on_progress)

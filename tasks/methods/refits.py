@@ -1,7 +1,7 @@
-"""Fit the model again for each mask, and what searches that do so share.
+"""Refits of the model for each mask, shared by several searches.
 
-Refits cost a fit where mask optimisation costs a masked loss. Those that can be done at once go to
-the workers: the candidates of a step, the masks of a generation, the folds.
+A refit costs a full fit instead of a masked loss. Independent refits run on the workers: the
+candidates of a step, the masks of a generation, the folds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from chaffinch.tasks.settings.base import setting
 
 logger = logging.getLogger(__name__)
 
-# What parts of the rows are used for by searches that judge refits.
+# Use of each set by searches with refits.
 PARTS_OF_REFITS = {
     "train": "tuning, fitting",
     "mask_validation": "the losses of the refits; then fitting",
@@ -53,18 +53,18 @@ def within_one_standard_error(position: int) -> Any:
 
 @dataclass(frozen=True)
 class Refit:
-    """What all masks that are judged by a refit have in common.
+    """Inputs that the refits of all masks share.
 
     Attributes
     ----------
     train, held_out : Rows
-        What the model is fitted on, and what its loss is of.
+        Rows for fitting the model, and rows for its loss.
     schema : Schema
-        What the d columns of both mean.
+        Schema of the d columns.
     recipe : Recipe
-        How to fit it.
+        Model and hyper-parameters.
     loss : Loss
-        How its predictions are judged.
+        Loss of predictions.
     """
 
     train: Rows
@@ -74,30 +74,30 @@ class Refit:
     loss: Loss
 
     def model(self, mask: Mask) -> FittedModel:
-        """Return a model fitted on the features of a mask (d,) alone."""
+        """Return a model fitted on the features of a mask (d,)."""
         return self.recipe.fit(self.train.select(mask), self.schema.select(mask))
 
     def loss_of(self, model: FittedModel, mask: Mask) -> float:
-        """Return the loss of such a model."""
+        """Return the held-out loss of a model fitted on a mask's features."""
         held_out = self.held_out.select(mask)
         return self.loss(held_out.y, model.predict(held_out.X), held_out.weight)
 
 
 def refitted_loss(shared: Refit, mask: Mask) -> float:
-    """Return the loss of a model fitted on the features of a mask (d,) alone."""
+    """Return the held-out loss of a model fitted on the features of a mask (d,)."""
     return shared.loss_of(shared.model(mask), mask)
 
 
 def check_losses(name: str, masks: Sequence[Mask], losses: Sequence[float]) -> None:
-    """Refuse a loss that is no finite number, which would pass for the lowest; UnusableError."""
+    """Raise UnusableError for a loss that is not finite: NaN would count as the lowest."""
     for mask, loss in zip(masks, losses, strict=True):
         check_finite(name, np.array([loss]), int(mask.sum()), len(mask))
 
 
 class RefitLosses:
-    """Losses of refits on the mask-validation part, computed by the workers.
+    """Losses of refits on the mask-validation rows, computed by the workers.
 
-    Progress is told of each refit if it is known how many there will be.
+    Progress is reported only if the number of refits is known.
     """
 
     def __init__(self, context: SearchContext, n_refits: int | None = None) -> None:
@@ -124,7 +124,7 @@ class RefitLosses:
             self._material.on_progress(self._n_done + done, self._n_refits)
 
     def check_that_features_matter(self) -> None:
-        """Refuse a model to which every mask is the same: what is kept would be arbitrary."""
+        """Raise InputError if every mask has the same loss: the result would be arbitrary."""
         context, n_features = self._material, len(self._material.schema.features)
         if context.keep or len(self._seen) > 1 or self._n_done == 1:
             return
@@ -137,6 +137,6 @@ class RefitLosses:
 
 
 def log_refits(kind: str, context: SearchContext, n_refits: int, at_most: str = "") -> None:
-    """Log how often the search fits the model."""
+    """Log the number of fits of a search."""
     name = context.recipe.name
     logger.info("%s fits model %s %s%d times", kind, name, at_most, n_refits)

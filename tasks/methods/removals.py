@@ -1,4 +1,4 @@
-"""What searches find that remove one feature after the other: its masks, and how it is kept."""
+"""Masks and storage of searches that remove one feature at a time."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.core import Mask, Schema, mask_of_size
 
 PLACE = "the place in the order of leaving; what outlasts all others has the highest"
-# What parts of the rows are used for by searches that score features on the training rows.
+# Use of each set by searches that score features on the training rows.
 PARTS_OF_RANKINGS = {"train": "tuning, fitting, the ranking", "mask_validation": "fitting alone"}
 
 
 class RemovalMethod(SearchMethod[Found], Generic[Found]):
-    """A method whose search ends in an order of leaving, which holds a mask of every size."""
+    """Method whose result is an order of removal, which defines a mask of every size."""
 
     def mask_of_size(self, found: Any, size: int) -> Mask | None:
-        """Return the mask that the order holds; None below the fewest that were left."""
+        """Return the mask of a size; None if the removals did not reach it."""
         fewest, most = found.n_features - len(found.removed), found.n_features
         return mask_of_size(most, found.removed, size) if fewest <= size <= most else None
 
     def scores(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, float] | None:
-        """Return the score of each feature by name; masked losses are none."""
+        """Return the score of each feature by name; None for searches by masked losses."""
         scores: dict[str, float] | None = facts.get("scores")
         return scores
 
     def report(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, Any]:
-        """Return each removal, and the losses of sizes that were cross-validated."""
+        """Return each removal, and the losses of cross-validated sizes."""
         return {**report_removals(table), "sizes": facts.get("sizes")}
 
 
@@ -59,7 +59,7 @@ def masks_on_the_way(
 
 
 def _removed_names(found: EliminationPath | RankedPath, schema: Schema) -> pa.Array:
-    """Return the names of what left, the first to leave first."""
+    """Return the names of removed features, in the order of removal."""
     return pa.array([schema.features[j] for j in found.removed], pa.string())
 
 
@@ -69,20 +69,20 @@ def _features_left(found: EliminationPath | RankedPath) -> list[int]:
 
 
 def step_of_each(table: pa.Table) -> dict[str, int]:
-    """Return the step at which each feature left; empty where whole masks were found."""
+    """Return the step of each feature's removal; empty for searches of whole masks."""
     if "feature" not in table.column_names:
         return {}
     return dict(zip(table["feature"].to_pylist(), table["step"].to_pylist(), strict=True))
 
 
 def _removed_positions(table: pa.Table, schema: Schema) -> tuple[int, ...]:
-    """Return the positions of what left, the first to leave first."""
+    """Return the positions of removed features, in the order of removal."""
     position = {name: j for j, name in enumerate(schema.features)}
     return tuple(position[name] for name in table["feature"].to_pylist())
 
 
 def record_elimination(found: EliminationPath, schema: Schema) -> Recorded:
-    """Return what a run keeps of an elimination: each removal with its loss."""
+    """Return the record of an elimination: each removal with its loss."""
     losses = pa.array(found.losses, pa.float64())
     return Recorded(
         {"feature": _removed_names(found, schema), "loss": losses}, _features_left(found)
@@ -90,13 +90,13 @@ def record_elimination(found: EliminationPath, schema: Schema) -> Recorded:
 
 
 def read_elimination(table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> EliminationPath:
-    """Return what `record_elimination` recorded, with the unmasked loss beside it."""
+    """Return the elimination recorded by `record_elimination`, with the unmasked loss."""
     removed, losses = _removed_positions(table, schema), tuple(table["loss"].to_pylist())
     return EliminationPath(len(schema.features), facts["unmasked_loss"], removed, losses)
 
 
 def record_ranking(found: RankedPath, schema: Schema) -> Recorded:
-    """Return what a run keeps of a ranking."""
+    """Return the record of a ranking."""
     scores = pa.array([found.scores[j] for j in found.removed], pa.float64())
     columns = {"feature": _removed_names(found, schema), "score": scores}
     facts = {"scores": dict(zip(schema.features, found.scores, strict=True))}
@@ -104,13 +104,13 @@ def record_ranking(found: RankedPath, schema: Schema) -> Recorded:
 
 
 def read_ranking(table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-    """Return what `record_ranking` recorded."""
+    """Return the ranking recorded by `record_ranking`."""
     scores = tuple(facts["scores"][name] for name in schema.features)
     return RankedPath(scores, _removed_positions(table, schema))
 
 
 def record_cross_validated(found: CrossValidatedPath, schema: Schema) -> Recorded:
-    """Return what a run keeps of a ranking whose sizes were cross-validated."""
+    """Return the record of a ranking with cross-validated sizes."""
     ranking = record_ranking(found, schema)
     sizes = [
         {"n_features": size, "loss": loss, "standard_error": error}
@@ -122,7 +122,7 @@ def record_cross_validated(found: CrossValidatedPath, schema: Schema) -> Recorde
 def read_cross_validated(
     table: pa.Table, facts: Mapping[str, Any], schema: Schema
 ) -> CrossValidatedPath:
-    """Return what `record_cross_validated` recorded."""
+    """Return the ranking recorded by `record_cross_validated`."""
     ranking = read_ranking(table, facts, schema)
     return CrossValidatedPath(
         ranking.scores,

@@ -1,4 +1,4 @@
-"""Reselection: begin with the features of a former run, and let features return and leave."""
+"""Reselection: start with the features of a former run, and add or remove features."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Reselection(Reselect, MaskMethod):
 
     @property
     def refits(self) -> str:
-        """How the method refits the model as it searches."""
+        """Description of the refits of the search."""
         return (
             "the search begins with the former features, lets one return where a model refitted "
             "with it is shown to have a lower loss on the mask-validation rows, and lets one leave "
@@ -40,11 +40,11 @@ class Reselection(Reselect, MaskMethod):
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Refits are judged on the mask-validation rows."""
+        """Use of each set; refits are scored on the mask-validation rows."""
         return PARTS_OF_REFITS
 
     def search(self, context: SearchContext) -> Revision:
-        """Let features return and leave, from the former mask."""
+        """Add and remove features, starting with the former mask."""
         start = np.isin(context.schema.features, list(self.former))
         start[list(context.keep)] = True
         refits = _Refits(context)
@@ -67,11 +67,11 @@ class Reselection(Reselect, MaskMethod):
         return revision
 
     def candidates(self, found: FoundMasks) -> list[Candidate]:
-        """Return the mask that is left."""
+        """Return the final mask."""
         return [Candidate(found.masks[-1], [])]
 
     def record(self, found: FoundMasks, schema: Schema) -> Recorded:
-        """Return each mask with its loss, and the changes that were tried."""
+        """Return each mask with its loss, and the attempted changes."""
         recorded = super().record(found, schema)
         trials = found.trials if isinstance(found, Revision) else ()
         facts = {"trials": [_fact_of(trial, schema) for trial in trials]}
@@ -80,12 +80,12 @@ class Reselection(Reselect, MaskMethod):
     def report(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, Any]:
-        """Return the masks, and the changes that were tried."""
+        """Return the masks and the attempted changes."""
         return {**super().report(table, facts, names, kept), "trials": facts["trials"]}
 
 
 def _fact_of(trial: Trial, schema: Schema) -> dict[str, Any]:
-    """Return what was tried as JSON can hold it; a bound that is not known is None."""
+    """Return an attempted change as JSON; an unknown bound is None."""
     return {
         "feature": schema.features[trial.feature],
         "change": "return" if trial.is_return else "leave",
@@ -97,14 +97,14 @@ def _fact_of(trial: Trial, schema: Schema) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Judged:
-    """What a model fitted on a mask makes of the mask-validation rows."""
+    """Mask-validation predictions and loss of a model fitted on a mask."""
 
     prediction: Floats
     loss: float
 
 
 class _Refits:
-    """Models fitted on the training rows, judged on the mask-validation rows; see `Refits`."""
+    """Models fitted on the training rows, scored on the mask-validation rows; see `Refits`."""
 
     def __init__(self, context: SearchContext) -> None:
         held_out = context.rows("mask_validation")
@@ -114,14 +114,14 @@ class _Refits:
         )
         self._units = resampling_units(len(held_out)) if context.units is None else context.units()
         self._judged: dict[bytes, _Judged] = {}
-        self._last: tuple[bytes, FittedModel] | None = None  # all of them would fill the memory
+        self._last: tuple[bytes, FittedModel] | None = None  # only one model, to save memory
 
     def loss(self, mask: Mask) -> float:
-        """Return the loss of a model fitted on a mask's features alone."""
+        """Return the loss of a model fitted on a mask's features."""
         return self.judged(mask).loss
 
     def gap(self, mask: Mask, other: Mask) -> Gap:
-        """Return the loss of `mask` less that of `other`."""
+        """Return the loss of `mask` minus that of `other`."""
         first, second = self.judged(mask), self.judged(other)
         error = paired_error(
             self._refit.loss,
@@ -134,7 +134,7 @@ class _Refits:
         return Gap(first.loss - second.loss, error, int(self._units.max()) + 1)
 
     def returning(self, mask: Mask) -> list[int]:
-        """Return first what the base model, which has every feature, would be the last to spare."""
+        """Return the features outside the mask, the most important in the base model first."""
         if mask.all():
             return []
         context = self.context
@@ -145,14 +145,14 @@ class _Refits:
         return list(reversed(path.removed))
 
     def leaving(self, mask: Mask) -> list[int]:
-        """Return first what the model on the mask can spare most easily."""
+        """Return the features of the mask, the lowest masked loss first."""
         held_out, baseline = self._refit.held_out.select(mask), self.context.baseline[mask]
         engine = masked_loss(self._model(mask), held_out, self._refit.loss, baseline)
         order = np.argsort(engine.without_each(), kind="stable")
         return [int(j) for j in np.flatnonzero(mask)[order]]
 
     def judged(self, mask: Mask) -> _Judged:
-        """Return what the model on a mask makes of the rows; fitted once."""
+        """Return the cached predictions and loss of the model on a mask."""
         key = mask.tobytes()
         if key not in self._judged:
             rows = self._refit.held_out.select(mask)
@@ -172,9 +172,9 @@ class _Refits:
 
 
 def _check_that_features_matter(refits: _Refits, start: Mask) -> None:
-    """Refuse a model that predicts the same for every row, on the former features and on all."""
+    """Raise InputError if predictions are constant with the former and with all features."""
     for mask in (start, np.ones_like(start)):
         prediction = refits.judged(mask).prediction
-        if len(prediction) == 1 or np.ptp(prediction, axis=0).any():  # one row says nothing of it
+        if len(prediction) == 1 or np.ptp(prediction, axis=0).any():  # too few rows
             return
     raise no_use_made(refits.context, refits.loss(start))

@@ -1,4 +1,4 @@
-"""RFE and RFECV: recursive feature elimination, at sizes asked for or by cross-validation.
+"""RFE and RFECV: recursive feature elimination with given sizes or by cross-validation.
 
 Guyon et al., Gene selection for cancer classification using support vector machines, 2002.
 """
@@ -69,16 +69,16 @@ _STEP = setting(
 
 
 class _RecursiveElimination(RemovalMethod[Found], Generic[Found]):
-    """What RFE and RFECV share."""
+    """Base class of RFE and RFECV."""
 
     @property
     def score(self) -> str:
-        """What the score of a feature is."""
+        """Definition of a feature's score."""
         return PLACE
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Only training rows are used until the model is fitted again."""
+        """Use of each set; the search uses only training rows."""
         return PARTS_OF_RANKINGS
 
     def check_model(
@@ -99,11 +99,11 @@ class Rfe(_RecursiveElimination[RankedPath]):
 
     @property
     def refits(self) -> str:
-        """How the method refits the model as it searches."""
+        """Description of the refits of the search."""
         return _RFE
 
     def search(self, context: SearchContext) -> RankedPath:
-        """Refit and drop the least important features, again and again."""
+        """Repeatedly refit and drop the least important features."""
         train = context.rows("train")  # nothing is held out
         refit = Refit(train, train.take(slice(0)), context.schema, context.recipe, context.loss)
         n_features = len(context.schema.features)
@@ -122,11 +122,11 @@ class Rfe(_RecursiveElimination[RankedPath]):
         return masks_on_the_way(found, sizes_asked_for(self.n_features, found.n_features, fewest))
 
     def record(self, found: RankedPath, schema: Schema) -> Recorded:
-        """Return each feature in the order of leaving."""
+        """Return each feature in the order of removal."""
         return record_ranking(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-        """Return what `record` recorded."""
+        """Return the result recorded by `record`."""
         return read_ranking(table, facts, schema)
 
 
@@ -145,41 +145,41 @@ class Rfecv(_RecursiveElimination[CrossValidatedPath]):
 
     @property
     def refits(self) -> str:
-        """How the method refits the model as it searches."""
+        """Description of the refits of the search."""
         return _RFECV
 
     def search(self, context: SearchContext) -> CrossValidatedPath:
-        """Eliminate on all training rows, and in each fold to measure the loss of each size."""
+        """Eliminate on all training rows, and in each fold for the loss of each size."""
         train, folds = context.rows("train"), context.folds("train")
         refit = Refit(train, train, context.schema, context.recipe, context.loss)
         shared = _Eliminations(refit, folds, self.step, context.keep, self.kind)
         sizes = _sizes_of(context, self.step)
         log_refits(self.kind, context, len(folds) * len(sizes) + len(sizes) - 1)
-        items = [*range(len(folds)), None]  # the path itself is of all rows
+        items = [*range(len(folds)), None]  # None: the path of all rows
         *of_folds, (path, _) = context.workers.map(_elimination, shared, items, context.on_progress)
         return CrossValidatedPath.from_folds(
             path, sizes, np.array([losses for _, losses in of_folds])
         )
 
     def candidates(self, found: CrossValidatedPath) -> list[Candidate]:
-        """Return the one mask that cross-validation chose."""
+        """Return the mask chosen by cross-validation."""
         size = found.best_size(
             at_most=self.n_features, within_one_standard_error=self.within_one_standard_error
         )
         return masks_on_the_way(found, {size: []})
 
     def record(self, found: CrossValidatedPath, schema: Schema) -> Recorded:
-        """Return each feature in the order of leaving, and the loss of each size."""
+        """Return each feature in the order of removal, and the loss of each size."""
         return record_cross_validated(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> CrossValidatedPath:
-        """Return what `record` recorded."""
+        """Return the result recorded by `record`."""
         return read_cross_validated(table, facts, schema)
 
 
 @dataclass(frozen=True)
 class _Eliminations:
-    """What the eliminations of all folds have in common."""
+    """Inputs that the eliminations of all folds share."""
 
     refit: Refit
     folds: Sequence[Fold]
@@ -189,9 +189,9 @@ class _Eliminations:
 
 
 def _elimination(shared: _Eliminations, fold: int | None) -> tuple[RankedPath, list[float]]:
-    """Return the path of a fold, and the loss at each size on the way on what the fold holds out.
+    """Return the path of a fold, and its held-out loss at each size.
 
-    Without a fold, the path of all rows and no losses.
+    Without a fold, return the path of all rows and no losses.
     """
     refit, losses = shared.refit, []
     n_features = len(refit.schema.features)
@@ -216,7 +216,7 @@ def _elimination(shared: _Eliminations, fold: int | None) -> tuple[RankedPath, l
 def _importances(
     model: FittedModel, asked_by: str, keep: tuple[int, ...], n_features: int
 ) -> Floats:
-    """Return the importances of a model's features; refuse one that makes no use of any."""
+    """Return the importances of a model; raise InputError if all features have importance 0."""
     scores = select_from_model(model, asked_by)
     if len(scores) == n_features and not keep and not scores.any():
         raise InputError(

@@ -1,6 +1,6 @@
-"""Robust elimination: models that have seen masked rows, a model for each fold.
+"""Robust elimination with models trained on masked rows, one model for each fold.
 
-The models are trained again in stages, when three quarters of the features have left.
+The models are retrained in stages, each time three quarters of the features are removed.
 """
 
 from __future__ import annotations
@@ -87,24 +87,24 @@ class RobustElimination(RemovalMethod[RankedPath]):
 
     @property
     def score(self) -> str:
-        """What the score of a feature is."""
+        """Definition of a feature's score."""
         return PLACE
 
     @property
     def refits(self) -> str:
-        """How the method refits the model as it searches."""
+        """Description of the refits of the search."""
         return _ROBUST
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """The folds are of the training and the mask-validation rows together."""
+        """Use of each set; folds cover the training and mask-validation rows."""
         return {
             "train": "tuning, the folds of the search, fitting",
             "mask_validation": "the folds of the search; then fitting",
         }
 
     def search(self, context: SearchContext) -> RankedPath:
-        """Remove features by models of folds, judged by the rows that each fold holds out.
+        """Remove features by the held-out masked losses of one model per fold.
 
         Without a number of features, refits on the same folds measure the loss of some sizes.
         """
@@ -144,7 +144,7 @@ class RobustElimination(RemovalMethod[RankedPath]):
         return path if self.n_features else _sized(path, context, training)
 
     def candidates(self, found: RankedPath) -> list[Candidate]:
-        """Return the mask of each size, or the one that refits chose."""
+        """Return the mask of each size, or the mask chosen by refits."""
         if isinstance(found, CrossValidatedPath):
             best = found.best_size(within_one_standard_error=self.within_one_standard_error)
             return masks_on_the_way(found, {best: []})
@@ -153,20 +153,20 @@ class RobustElimination(RemovalMethod[RankedPath]):
         return masks_on_the_way(found, sizes)
 
     def record(self, found: RankedPath, schema: Schema) -> Recorded:
-        """Return each feature in the order of leaving, and the loss of sizes that were measured."""
+        """Return each feature in the order of removal, and the loss of measured sizes."""
         if isinstance(found, CrossValidatedPath):
             return record_cross_validated(found, schema)
         return record_ranking(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-        """Return what `record` recorded."""
+        """Return the result recorded by `record`."""
         read = read_ranking if self.n_features else read_cross_validated
         return read(table, facts, schema)
 
 
 @dataclass(frozen=True)
 class _Training:
-    """What the models of all folds and stages have in common."""
+    """Inputs that the models of all folds and stages share."""
 
     rows: Rows
     folds: tuple[Fold, ...]
@@ -179,7 +179,7 @@ class _Training:
 
 
 def _sized(path: RankedPath, context: SearchContext, training: _Training) -> CrossValidatedPath:
-    """Return the path with what refits on the way down it lose on the rows held out."""
+    """Return the path with the held-out losses of refits at some sizes."""
 
     def fold_losses(size: int) -> Floats:
         mask = mask_of_size(path.n_features, path.removed, size)
@@ -199,7 +199,7 @@ def _sized(path: RankedPath, context: SearchContext, training: _Training) -> Cro
 
 
 def _refitted_loss(training: _Training, item: tuple[Mask, int]) -> float:
-    """Return the loss of a model on the features of a mask (d,), on what a fold holds out."""
+    """Return a fold's held-out loss of a model fitted on the features of a mask (d,)."""
     mask, fold = item
     fitted, held_out = (training.rows.take(part) for part in training.folds[fold])
     refit = Refit(fitted, held_out, training.schema, training.recipe, training.loss)
@@ -227,7 +227,7 @@ def _judges(
         engine = masked_loss(model, rows, context.loss, training.baseline[mask])
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
         importances = importances_if_any(model)
-        if importances is None:  # then what it loses without a feature is all there is to say
+        if importances is None:  # use increases of the masked loss instead
             importances = np.maximum(engine.without_each() - engine.loss, 0)
         judges.append(Judge(engine, weight, importances))
     return judges

@@ -57,12 +57,12 @@ class Sequential(SearchMethod[FoundMasks | EliminationPath]):
 
     @property
     def refits(self) -> str:
-        """How the method refits the model as it searches."""
+        """Description of the refits of the search."""
         return _KINDS[self.kind]
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Refits are judged on the mask-validation rows."""
+        """Use of each set; refits are scored on the mask-validation rows."""
         return PARTS_OF_REFITS
 
     def search(self, context: SearchContext) -> FoundMasks | EliminationPath:
@@ -84,7 +84,7 @@ class Sequential(SearchMethod[FoundMasks | EliminationPath]):
         return found
 
     def unmasked_loss(self, found: FoundMasks | EliminationPath) -> float | None:
-        """Return the loss that removals began with."""
+        """Return the loss with every feature; None for the forward search."""
         return found.unmasked_loss if isinstance(found, EliminationPath) else None
 
     def candidates(self, found: FoundMasks | EliminationPath) -> list[Candidate]:
@@ -94,15 +94,15 @@ class Sequential(SearchMethod[FoundMasks | EliminationPath]):
         return [Candidate(masks[size], sizes[size]) for size in sorted(sizes)]
 
     def reaching(self, sizes: Sequence[int]) -> Sequential:
-        """Return the method with some sizes more."""
+        """Return the method with additional sizes."""
         return self.model_copy(update={"n_features": (*self.n_features, *sizes)})
 
     def mask_of_size(self, found: FoundMasks | EliminationPath, size: int) -> Mask | None:
-        """Return the mask of a size; None if the search did not get there."""
+        """Return the mask of a size; None if the search did not reach it."""
         return self._masks(found).get(size)
 
     def _masks(self, found: FoundMasks | EliminationPath) -> dict[int, Mask]:
-        """Return the mask of every size that the search came by."""
+        """Return the mask of every size of the search."""
         if isinstance(found, FoundMasks):
             return {int(mask.sum()): mask for mask in found.masks}
         fewest = found.n_features - len(found.removed)
@@ -117,7 +117,7 @@ class Sequential(SearchMethod[FoundMasks | EliminationPath]):
     def read(
         self, table: pa.Table, facts: Mapping[str, Any], schema: Schema
     ) -> FoundMasks | EliminationPath:
-        """Return what `record` recorded."""
+        """Return the result recorded by `record`."""
         if self.kind == "sequential_forward":
             return read_masks(table, schema)
         return read_elimination(table, facts, schema)

@@ -1,6 +1,6 @@
-"""Alternatives to the chosen features: sets that differ from them, each as good as it can be.
+"""Alternatives to the chosen features: different sets of the best possible quality.
 
-They are searched for once the features are chosen and scored, and change nothing of that.
+The search runs after the selection and does not change its result.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def search_alternatives(
     trained: StageRecord,
     chosen: StageRecord,
 ) -> None:
-    """Find sets that differ from the chosen one and each other, and what that costs by tau."""
+    """Find sets that differ from the chosen set and each other, and their qualities by tau."""
     asked = _asked(context)
     mask = mask_of(chosen)
     others = [tau for tau in TAUS if tau != asked.tau]
-    # what is asked for, one for each other price, and why there are no more
+    # searches: the requested tau, each other tau, and the reason of missing sets
     progress = _Progress(context, n_searches=1 + len(others) + 1)
     material = replace(
         search_context(context, described, divided, trained, "search_alternatives"),
@@ -69,13 +69,13 @@ def search_alternatives(
         found = search.sets(asked.tau)
         progress.searched(1)
         chosen_quality = quality.value(search.chosen)
-        # A climb scores a set once for all tau, and its engine asks the workers where they are
-        # sooner done: it stays here.
+        # Hill climbing caches scores across tau, and its engine uses the workers itself: it stays
+        # in this process.
         pricing = InProcess() if isinstance(quality, Wrapper) else context.workers
         at_others = pricing.map(
             _found_at, search, others, lambda done, _: progress.searched(1 + done)
         )
-        # what is asked for is searched for once: within a time limit twice may not be the same
+        # one search for the requested tau: with a time limit a second one may differ
         at_each = {**dict(zip(others, at_others, strict=True)), asked.tau: found}
         at_each = best_known(at_each, asked.number, asked.search)
         found = at_each[asked.tau]
@@ -105,7 +105,7 @@ def score_alternatives(
 ) -> None:
     """Retrain on each alternative, and compare it with the chosen set on the test rows.
 
-    Everything is chosen by now, so that a second look at the test rows chooses nothing.
+    The selection is final at this stage: the test rows do not influence it.
     """
     schema, mask = description_of(described).schema, mask_of(chosen)
     test = part_rows(context, described, divided, "test")
@@ -157,19 +157,19 @@ def score_alternatives(
 
 
 class _Progress:
-    """Tells of a search for alternatives as a whole, whose parts know of themselves alone."""
+    """Overall progress of a search for alternatives."""
 
     def __init__(self, context: Context, n_searches: int) -> None:
         self._on_progress, self._n_searches = context.on_progress, n_searches
         self._n_measured = 0
 
     def measured(self, done: int, total: int) -> None:
-        """Tell of the quality, where it is measured part by part: the searches are to come."""
+        """Report progress of the quality measurement, which precedes the searches."""
         self._n_measured = total
         self._tell(done)
 
     def searched(self, done: int) -> None:
-        """Tell how many of the searches are done."""
+        """Report the number of finished searches."""
         self._tell(self._n_measured + done)
 
     def _tell(self, done: int) -> None:
@@ -178,7 +178,7 @@ class _Progress:
 
 @dataclass(frozen=True)
 class _Scoring:
-    """What the scores of all alternatives have in common."""
+    """Inputs that the scores of all alternatives share."""
 
     refit: Refit
     chosen: Floats
@@ -187,7 +187,7 @@ class _Scoring:
 
 
 def _asked(context: Context) -> AlternativeSettings:
-    """Return what is asked for."""
+    """Return the settings of alternatives."""
     asked = context.settings.alternatives
     if asked is None:
         raise ValueError("no alternatives are asked for")
@@ -195,7 +195,7 @@ def _asked(context: Context) -> AlternativeSettings:
 
 
 def _as_json(one: FeatureSet) -> dict[str, Any]:
-    """Return a set as what JSON can hold; a bound that is not known is None."""
+    """Return a set as JSON; an unknown bound is None."""
     return {
         "indices": list(one.indices),
         "quality": one.quality,

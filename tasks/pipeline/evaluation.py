@@ -1,4 +1,4 @@
-"""The final models, and the one look at the test part."""
+"""Final models and their evaluation on the test set."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from chaffinch.tasks.statistics.verdict import (
     too_few_units,
 )
 
-_FITTED = ("train", "mask_validation")  # the parts that the final models are fitted on
+_FITTED = ("train", "mask_validation")  # training data of the final models
 
 
 @stage
@@ -54,17 +54,17 @@ def retrain(
     trained: StageRecord,
     chosen: StageRecord,
 ) -> None:
-    """Fit the final model on the kept features, and its rival on all of them.
+    """Fit the final model on the kept features, and a model on all features for comparison.
 
-    Both on the training and mask-validation rows together: the published runs used the training
-    rows alone, but once the mask is fixed nothing stands against the larger part.
+    Both use the training and mask-validation rows, because the mask is already fixed. The published
+    runs used the training rows only.
     """
     schema, mask = description_of(described).schema, mask_of(chosen)
     rows = part_rows(context, described, divided, *_FITTED)
     recipe = tuned_recipe(context, trained)
     write_model(writer, "all_features_model", recipe.fit(rows, schema))
     context.on_progress("retrain", 1, 2)
-    rows = rows.select(mask)  # the last that is asked of the other columns
+    rows = rows.select(mask)  # the other columns are not needed any more
     write_model(writer, "model", recipe.fit(rows, schema.select(mask)))
     writer.result = {"kind": trained.result["kind"], "rows": len(rows)}
 
@@ -80,10 +80,7 @@ def evaluate(
     chosen: StageRecord,
     retrained: StageRecord,
 ) -> None:
-    """Score both final models on every part, compare them on the test part, write the contract.
-
-    The only stage that reads the test rows, and it reads them once.
-    """
+    """Score both final models on every set, compare them on the test set, write the contract."""
     schema, mask = description_of(described).schema, mask_of(chosen)
     kind, loss = retrained.result["kind"], loss_of(context.settings, schema)
     selected = read_model(context, retrained, "model", kind, schema.select(mask))
@@ -129,7 +126,7 @@ def evaluate(
 def _constant(
     loss: Loss, fitted: Sequence[tuple[NDArray[Any], Floats | None]], n_rows: int, n_classes: int
 ) -> Floats:
-    """Return a constant made of the targets and weights of some parts, for rows of another."""
+    """Return the predictions of a constant fitted to targets and weights of some sets."""
     y = np.concatenate([of_part for of_part, _ in fitted])
     weights = [weight for _, weight in fitted if weight is not None]
     weight = np.concatenate(weights) if weights else None
@@ -144,7 +141,7 @@ def _contract(
     eliminated: StageRecord,
     chosen: StageRecord,
 ) -> dict[str, Any]:
-    """Return what a reader of the feature contract needs, but for the losses."""
+    """Return the feature contract without the losses."""
     description, mask = description_of(described), mask_of(chosen)
     schema = description.schema
     settings, dataset = context.settings, context.dataset
@@ -202,7 +199,7 @@ def _contract(
 
 
 def _scales(context: Context) -> dict[str, Any]:
-    """Return the scales of the table's series, where they were scaled."""
+    """Return the scales of the table's series, if they were scaled."""
     history = context.settings.history
     if history is None or history.scale == "none":
         return {}
@@ -241,16 +238,16 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Judge:
-    """Judges predictions of the test rows.
+    """Comparison of predictions for the test rows.
 
     Attributes
     ----------
     refit : Refit
-        Fits on the training and mask-validation rows, holds out the test rows.
+        Refit on the training and mask-validation rows, with the test rows held out.
     units : ndarray of int, shape (n,)
-        From `resampling_units`, of the n test rows.
+        Resampling units of the n test rows.
     seed : int
-        Of the resampling.
+        Seed of the resampling.
     """
 
     refit: Refit
@@ -259,7 +256,7 @@ class Judge:
 
     @property
     def n_units(self) -> int:
-        """How many rows, groups or blocks of time there are."""
+        """Number of resampling units: rows, groups or blocks of time."""
         return int(self.units.max()) + 1
 
     def loss(self, prediction: Floats) -> float:
@@ -268,9 +265,9 @@ class Judge:
         return self.refit.loss(rows.y, prediction, rows.weight)
 
     def difference(self, prediction: Floats, other: Floats) -> dict[str, Any]:
-        """Return how much lower or higher the first loss is, with its interval if there is one.
+        """Return the first loss minus the second, with its interval or None.
 
-        What is rounding alone is 0.
+        A difference within rounding errors is 0.
         """
         interval: Interval | None = paired_interval(
             self.refit.loss,
@@ -288,7 +285,7 @@ class Judge:
 def judge_of(
     context: Context, described: StageRecord, divided: StageRecord, trained: StageRecord
 ) -> Judge:
-    """Return the judge of a run, who fits with the hyper-parameters that its tuning chose."""
+    """Return the `Judge` of a run with its tuned hyper-parameters."""
     schema = description_of(described).schema
     test = part_rows(context, described, divided, "test")
     roles = part_roles(context, described, divided, "test")
@@ -304,14 +301,14 @@ def judge_of(
 
 
 def predicted(refit: Refit, mask: Mask) -> Floats:
-    """Return what a model fitted on the features of a mask (d,) alone makes of the test rows."""
+    """Return the test predictions of a model fitted on the features of a mask (d,)."""
     return refit.model(mask).predict(refit.held_out.X[:, mask])
 
 
-# What a reselection changed, and whether the test rows say that it should.
+# Changes of a reselection, and their comparison on the test rows.
 #
-# Everything is chosen by now, so that a look at the test rows chooses nothing. All sets are
-# refitted on the newer rows, the training and mask-validation parts, so that the sets alone differ.
+# The selection is final at this stage: the test rows do not influence it. All sets are refitted on
+# the training and mask-validation sets of the newer rows, so that only the sets differ.
 
 CHANGES_FILE = "changes.json"
 
@@ -329,7 +326,7 @@ def judge_changes(
     chosen: StageRecord,
     retrained: StageRecord,
 ) -> None:
-    """Compare the former set, the new one and all features on the test rows, and each change."""
+    """Compare the former set, the new set, all features and each change on the test rows."""
     description, new = description_of(described), mask_of(chosen)
     schema, method = description.schema, _former_of(context.settings)
     former = np.isin(schema.features, list(method.former))
@@ -394,7 +391,7 @@ def judge_changes(
 
 
 def _former_of(settings: SelectionSettings) -> Reselect:
-    """Return what a reselection begins with."""
+    """Return the former run of a reselection."""
     if settings.former is None:
         raise ValueError(f"method {settings.method.kind} begins with no former set")
     return settings.former
@@ -413,7 +410,7 @@ def _kind_of_change(name: str, method: Reselect) -> str:
 
 
 def _reason(trial: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return what decided on the mask-validation rows; None of what is kept as asked."""
+    """Return the mask-validation result that decided; None for a keep feature."""
     return trial and {"difference": trial["difference"], "highest": trial["highest"]}
 
 

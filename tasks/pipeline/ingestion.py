@@ -1,4 +1,4 @@
-"""From a source to a described, split dataset: the first steps of every run."""
+"""First steps of a run: ingest a source, describe the dataset, split it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _read_before: ContextVar[dict[_Asked, Dataset] | None] = ContextVar("read_before
 
 @contextmanager
 def each_read_once() -> Iterator[None]:
-    """Read each remote table once inside: a check comes before its run."""
+    """Cache remote tables in the block, so that a check and its run read them once."""
     before = _read_before.set({})
     try:
         yield
@@ -54,7 +54,7 @@ def each_read_once() -> Iterator[None]:
 
 
 def ingest(data: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
-    """Bring a table into typed, content-hashed, hash-shuffled Parquet."""
+    """Convert a table to typed, content-hashed, hash-shuffled Parquet."""
     source = source_of(data)
     before = _read_before.get()
     if before is None or not source.read_once:
@@ -86,8 +86,8 @@ def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Da
 
 
 def _check_header(source: Source, settings: SelectionSettings) -> None:
-    """Refuse a file that lacks a column before its rows are read, which may take long."""
-    if source.has_header and settings.history is None:  # which may name columns that it makes
+    """Raise InputError if a file lacks a column, before its rows are read."""
+    if source.has_header and settings.history is None:  # settings may name lag features
         names = source.columns()
         known = may_lack(settings)
         check_known([name for name in settings.columns.drop if name not in known], names)
@@ -96,9 +96,9 @@ def _check_header(source: Source, settings: SelectionSettings) -> None:
 
 @contextmanager
 def _fit_for_the_former_run(source: Source, settings: SelectionSettings) -> Iterator[None]:
-    """Let an error inside name all that newer rows lack of what a former run kept.
+    """Replace an error of the block by one that names all missing features of the former run.
 
-    Costs nothing unless there is an error: only then is the source read once more.
+    The source is read again only after an error.
     """
     try:
         yield
@@ -110,7 +110,7 @@ def _fit_for_the_former_run(source: Source, settings: SelectionSettings) -> Iter
 
 
 def _with_history(source: Source, settings: SelectionSettings) -> Source:
-    """Return the source with the lag features that the settings ask for."""
+    """Return the source with the lag features of the settings."""
     return source if settings.history is None else source_of(prepared(source, settings)[0])
 
 
@@ -118,16 +118,16 @@ def _with_history(source: Source, settings: SelectionSettings) -> Source:
 def rows_counted_in_the_source(
     source: Source, settings: SelectionSettings, outer_folds: OuterFolds | None = None
 ) -> Iterator[None]:
-    """Let an error inside name rows as the source has them, not as the shuffled dataset has.
+    """Replace row numbers in an error of the block by those of the source.
 
-    Costs nothing unless there is an error: only then is the source read once more.
+    The source is read again only after an error: the dataset is shuffled.
     """
     try:
         yield
     except InputError:
         columns = settings.columns
         table = _with_history(source, settings).read(columns.categorical, drop=columns.drop)
-        there = set(table.column_names)  # of what is named, all but what a reselection passes over
+        there = set(table.column_names)  # a reselection skips missing columns
         typed = dataset.type_columns(
             table.drop_columns([name for name in columns.drop if name in there]),
             categorical=there.intersection(columns.categorical),
@@ -151,7 +151,7 @@ def describe(context: Context, writer: StageWriter) -> None:
 
 @stage
 def split(context: Context, writer: StageWriter, described: StageRecord) -> None:
-    """Deal the rows out to the four parts."""
+    """Split the rows into the four sets."""
     description = description_of(described)
     roles = load_roles(context.dataset, context.settings, description)
     splits = split_rows(
@@ -170,18 +170,18 @@ def split(context: Context, writer: StageWriter, described: StageRecord) -> None
 
 
 def description_of(described: StageRecord) -> TableDescription:
-    """Return the description that `describe` recorded."""
+    """Return the description recorded by `describe`."""
     return _DESCRIPTION.validate_json(described.read("profile.json"))
 
 
 def part_index(divided: StageRecord, parts: Collection[str]) -> Index:
-    """Return the positions of the rows in any of `parts`, in the dataset's order."""
+    """Return the row numbers of some sets, in the dataset's order."""
     part = divided.read_table("splits.parquet")["part"].cast(pa.string())
     return np.flatnonzero(np.isin(part.to_numpy(), list(parts)))
 
 
 def part_rows(context: Context, described: StageRecord, divided: StageRecord, *parts: str) -> Rows:
-    """Load the rows of some parts, and no others, as a model sees them."""
+    """Return the rows of some sets as inputs of a model."""
     index = part_index(divided, parts)
     return load_rows(context.dataset, context.settings, description_of(described), index)
 
@@ -189,6 +189,6 @@ def part_rows(context: Context, described: StageRecord, divided: StageRecord, *p
 def part_roles(
     context: Context, described: StageRecord, divided: StageRecord, *parts: str
 ) -> Roles:
-    """Load target, weights, groups and times of the rows of some parts, as `part_rows` has them."""
+    """Return target, weights, groups and times of some sets, in the order of `part_rows`."""
     roles = load_roles(context.dataset, context.settings, description_of(described))
     return roles.take(part_index(divided, parts))

@@ -1,4 +1,4 @@
-"""The last stage: gather what the others recorded into the report, drawn now or when asked for."""
+"""Last stage of a run: the report, from the records of the other stages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_report(
     evaluated: StageRecord,
     *further: StageRecord,
 ) -> None:
-    """Write ``report.html``; of a run that is not kept, only what it would say."""
+    """Write ``report.html``; for a run that is not kept, write only the content."""
     records = (described, divided, trained, eliminated, chosen, retrained, evaluated, *further)
     content = content_of(context.run.name, records)
     if context.is_kept:
@@ -47,20 +47,20 @@ def write_report(
 
 
 def report_of(written: StageRecord) -> bytes | ReportContent:
-    """Return the page of a finished run, or what it says where it was not drawn."""
+    """Return the page of a finished run, or its content if the page was not rendered."""
     if _PAGE in written.files:
         return written.read(_PAGE)
     return ReportContent.from_json(written.read(_CONTENT))
 
 
 def content_of(title: str, records: Sequence[StageRecord]) -> ReportContent:
-    """Return what the report of a run is made from."""
+    """Return the content of a run's report."""
     stages = {record.stage: record for record in records}
     found = {record.stage: record.result for record in records}
     description, eliminated = description_of(stages["describe"]), found["optimise_mask"]
     table = stages["optimise_mask"].read_table(PATH_FILE)
     contract = json.loads(stages["evaluate"].read("selection.json"))
-    # only the kind: settings of an earlier release may have become wrong
+    # only the kind: settings of an earlier release may be invalid
     method = as_search(declared(contract["settings"]["method"]["kind"]))
     shown = (table, eliminated, description.features, mask_of(stages["choose_mask"]).tolist())
     return ReportContent(
@@ -80,11 +80,11 @@ def content_of(title: str, records: Sequence[StageRecord]) -> ReportContent:
 
 
 def elimination_image(run: Run) -> bytes | None:
-    """Return the report's elimination curve as SVG; None where the method measures none."""
+    """Return the report's elimination curve as SVG; None if the method has none."""
     drawn: Markup | None = elimination_chart_of(content_of(run.name, run.records()))
     return None if drawn is None else standing_alone(drawn)
 
 
 def overlap_image(sets: Mapping[str, Collection[str]]) -> bytes | None:
-    """Return which features sets have in common as SVG; None where there is one set at most."""
+    """Return a chart of the overlap of feature sets as SVG; None for fewer than two sets."""
     return standing_alone(overlap_chart(sets)) if len(sets) > 1 and any(sets.values()) else None

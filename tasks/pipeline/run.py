@@ -1,7 +1,7 @@
-"""The whole story, told once: a table in, the features worth keeping and a retrained model out.
+"""The pipeline of a run: from a table to the selected features and a retrained model.
 
-`chaffinch.select` runs it as plain functions; the Prefect flow hands in a `through` that makes a
-task of each step. Neither knows more of it than this file says.
+`chaffinch.select` calls the steps as plain functions; the Prefect flow passes a `wrap_step` that
+makes each step a task.
 """
 
 from __future__ import annotations
@@ -55,33 +55,33 @@ def select_features(
     estimator: Any = None,
     is_kept: bool = True,
 ) -> Run:
-    """Run the story, or what is left of it, and return the finished run.
+    """Run the pipeline, or its unfinished steps, and return the finished run.
 
     Parameters
     ----------
     data : path or address, or pandas, polars or Arrow table
         The table.
     settings : SelectionSettings
-        Everything that can change the result.
+        Settings that can change the result.
     execution : ExecutionSettings
         Store, cluster and workers.
     wrap_step : callable, optional
-        Takes each step to the callable that is called in its place.
+        Wraps each step; the returned callable is called instead.
     on_progress : callable, optional
-        Called with a step's name, its items done, and their number in all.
+        Called with a step's name, the number of finished items and the total.
     estimator : object, optional
-        An unfitted scikit-learn estimator in place of a model by name.
+        Unfitted scikit-learn estimator instead of a model by name.
     is_kept : bool
-        Whether the store outlives the call; if not, the report is not drawn.
+        Whether the store outlives the call; if not, the report is not rendered.
 
     Raises
     ------
     InputError
         If the table, the settings or the store cannot be used.
     StorageError
-        If the store fails on the way, such as a full disk.
+        If the store fails during the run, for example with a full disk.
     WorkersError
-        If the workers die again and again.
+        If the workers die repeatedly.
     """
     begun = _begun(data, settings, execution, wrap_step, on_progress, estimator, is_kept=is_kept)
     with begun as (context, described):
@@ -119,14 +119,14 @@ def check(
     *,
     on_progress: OnProgress = no_progress,
 ) -> tuple[str, ...]:
-    """Refuse whatever can be refused before anything is trained, and return what is odd.
+    """Check the inputs of a run before training, and return the data-quality warnings.
 
-    Runs the first two steps, ingestion and description, which the run itself then finds done.
+    The first two steps, ingestion and description, are run and recorded for the run itself.
 
     Returns
     -------
     tuple of str
-        What is worth a second look, one sentence each.
+        Data-quality warnings, one sentence each.
 
     Raises
     ------
@@ -148,13 +148,13 @@ def _begun(
     *,
     is_kept: bool = True,
 ) -> Iterator[tuple[Context, StageRecord]]:
-    """Open the run of a table that has been read, typed and found fit."""
+    """Ingest and check a table, open its run, and yield the context and the description."""
     source = source_of(data)
     source.check()
     check_settings(settings, estimator)
     store = Store.open(execution.store)
     on_progress("ingest", 0, 1)
-    # rows that may change meanwhile are read once, where scales and made features must fit them
+    # with history, a source that may change is read once: scales and features must match its rows
     once = settings.history is not None and source.read_once
     rows = source_of(source.read(settings.columns.categorical)) if once else source
     dataset = wrap_step(ingest)(rows, settings, store.datasets)
@@ -185,19 +185,19 @@ def _begun(
 
 
 def _scales(source: Source, settings: SelectionSettings) -> dict[str, Any]:
-    """Return the scales of a table's series, for whoever wants to come back from them."""
+    """Return the scales of a table's series, which users need to undo the scaling."""
     if settings.history is None or settings.history.scale == "none":
         return {}
     return {"scales": prepared(source, settings)[1]}
 
 
 def _unwrapped(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Call a step as it is."""
+    """Return a step unchanged."""
     return step
 
 
 def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
-    """Refuse what is wrong with model, loss or method whatever the table; InputError."""
+    """Raise InputError for an invalid model, loss or method, independent of the table."""
     settings.method.check_memory()
     model, task = settings.model, None if settings.task == "auto" else settings.task
     with as_input_error():
@@ -210,7 +210,7 @@ def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
 
 
 def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None) -> None:
-    """Refuse a model or a loss that does not fit target, weights or method; InputError."""
+    """Raise InputError for a model or loss that does not fit the target, weights or method."""
     model, weighted = settings.model, settings.columns.weight is not None
     with within_reach(settings), as_input_error():
         loss_of(settings, schema)
@@ -227,9 +227,9 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
 def run_name(
     source: Source, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
 ) -> str:
-    """Return the name of the run: what a person recognises, then what makes it this run.
+    """Return the name of the run: source, method and model, then a hash.
 
-    Equal rows, settings and versions have the same name, which is how a killed run is found again.
+    Equal rows, settings and versions have the same name, so that a killed run can be resumed.
     """
     words = [source.name.split(".")[0], settings.method.kind, settings.model.name]
     readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)

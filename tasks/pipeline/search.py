@@ -1,4 +1,4 @@
-"""Which features to keep: what a search finds, the masks read off it, and the winner."""
+"""Search for the features to keep, and choice between the candidate masks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chaffinch.tasks.pipeline.training import read_model, tuned_recipe
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.statistics.bootstrap import resampling_units
 
-PATH_FILE = "elimination.parquet"  # what the search found
+PATH_FILE = "elimination.parquet"  # result of the search
 
 
 @stage
@@ -60,9 +60,9 @@ def choose_mask(
     trained: StageRecord,
     eliminated: StageRecord,
 ) -> None:
-    """Refit on the features of each candidate mask; the best on the model-validation part wins.
+    """Refit on each candidate mask and choose the best on the model-validation set.
 
-    Of equals, the smaller mask wins.
+    Ties: the smaller mask is chosen.
     """
     schema = description_of(described).schema
     method = as_search(context.settings.method)
@@ -96,7 +96,7 @@ def choose_mask(
 
 
 def mask_of(chosen: StageRecord) -> Mask:
-    """Return the mask that `choose_mask` recorded, shape (d,)."""
+    """Return the mask recorded by `choose_mask`, shape (d,)."""
     return np.array(chosen.result["mask"], dtype=bool)
 
 
@@ -107,7 +107,7 @@ def search_context(
     trained: StageRecord,
     step: str,
 ) -> SearchContext:
-    """Return the inputs to a search in a step of the run."""
+    """Return the inputs of a search in a step of the run."""
     description, settings = description_of(described), context.settings
     schema = description.schema
     kept = settings.columns.keep
@@ -130,7 +130,7 @@ def search_context(
 
 
 def _units(context: Context, described: StageRecord, divided: StageRecord) -> Index:
-    """Return the unit of each mask-validation row: what belongs together is resampled together."""
+    """Return the resampling unit of each mask-validation row."""
     roles = part_roles(context, described, divided, "mask_validation")
     return resampling_units(len(roles.y), groups=roles.groups, times=roles.times)
 
@@ -138,6 +138,6 @@ def _units(context: Context, described: StageRecord, divided: StageRecord) -> In
 def _folds(
     context: Context, described: StageRecord, divided: StageRecord, *parts: str
 ) -> list[Fold]:
-    """Return the folds inside some parts; inside the training part those of the tuning."""
+    """Return the folds of some sets; those of the training set are the folds of tuning."""
     roles = part_roles(context, described, divided, *parts)
     return fold_indices(roles.y, context.settings, groups=roles.groups, times=roles.times)

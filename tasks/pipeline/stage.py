@@ -1,9 +1,9 @@
-"""What every stage of a run shares: its context, and how a finished stage is not done twice.
+"""Stages of a run: their context, and the reuse of finished stages.
 
-A stage is a plain function of the context, a writer and the records of the stages before it. The
-decorator `stage` gives it its key: the version of everything that computes, the settings, the
-dataset's hash, and the files and results of the stages it builds on. A stage with the same key and
-intact files is read back instead of run again, so a killed run goes on where it stopped.
+A stage is a plain function of the context, a writer and the records of earlier stages. The
+decorator `stage` computes its key from the versions of packages, the settings, the dataset's hash,
+and the files and results of the earlier stages. A finished stage with the same key and intact files
+is read back instead of run again, so that a killed run resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ Warn = Callable[[Sequence[str]], None]
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
-    """Swallow progress: the default where nobody watches."""
+    """Ignore progress; the default of `on_progress`."""
 
 
 def no_messages(line: str) -> None:
-    """Swallow a line: the default where nobody listens."""
+    """Ignore a message; the default callback."""
 
 
 def no_warnings(warnings: Sequence[str]) -> None:
-    """Swallow warnings: the default where nobody listens, since a result holds them as well."""
+    """Ignore warnings; the default callback, because results include the warnings."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What the stages of one run work with.
+    """Inputs that the stages of a run share.
 
     Attributes
     ----------
     dataset : Dataset
         The ingested table.
     run : Run
-        Where products go.
+        Run that stores the results of stages.
     settings : SelectionSettings
-        Everything that can change the result.
+        Settings that can change the result.
     workers : Workers
-        Who computes; never changes the result.
+        Workers; they do not change the result.
     on_progress : callable
-        Called with the stage's name, the number of its items done, and the number in all.
+        Called with the stage's name, the number of finished items and the total.
     estimator : object, optional
-        An unfitted scikit-learn estimator in place of a model by name.
+        Unfitted scikit-learn estimator instead of a model by name.
     store : Store, optional
-        Where what runs share is kept; without one each run measures it by itself.
+        Store of results that runs share; without it each run computes them.
     is_kept : bool
-        Whether the run's folder outlives the call; if not, nothing is drawn before it is asked for,
-        and there are no checkpoints.
+        Whether the run's folder outlives the call; if not, the report is rendered on request and
+        there are no checkpoints.
     """
 
     dataset: Dataset
@@ -85,7 +85,7 @@ Stage = Callable[..., StageRecord]
 
 
 def stage(body: StageBody) -> Stage:
-    """Turn ``body(context, writer, *records)`` into a stage that is not done twice."""
+    """Return ``body(context, writer, *records)`` as a stage that reuses its finished result."""
     name = body.__name__
 
     def resumable(context: Context, *records: StageRecord) -> StageRecord:
@@ -108,17 +108,17 @@ def stage(body: StageBody) -> Stage:
                     raise mendable(error) from error
             except UnusableError as error:
                 raise InputError(str(error)) from error
-        give_back()  # what was read is not read again
+        give_back()  # frees memory of rows that are not read again
         context.on_progress(name, 1, 1)
         return writer.record
 
-    # Not functools.wraps: what is called takes no writer, and Prefect looks at the signature.
+    # Not functools.wraps: Prefect inspects the signature, and the wrapper takes no writer.
     resumable.__name__, resumable.__doc__ = name, body.__doc__
     return resumable
 
 
 def stage_key(name: str, context: Context, records: tuple[StageRecord, ...] = ()) -> str:
-    """Return the key under which a stage is recorded that builds on `records`."""
+    """Return the key of a stage that depends on `records`."""
     return digest(
         {
             "stage": name,
@@ -144,6 +144,6 @@ _OF_CHANGES = ("judge_changes",)
 
 
 def steps_of(*, with_alternatives: bool = False, with_changes: bool = False) -> tuple[str, ...]:
-    """Return the steps of a selection, with those of alternatives and a reselection or without."""
+    """Return the steps of a selection, optionally with those of alternatives and a reselection."""
     further = (*_OF_ALTERNATIVES * with_alternatives, *_OF_CHANGES * with_changes)
     return (*STEPS[:-1], *further, STEPS[-1])

@@ -1,4 +1,4 @@
-"""The base model: its hyper-parameters by cross-validation, then one fit on the training part."""
+"""The base model: tuned by cross-validation, then fitted on the training set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 def train_base_model(
     context: Context, writer: StageWriter, described: StageRecord, divided: StageRecord
 ) -> None:
-    """Tune the model on the training part, fit it there, and note the baseline of each feature."""
+    """Tune and fit the model on the training set, and record the baseline of each feature."""
     settings = context.settings
     description = description_of(described)
     schema = description.schema
@@ -61,7 +61,7 @@ def train_base_model(
 
 
 def tuned_recipe(context: Context, trained: StageRecord) -> Recipe:
-    """Return the recipe with the hyper-parameters that tuning chose."""
+    """Return the recipe with the tuned hyper-parameters."""
     recipe = recipe_of(context.settings, context.estimator)
     return replace(recipe, parameters=trained.result["parameters"])
 
@@ -75,7 +75,7 @@ def write_model(writer: StageWriter, folder: str, model: FittedModel) -> None:
 def read_model(
     context: Context, record: StageRecord, folder: str, kind: str, schema: Schema
 ) -> FittedModel:
-    """Read back what `write_model` wrote; whoever brings an estimator trusts its package."""
+    """Return a model written by `write_model`; packages of a user's estimator are trusted."""
     names = [name for name in record.files if name.startswith(f"{folder}/")]
     files = {name.removeprefix(f"{folder}/"): record.read(name) for name in names}
     own = () if context.estimator is None else models.packages_of(context.estimator)

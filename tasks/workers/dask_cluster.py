@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SECONDS_TO_START = 120
-_SECONDS_TO_LOOK = 1  # between checks whether a missing worker has died
+_SECONDS_TO_LOOK = 1  # between checks for workers that died at their start
 _SECONDS_TO_JOIN = 30  # for workers of a cluster that scales on demand
 
 
@@ -85,7 +85,7 @@ def _is_tls(address: str) -> bool:
 
 
 def _check_certificates(address: str) -> None:
-    """Refuse a TLS address if Dask's configuration has no certificates for it."""
+    """Raise InputError for a TLS address if Dask's configuration has no certificates for it."""
     import dask
     from distributed import Security
 
