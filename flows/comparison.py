@@ -1,6 +1,6 @@
 """The comparison flow: read the tables, measure every cell, conclude.
 
-The steps are told once, in `chaffinch.tasks.comparing.run`; here each becomes a Prefect task.
+The steps are those of `chaffinch.tasks.comparing.run`; here each becomes a Prefect task.
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.

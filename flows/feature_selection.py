@@ -1,6 +1,6 @@
 """The feature-selection flow: ingest, train, optimise the mask, retrain, report.
 
-The steps are told once, in `chaffinch.tasks.pipeline.run`; here each becomes a Prefect task, so
+The steps are those of `chaffinch.tasks.pipeline.run`; here each becomes a Prefect task, so
 that a person sees them in the UI, with progress and the result as artifacts.
 """
 

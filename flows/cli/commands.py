@@ -1,6 +1,6 @@
 """The command line: ``chaffinch run``, and whatever else `chaffinch --help` lists.
 
-Exit codes: 0 done; 1 failure; 2 bad input, said in one line; 3 warnings and --strict; 130 stopped
+Exit codes: 0 done; 1 failure; 2 bad input, in one line; 3 warnings and --strict; 130 stopped
 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Whatever is heavy is imported by the command that needs
 it, so that help is quick.
 """

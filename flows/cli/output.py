@@ -220,7 +220,7 @@ def _lines(steps: Sequence[str]) -> Iterator[OnProgress]:
 def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) -> None:
     """Print a result: as a table with the verdict, or as the feature contract in JSON.
 
-    The contract always holds the warnings; the table is followed by them unless they were said.
+    The contract always holds the warnings. They follow the table unless they were printed before.
     """
     console = console_of_results()
     if as_json:
@@ -272,7 +272,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
 def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: bool = True) -> None:
     """Print what a comparison found: in lines, or every scored set in JSON.
 
-    JSON always holds the warnings; the lines are followed by them unless they were said.
+    JSON always holds the warnings. They follow the lines unless they were printed before.
     """
     console = console_of_results()
     if as_json:
@@ -371,7 +371,7 @@ def short(figure: float | None) -> str:
 def show_names(histories: Promotions, *, as_json: bool) -> bool:
     """Print the contract in use of every data set; return whether each can be read.
 
-    What is damaged is told on standard error, and has no row where its history is.
+    Damaged histories go to standard error and have no row.
     """
     last: dict[str, Promotion | None] = {}
     damage: dict[str, str] = {}

@@ -17,7 +17,7 @@ from chaffinch.tasks.pipeline.stage import STEPS
 
 # Steps that only look at what was given; if they refuse it, that is the only line.
 _CHECKING = ("ingest", "describe")
-_LONGER = 1.1  # times as long as when it last told of itself is what a step takes to do so again
+_LONGER = 1.1  # the next line comes after this multiple of the time of the last one
 
 
 def numbered(step: str, steps: Sequence[str]) -> str:

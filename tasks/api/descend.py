@@ -89,7 +89,7 @@ def descend(
 ) -> Descended:
     """Choose features of a table in random order, and keep them in a folder.
 
-    One that was killed goes on where it was a little before, when it is asked for again.
+    A killed descent resumes from its last checkpoint when it is started again.
 
     Parameters
     ----------

@@ -78,12 +78,12 @@ def differentiable_selection(
         By default classification for text, true and false, and for whole numbers with at most 20
         different values; with a start as it was.
     seed : int
-        Draws the order of the rows, anew for every round through the table. One seed, one result,
+        Draws a new order of the rows for every round through the table. One seed, one result,
         for any number of threads and workers.
     start : DescentState or path, optional
         ``state`` of an earlier result, or where `chaffinch.save_state` kept one, of a table with
         the same columns in the same order; names, where both have some, are compared. With the rows
-        that it saw last, the same seed and batches the descent goes on as if it had never stopped.
+        that it saw last, the same seed and batches the descent resumes and gives the same result.
         Any other rows are taken to be newer: means, spreads and classes are then those of all
         before and of these together.
     cluster : "none", "local" or a scheduler's address

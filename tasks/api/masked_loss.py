@@ -54,10 +54,9 @@ def masked_loss(
 
     A *masked* feature is one whose whole column is set to its baseline value, missing values
     included. Every loss is that of the model's own prediction on such a table, up to the order of
-    a sum, or to 5e-10 of it where single values are huge beside the others. Trees, networks and
-    linear models are answered by exact engines that need not predict anew for each feature;
-    whatever else predicts is asked mask by mask. The log of `chaffinch`, at level INFO, says which
-    it was.
+    a sum, or to 5e-10 of it where single values are much larger than the others. Trees, networks
+    and linear models have exact engines that need no prediction for each feature; any other model
+    predicts mask by mask. The log of `chaffinch`, at level INFO, names the engine.
 
     XGBoost adds in float32, engines do not. Of squared and absolute error they then give 1e-5 or
     better, 1e-6 commonly; of log loss 1e-6, or 1e-5 where next to all probabilities are 1. Where

@@ -420,7 +420,7 @@ def probabilistic_selection(
         is another seed.
     checkpoint : path, optional
         A file that is written after each sweep, behind a symbolic link its target; where it is
-        there already, the search goes on from it, as if it had never been stopped. It may do so
+        there already, the search resumes from it with the same result. It may do so
         with more `most_sweeps`, which change when a search ends and nothing on its way; all else
         must be as it was.
 
@@ -464,7 +464,7 @@ def probabilistic_selection(
     with as_input_error():
         rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
         largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity
-        # a fraction is a real number as well, but a checkpoint tells searches apart by floats
+        # a fraction is a real number as well, but checkpoints are identified by floats
         tau = float(tau)
         if rules.penalty is not None:
             rules = replace(rules, penalty=float(rules.penalty))

@@ -112,7 +112,7 @@ def binned_mutual_information(
     X, y, task
         See `mutual_information`.
     bins : int, at least 2, optional
-        How many of equal frequency numbers are parted into; by default the cube root of the
+        Number of bins of equal frequency for numbers; by default the cube root of the
         number of rows, 2 to 10. A missing number is a value of its own.
 
     Raises

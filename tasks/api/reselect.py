@@ -34,7 +34,7 @@ def reselect(
 ) -> SelectionResult:
     """Begin with the features of a former run, and change them where newer rows say so.
 
-    The newer rows are parted as any run's. On the mask-validation rows, by models fitted anew, a
+    The newer rows are split as in any run. On the mask-validation rows, by models fitted anew, a
     feature returns, or a new column comes in, if it is shown to help; one leaves if it is not, and
     the loss without it is shown to be hardly higher. What cannot be shown stays as it was. The test
     rows then compare the former set, the new one and all features, each refitted on the newer rows,

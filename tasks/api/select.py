@@ -73,7 +73,7 @@ def select(
         ``"gbmo"`` finds the number of features by itself, and so does ``"afs_bm"``, which trains
         and masks in turn; ``"flbmo"`` keeps a fixed number; ``"robust_elimination"`` judges by
         models, one for each fold, that have seen masked rows, and ``"pefs"`` trains a network of
-        its own and the probability of each feature: both find the number unless told it. To
+        its own and the probability of each feature: both find the number unless it is given. To
         compare with: ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``,
         ``"relieff"``, ``"fcbf"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``,
         ``"permutation"``, ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and
@@ -106,7 +106,7 @@ def select(
     history_columns : collection of str
         Columns of numbers that these are made of; by default the target.
     series : str, optional
-        Column that tells one series from another; none sees another's past.
+        Column that names the series of a row; no series uses the past of another.
     scale : "none" or "series"
         Whether the target, and what history is made of, is less the mean of each series in the
         training part and divided by how far it reaches from that there. The losses and predictions
@@ -137,7 +137,7 @@ def select(
     Raises
     ------
     InputError
-        If the table or a setting cannot be used; the message says what and how to mend it.
+        If the table or a setting cannot be used. The message names the value and the remedy.
 
     Examples
     --------

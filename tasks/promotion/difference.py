@@ -43,7 +43,7 @@ class Difference:
         Of those gained, which alone tell the target of the newer rows: they may not be known
         before it is.
     loss : LossDifference or None
-        None if the sets are the same or it cannot be said.
+        None if the sets are the same or it is not known.
     why_no_loss : str
         Why there is none; empty where there is one.
     drift : tuple of FeatureDrift
@@ -95,7 +95,7 @@ def difference(
     -------
     Difference
         The losses of both sets need the run of `after` and its table in the store, drift the tables
-        of both. Where they are missing, the rest is said all the same.
+        of both. Without them, the rest is returned.
 
     Raises
     ------

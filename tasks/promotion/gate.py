@@ -3,7 +3,7 @@
 A set is promoted without a person if it is worth it and harmless. Worth it: its test loss is shown
 to be lower (the whole interval lies below zero), or it has fewer features and its loss is shown to
 be hardly higher (the interval ends below the tolerance). Harmless: few features change, none was
-gained that alone tells the target, and nobody has just gone back from a promotion.
+gained that alone predicts the target, and the last promotion was not rolled back.
 
 What is not worth it is not asked about either: the promoted set stays, whatever noise made another
 win this time. So sets do not flap, and a person is only asked where there is something to decide.

@@ -268,7 +268,7 @@ def interval_chart(difference: float, ends: Sequence[float], confidence: float) 
         return markup(figure, label)
 
 
-_MOST_NAMES = 40  # more cannot be read beside each other
+_MOST_NAMES = 40  # more names overlap
 _LONGEST = 28  # letters of a name
 _ROW = 0.32  # inches
 _BAR = 0.7  # of a row

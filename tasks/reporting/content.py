@@ -35,7 +35,7 @@ class ReportContent:
         The hyper-parameters that were tried: ``parameters``, and the cross-validated ``loss``, or
         None where there was nothing to choose from.
     warnings : sequence of str
-        What is odd about the table.
+        Data-quality warnings.
     profile : sequence of mapping
         A row per column of the table: ``name``, ``role``, ``type``, ``missing``, ``distinct``,
         ``minimum``, ``mean``, ``maximum``, ``standard_deviation``, ``most_frequent``. What does

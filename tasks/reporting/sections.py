@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-_CURVES = 6  # more are not to be told apart
+_CURVES = 6  # more cannot be distinguished
 _ROUNDING = 1e-9  # as a share of a bound: so much may rounding hide of a set called optimal
 
 

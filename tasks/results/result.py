@@ -128,8 +128,8 @@ class SelectionResult:
         The whole of ``changes.json``, of a reselection: what left and what returned, by how much
         that changed the test loss, and whether to change.
     warnings : tuple of str
-        What is odd about the table, one sentence each: a feature that tells the target, rows that
-        occur twice.
+        Data-quality warnings, one sentence each: a feature that predicts the target alone, rows
+        that occur twice.
     seconds : float
         Of the stages, whenever they ran.
     seed : int
@@ -267,7 +267,7 @@ def load_run(
     Parameters
     ----------
     name : str
-        The run's name, as ``chaffinch runs`` lists it and `SelectionResult.run` says it.
+        Name of the run, as in ``chaffinch runs`` and `SelectionResult.run`.
     store : path
         The store it was run with; by default the command line's own.
     trusted : sequence of str
@@ -280,7 +280,7 @@ def load_run(
         If there is no such store or run, or the run is not finished.
     StorageError
         If a file that the result is read from is not as it was written, or a later release wrote
-        it. The line names the file and says how to mend it.
+        it. The message names the file and the remedy.
     """
     return load_result(Store.find(store).existing(name), trusted=trusted)
 

@@ -13,7 +13,7 @@ Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 365)]
 class LimitSettings(Settings):
     """How often a run is tried, how long it may take, and which others it waits for.
 
-    What was stopped or failed goes on where it was when it is started again.
+    A stopped or failed run resumes when it is started again.
     """
 
     retries: Annotated[int, Field(ge=0, le=100)] = setting(

@@ -120,7 +120,7 @@ _CLASSES = {
     "particle_swarm": "chaffinch.tasks.methods.particle_swarm:ParticleSwarm",
     "pefs": "chaffinch.tasks.methods.pefs:Pefs",
 }
-# A reselection fills this one in; nobody asks for it by name.
+# Only a reselection makes this one; it cannot be requested by its kind.
 RESELECT = "reselect"
 _RESELECTION = "chaffinch.tasks.methods.reselection:Reselection"
 
