@@ -244,10 +244,11 @@ def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
             f"a table must be a pandas, polars or Arrow one but is a {type(table).__name__}"
         )
     name_of = {text_of_label(name): name for name in columns}  # pandas has names that are no text
-    levels = [level for level in getattr(getattr(table, "index", None), "names", ()) if level]
-    if from_index := [level for level in levels if level in features and level not in name_of]:
-        table = table.reset_index(from_index)
-        name_of |= {level: level for level in from_index}
+    levels = list(getattr(getattr(table, "index", None), "names", ()))
+    from_index = [name for name in features if name in levels and name not in name_of]
+    if from_index:
+        table = table.reset_index([levels.index(name) for name in from_index])
+        name_of |= {name: name for name in from_index}
     missing = [name for name in features if name not in name_of]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
