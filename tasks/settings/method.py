@@ -137,7 +137,7 @@ def register(kind: str, place: str) -> None:
     _CLASSES[kind] = place
 
 
-def class_of(kind: str) -> type[Method]:
+def class_of(kind: object) -> type[Method]:
     """Return the class of a method.
 
     Raises
@@ -145,7 +145,8 @@ def class_of(kind: str) -> type[Method]:
     InputError
         If there is no such method.
     """
-    place = {**_CLASSES, RESELECT: _RESELECTION}.get(kind)
+    # a hand-edited file may name any value, a list too
+    place = {**_CLASSES, RESELECT: _RESELECTION}.get(kind) if isinstance(kind, str) else None
     if place is None:
         raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {in_one_line(kind)}")
     module, _, name = place.partition(":")
@@ -165,13 +166,12 @@ def method_of(given: Any) -> Method:
         return given
     values = given if isinstance(given, Mapping) else {"kind": given}
     kind = values.get("kind", "gbmo")
-    if not isinstance(kind, str) or (kind == RESELECT and values is not given):
-        kind = in_one_line(kind)
+    if kind == RESELECT and values is not given:
         raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {kind}")
     return class_of(kind)(**values)
 
 
-def declared(kind: str) -> Method:
+def declared(kind: object) -> Method:
     """Return what a method declares about itself, with no settings."""
     return class_of(kind).model_construct(kind=kind)
 
