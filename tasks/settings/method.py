@@ -164,11 +164,10 @@ def method_of(given: Any) -> Method:
     """
     if isinstance(given, Method):
         return given
+    if isinstance(given, str) and given == RESELECT:
+        raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {given!r}")
     values = given if isinstance(given, Mapping) else {"kind": given}
-    kind = values.get("kind", "gbmo")
-    if kind == RESELECT and values is not given:
-        raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {kind}")
-    return class_of(kind)(**values)
+    return class_of(values.get("kind", "gbmo"))(**values)
 
 
 def declared(kind: object) -> Method:
