@@ -31,32 +31,21 @@ class InputError(_InALine, ValueError):
     """Invalid input: a table, a column, a setting or a run name.
 
     The command line exits with code 2 and prints one line, without a traceback.
-    """
-
-
-class MendableError(InputError):
-    """Invalid input that a setting resolves, or a change of the rows where there is no setting.
 
     Parameters
     ----------
-    what : str
-        The problem.
-    remedy : str
-        Setting to change.
-    by_rows : str
-        Remedy where no setting is available.
+    message : str
+        The problem, with its remedy where that is the same for every kind of run.
+    hint : str, optional
+        The setting to change. A reselection has few settings and gives a hint of its own.
     """
 
-    def __init__(self, what: str, remedy: str, by_rows: str) -> None:
-        super().__init__(what, remedy, by_rows)  # the arguments, so that it can be pickled
-        self.what, self.remedy, self.by_rows = what, remedy, by_rows
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(*filter(None, [message, hint]))
+        self.message, self.hint = message, hint
 
     def __str__(self) -> str:
-        return in_a_line(f"{self.what}; {self.remedy}")
-
-    def by_rows_alone(self) -> InputError:
-        """Return the error with the remedy for the rows."""
-        return InputError(f"{self.what}; {self.by_rows}")
+        return in_a_line("; ".join(filter(None, [self.message, self.hint])))
 
 
 class NoFeatureError(InputError):
@@ -71,13 +60,9 @@ class NoFeatureError(InputError):
     """
 
     def __init__(self, name: str, kind: str) -> None:
-        super().__init__(name, kind)  # the arguments, so that it can be pickled
+        super().__init__(f"column {name!r} is of type {kind}, which is no feature", "drop it")
+        self.args = (name, kind)  # what pickle makes it from
         self.name, self.kind = name, kind
-
-    def __str__(self) -> str:
-        return in_a_line(
-            f"column {self.name!r} is of type {self.kind}, which is no feature; drop it"
-        )
 
 
 class StorageError(_InALine, OSError):

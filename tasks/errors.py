@@ -1,13 +1,10 @@
-"""What can go wrong while others compute, and what the mathematics refuses."""
+"""Errors of workers, of strict runs, and of the algorithms as errors of the input."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from chaffinch.storage.errors import InputError, MendableError, is_out_of_memory
+from chaffinch.storage.errors import InputError, is_out_of_memory
 from chaffinch.tasks.selection.errors import SettingError
-
-# what is left where a reselection can set nothing that would help
-ANEW = "select anew without a former run"
 
 
 class WorkersError(RuntimeError):
@@ -18,17 +15,10 @@ class StrictError(InputError):
     """There are warnings about the table, and the run is strict."""
 
     def __init__(self, warnings: Sequence[str]) -> None:
-        super().__init__(tuple(warnings))  # what it is made of, so that it can be sent
+        self.count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
+        super().__init__(f"strict: {self.count}, so nothing was trained: {'; '.join(warnings)}")
+        self.args = (tuple(warnings),)  # what pickle makes it from
         self.warnings = tuple(warnings)
-
-    @property
-    def count(self) -> str:
-        """How many warnings, in words."""
-        return f"{len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}"
-
-    def __str__(self) -> str:
-        """Return the line that a person sees."""
-        return f"strict: {self.count}, so nothing was trained: {'; '.join(self.warnings)}"
 
 
 def refuse_warnings(warnings: Sequence[str], *, strict: bool) -> None:
@@ -39,7 +29,7 @@ def refuse_warnings(warnings: Sequence[str], *, strict: bool) -> None:
 
 @contextmanager
 def as_input_error(about: str = "") -> Iterator[None]:
-    """Let a ValueError inside, which the mathematics raises, be one that the user can mend."""
+    """Raise a ValueError of the block, which the algorithms raise, as an InputError."""
     try:
         yield
     except InputError:
@@ -48,12 +38,6 @@ def as_input_error(about: str = "") -> Iterator[None]:
         if is_out_of_memory(error):  # an XGBoostError is a ValueError
             raise MemoryError(str(error)) from error
         if isinstance(error, SettingError):
-            raise mendable(error, about) from error
+            raise InputError(about + error.message, error.hint) from error
         first, *_ = [*filter(None, map(str.strip, str(error).splitlines())), "no reason given"]
         raise InputError(about + first) from error
-
-
-def mendable(error: SettingError, about: str = "") -> MendableError:
-    """Return what the mathematics refuses as what a user can mend, by rows alone as well."""
-    by_rows = ", or ".join(filter(None, [error.otherwise, ANEW]))
-    return MendableError(about + error.what, error.remedy, by_rows)

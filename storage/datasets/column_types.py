@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import check_known
-from chaffinch.storage.errors import InputError, MendableError, NoFeatureError
+from chaffinch.storage.errors import InputError, NoFeatureError
 from chaffinch.storage.memory import LetGo
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -54,10 +54,9 @@ def typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: b
     if n_slips:
         row, text = _first(codes, texts, ~is_number)
         remedy = "leave it out of numeric" if numeric else "name the column as categorical"
-        raise MendableError(
+        raise InputError(
             f"column {name!r} must hold numbers but row {row} holds {text!r}",
-            f"mend it or {remedy}",
-            "mend it or drop the column",
+            f"correct it or {remedy}",
         )
     return _parsed(name, codes, texts)
 
@@ -90,10 +89,9 @@ def _refuse_commas(
     if not _all_match(texts.filter(is_other), _WITH_COMMAS):
         return
     row, text = _first(codes, texts, is_other)
-    raise MendableError(
+    raise InputError(
         f"column {name!r} is written with commas in its numbers, such as {text!r} in row {row}",
         "write them with a decimal point alone, or name the column as categorical",
-        "write them with a decimal point alone, or drop the column",
     )
 
 
@@ -144,7 +142,8 @@ def finite(name: str, values: pa.Array) -> pa.Array:
     if infinite.any():
         raise InputError(
             f"column {name!r} must hold finite numbers but row {int(np.argmax(infinite)) + 1} "
-            "is infinite; mend it, or leave it empty where it is a feature"
+            "is infinite",
+            "correct it, or leave it empty where it is a feature",
         )
     # adding zero turns -0.0 into 0.0
     return pa.array(data + 0.0, mask=np.isnan(data))
@@ -301,10 +300,9 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
         values = finite(name, one_chunk(column.cast(pa.float64())))
     elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         if numeric:
-            raise MendableError(
+            raise InputError(
                 f"column {name!r} must hold numbers but holds dates",
                 "leave it out of numeric",
-                "give numbers, or drop the column",
             )
         values = one_chunk(_timestamps(name, column))
         if categorical:
@@ -338,14 +336,14 @@ def _integers(name: str, column: pa.ChunkedArray) -> pa.Array:
     try:
         return one_chunk(column.cast(pa.int64()))
     except pa.ArrowInvalid as error:
-        raise InputError(whole_number_too_large(name)) from error
+        raise whole_number_too_large(name) from error
 
 
-def whole_number_too_large(name: str) -> str:
-    """Return the error message for a column with an integer beyond int64."""
-    return (
-        f"column {name!r} holds a whole number beyond {2**63 - 1}; "
-        "write it as a decimal number or as text, or drop the column"
+def whole_number_too_large(name: str) -> InputError:
+    """Return the error for a column with an integer beyond int64."""
+    return InputError(
+        f"column {name!r} holds a whole number beyond {2**63 - 1}",
+        "write it as a decimal number or as text, or drop the column",
     )
 
 

@@ -41,7 +41,7 @@ class MemorySource(Source):
             raise
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, OverflowError) and (name := _beyond_int64(self.table)) is not None:
-                raise InputError(whole_number_too_large(name)) from error
+                raise whole_number_too_large(name) from error
             reasons = "; ".join(shorten(str(arg), 200, placeholder="...") for arg in error.args)
             raise InputError(
                 f"the table cannot be read ({reasons}); give each column values of one type, or "

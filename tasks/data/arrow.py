@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import alike, quoted
 from chaffinch.storage.datasets.column_types import OTHER
-from chaffinch.storage.errors import InputError, MendableError
-from chaffinch.tasks.errors import ANEW
+from chaffinch.storage.errors import InputError
 from chaffinch.tasks.selection.core import Floats
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -29,11 +28,7 @@ def column_of(table: Any, name: str, role: str) -> Any:
         nearest = alike(name, names)
         has = f"it has {quoted(names)}" if names else "it has no columns"
         remedy = f"did you mean {quoted(nearest, 'or')}?" if nearest else has
-        raise MendableError(
-            f"{role} {name!r} is no column of the table",
-            remedy,
-            f"add it to the rows, or {'choose another target' if role == 'target' else ANEW}",
-        )
+        raise InputError(f"{role} {name!r} is no column of the table; {remedy}")
     return table.column(names.index(name))
 
 

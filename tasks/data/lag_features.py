@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import Labels
 from chaffinch.storage.datasets.column_types import type_columns
-from chaffinch.storage.errors import InputError, MendableError
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.arrow import as_keys, column_of
-from chaffinch.tasks.data.reselection_fit import may_lack, within_reach
+from chaffinch.tasks.data.reselection_fit import may_lack
 from chaffinch.tasks.data.roles import check_has_order, describe_target, said_in_role
 from chaffinch.tasks.data.series_scaling import (
     Scales,
@@ -157,21 +157,20 @@ def prepared(source: Source, settings: SelectionSettings) -> tuple[pa.Table, Sca
     passed_over = may_lack(settings).difference(table.column_names)
     numeric = [name for name in settings.columns.numeric if name not in passed_over]
     scales, is_train = None, None
-    with within_reach(settings):
-        table = _with_numbers(table, numeric)
-        if history.scale == "series":
-            _check_target_can_be_scaled(table, settings)
-            # the split depends only on times, not on the target
-            times = _keys(table, time, "time")
-            train = split_rows(np.zeros(len(times)), settings, times=times).train
-            is_train = np.isin(np.arange(len(times)), train)
-        used = _used(table, history, settings, is_train)
-        history = history.model_copy(update={"columns": used})
-        if is_train is not None:
-            columns = sorted({*used, settings.target})
-            scales = fitted_scales(table, columns, history.series, is_train)
-            table = scaled(table, history.series, scales)
-        return add_history(table, history, time), scales
+    table = _with_numbers(table, numeric)
+    if history.scale == "series":
+        _check_target_can_be_scaled(table, settings)
+        # the split depends only on times, not on the target
+        times = _keys(table, time, "time")
+        train = split_rows(np.zeros(len(times)), settings, times=times).train
+        is_train = np.isin(np.arange(len(times)), train)
+    used = _used(table, history, settings, is_train)
+    history = history.model_copy(update={"columns": used})
+    if is_train is not None:
+        columns = sorted({*used, settings.target})
+        scales = fitted_scales(table, columns, history.series, is_train)
+        table = scaled(table, history.series, scales)
+    return add_history(table, history, time), scales
 
 
 def _used(
@@ -270,11 +269,10 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
         first, second = sorted(int(row) + 1 for row in order[twice[0] : twice[0] + 2])
         among = "name the series column" if series is None else "name a finer series or time column"
         finer = f" ({NOT_FINER})" if pa.types.is_timestamp(table[time].type) else ""
-        raise MendableError(
+        raise InputError(
             f"time column {time!r} has the same value in rows {first} and {second}, so that "
             f"neither comes before the other in a history{finer}",
             f"{among}, or drop one",
-            "drop one",
         )
     begins = np.flatnonzero(np.concatenate([[True], ~is_same]))
     lengths = np.diff(np.concatenate([begins, [len(order)]]))

@@ -13,7 +13,6 @@ import numpy as np
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import as_keys, column_of, kind_of
-from chaffinch.tasks.data.reselection_fit import within_reach
 from chaffinch.tasks.data.split_requirements import (
     FINER,
     MORE_GROUPS,
@@ -146,7 +145,7 @@ class OuterFolds:
             folds = fold_indices(rows.y, dealt, groups=rows.groups, times=rows.times, anew=True)
         except TooFewError as error:
             few = self._too_few(rows, settings)
-            raise few or TooFewError(f"outer {error.what}", NO_ROLES) from error
+            raise few or TooFewError(f"outer {error.message}", NO_ROLES) from error
         return [held_out for _, held_out in folds]
 
     def _too_few(self, rows: RowsToSplit, settings: SelectionSettings) -> TooFewError | None:
@@ -219,7 +218,7 @@ def _fold_inside(
         fold_indices(rows.y[train], settings, groups=groups, times=times)
     except TooFewError as error:
         remedy = NO_ROLES if has_roles else MORE_ROWS
-        raise TooFewError(f"inside an outer fold, {error.what}", remedy) from error
+        raise TooFewError(f"inside an outer fold, {error.message}", remedy) from error
 
 
 def require_rows(n_rows: int, settings: SelectionSettings, outer_folds: OuterFolds | None) -> None:
@@ -238,8 +237,7 @@ def require_rows(n_rows: int, settings: SelectionSettings, outer_folds: OuterFol
         MORE_ROWS,
         *fewer_folds(n_rows, least, by_time=by_time),
     )
-    with within_reach(settings):
-        raise few.without_fewer_folds() if outer_folds else few
+    raise few.without_fewer_folds() if outer_folds else few
 
 
 def check_parts(
@@ -297,7 +295,8 @@ def _said_of_the_target(
             is_text = kind_of(settings.target, table[settings.target]) == "category"
             remedy = "name it as numeric and " if is_text else ""  # it has leading zeros
             remedy += "set task to regression"
-            raise InputError(f"{error}; if {settings.target!r} is a quantity, {remedy}") from error
+            hint = f"{error.hint}; if {settings.target!r} is a quantity, {remedy}"
+            raise InputError(error.message, hint) from error
         n_rows = len(table)
         if 2 * len(classes) > n_rows:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Checks that newer rows fit a former run's selection, and the remedies where they do not."""
+"""Checks that newer rows fit a former run's selection, and the hint where they do not."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from chaffinch.storage.datasets.column_names import nearest, quoted, quoted_with_reasons
-from chaffinch.storage.errors import InputError, MendableError
-from chaffinch.tasks.errors import ANEW
+from chaffinch.storage.errors import InputError
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 DROPPED, TARGET_NOW = "left out as asked", "is the target now"
+_HINT = "change the rows, or select again without a former run"
 
 
 @contextmanager
-def within_reach(settings: SelectionSettings) -> Iterator[None]:
-    """Remove remedies that a reselection cannot set from errors of the block."""
+def with_hints_for(settings: SelectionSettings) -> Iterator[None]:
+    """In a reselection, replace hints to change a setting, which the former run has set."""
     try:
         yield
-    except MendableError as error:
-        if settings.former is not None:
-            raise error.by_rows_alone() from error
-        if type(error) is MendableError:  # servers show the class name: use the public one
-            raise InputError(str(error)) from error
-        raise
+    except InputError as error:
+        if settings.former is None or not error.hint:
+            raise
+        raise InputError(error.message, _HINT) from error
 
 
 def may_lack(settings: SelectionSettings) -> frozenset[str]:
@@ -46,8 +44,8 @@ def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection
     if missing:
         near = nearest(missing[0], names) if len(missing) == 1 else ""
         raise InputError(
-            f"the newer rows lack {quoted(missing, limit=20)}, which the former run kept{near}; "
-            f"add what is missing, or {ANEW}"
+            f"the newer rows lack {quoted(missing, limit=20)}, which the former run kept{near}",
+            _HINT,
         )
 
 
@@ -73,11 +71,9 @@ def check_kinds_fit(
     """Raise InputError if a former feature has another kind, or none can be used."""
     of_use = [name for name in method.former if name in features]
     if not of_use:
-        remedies = {DROPPED: "drop fewer", TARGET_NOW: "choose another target"}
-        remedy = [words for reason, words in remedies.items() if reason in gone.values()]
         raise InputError(
             "none of the features that the former run kept can be used: "
-            f"{quoted_with_reasons(gone)}; {', or '.join([*remedy, ANEW])}"
+            f"{quoted_with_reasons(gone)}; use one of them, or select again without a former run"
         )
     for name in of_use:
         kind = "category" if name in categories else "number"
@@ -94,20 +90,9 @@ def check_type_fits(method: Reselect, name: str, kind: str) -> None:
 def _other_kind(method: Reselect, name: str, now: str) -> InputError:
     return InputError(
         f"feature {name!r} was a {method.former[name]} in the former run but is {now} in the newer "
-        "rows; mend the column, or select anew"
+        "rows",
+        _HINT,
     )
-
-
-def instead_of_keeping(settings: SelectionSettings) -> str:
-    """Return the remedy for a keep column that cannot be a feature."""
-    if settings.former is not None:
-        return f"the former run was told to keep it, so mend the column, or {ANEW}"
-    return "take it off the keep list"
-
-
-def unless_given(settings: SelectionSettings, remedy: str, instead: str) -> str:
-    """Return `remedy`, which is a setting, or `instead` in a reselection."""
-    return remedy if settings.former is None else instead
 
 
 def warnings_since(method: Reselect, classes: Collection[str], rows: str) -> tuple[str, ...]:

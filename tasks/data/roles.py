@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError, MendableError, NoFeatureError
+from chaffinch.storage.errors import InputError, NoFeatureError
 from chaffinch.tasks.data.arrow import (
     as_numbers,
     categories_of,
@@ -21,8 +21,6 @@ from chaffinch.tasks.data.arrow import (
     other_type,
 )
 from chaffinch.tasks.data.column_profile import LARGEST
-from chaffinch.tasks.data.reselection_fit import unless_given, within_reach
-from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.selection.core import Floats, Task
 from chaffinch.tasks.settings.selection import SelectionSettings
 
@@ -89,11 +87,9 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
             "give rows with at least 2 different values, or another target"
         )
     if kind == "category" and settings.task == "regression":
-        numbers = "give a column of numbers"
-        remedy = f"set task to classification, or {numbers}{if_numbers(name, column)}"
         raise InputError(
-            f"target {name!r} holds text but the task is regression: "
-            f"{unless_given(settings, remedy, f'{numbers}, or {ANEW}')}"
+            f"target {name!r} holds text but the task is regression",
+            f"set task to classification, or give a column of numbers{if_numbers(name, column)}",
         )
     task, reason = _task(kind, values, n_distinct, settings)
     if task == "regression":
@@ -158,11 +154,10 @@ def _task(
     if settings.task == "classification":
         if kind == "float64" and not (whole and n_distinct <= _MOST_FLOAT_CLASSES):
             what = "different values" if whole else "different values, not all whole numbers"
-            remedy = f"set task to regression, or name {name!r} as categorical"
             raise InputError(
                 f"target {name!r} has {n_distinct} {what}, but classes must be at most "
-                f"{_MOST_FLOAT_CLASSES} whole numbers, or text: "
-                f"{unless_given(settings, remedy, f'give such a column, or {ANEW}')}"
+                f"{_MOST_FLOAT_CLASSES} whole numbers, or text",
+                f"set task to regression, or name {name!r} as categorical",
             )
         return "classification", "the settings say so"
     if values is None:
@@ -239,10 +234,9 @@ def _check_weight(table: Any, settings: SelectionSettings) -> None:
     column = column_of(table, name, "weight column")
     kind = kind_of(name, column)
     if kind not in ("float64", "int64"):
-        remedy = f"name another{if_numbers(name, column)}"
         raise InputError(
-            f"weight column {name!r} must hold numbers above 0 but holds {_IN_WORDS[kind]}: "
-            f"{unless_given(settings, remedy, f'mend the column, or {ANEW}')}"
+            f"weight column {name!r} must hold numbers above 0 but holds {_IN_WORDS[kind]}",
+            f"name another{if_numbers(name, column)}",
         )
     _refuse_missing("weight", name, column)
     weights = as_numbers(column)
@@ -268,21 +262,19 @@ def _check_order(table: Any, settings: SelectionSettings) -> None:
         _refuse_missing("group", columns.group, column)
     if columns.time is not None:
         column = column_of(table, columns.time, "time column")
-        with within_reach(settings):
-            check_has_order(columns.time, column)
+        check_has_order(columns.time, column)
         _refuse_missing("time", columns.time, column)
 
 
 def check_has_order(name: str, column: Any) -> None:
-    """Raise MendableError for a time column whose values have no order in time."""
+    """Raise InputError for a time column whose values have no order in time."""
     kind = kind_of(name, column)
     if kind in ("category", "bool"):
         converted = ", as by pandas.to_datetime, or by julianday in SQLite"
         how = "" if kind == "bool" else if_numbers(name, column) or converted
-        raise MendableError(
+        raise InputError(
             f"time column {name!r} holds {_IN_WORDS[kind]}, which has no order in time",
             f"give timestamps or numbers{how}",
-            "give timestamps or numbers",
         )
 
 

@@ -18,11 +18,10 @@ from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.storage.datasets.column_types import type_columns
-from chaffinch.storage.errors import InputError, MendableError
+from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import as_numbers, column_of, first_missing, if_numbers, kind_of
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.roles import said_in_role
-from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.selection.core import Floats, Mask
 
 # Series -> column -> "mean" and "reach"; without a series column the only series is "".
@@ -67,10 +66,9 @@ def fitted_scales(
     names, numbers = _series_of(table, series), {c: numbers_of(table, c) for c in columns}
     for column, values in numbers.items():
         if np.isnan(values[is_train]).all():
-            raise MendableError(
+            raise InputError(
                 f"column {column!r} has no value in the training part, in any row, to be scaled by",
                 "leave it out of the history columns, or leave out the scaling",
-                f"give rows in which it has values, or {ANEW}",
             )
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in sorted(set(names.tolist())):
@@ -158,11 +156,10 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
     """Return a column of numbers as float64, shape (n,), NaN where it is missing."""
     column = _typed(table, name, "history column")
     if kind_of(name, column) not in ("float64", "int64"):
-        raise MendableError(
+        raise InputError(
             f"history column {name!r} must hold numbers",
             "name others with history columns, or leave out lags and rolling windows"
             f"{if_numbers(name, column)}",
-            f"give a column of numbers, or {ANEW}",
         )
     numbers = as_numbers(column)
     check_largest(f"history column {name!r}", numbers, ", or leave it empty")
@@ -196,11 +193,10 @@ def _series_of(table: pa.Table, series: str | None) -> np.ndarray[Any, np.dtype[
 def _scale(values: Floats, column: str, series: str) -> dict[str, float]:
     known = values[~np.isnan(values)]
     if not len(known):
-        raise MendableError(
+        raise InputError(
             f"column {column!r} of series {series!r} has no value in the training part to be "
             "scaled by",
             "leave out the series, or the scaling",
-            f"leave out the series, or {ANEW}",
         )
     # fsum rounds once: the order of rows does not matter, and the mean of equal values is exact
     lowest = float(known.min())

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError, MendableError, in_a_line
+from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.selection.baselines.names import fewest_rows
 from chaffinch.tasks.selection.core import Floats
@@ -25,39 +25,30 @@ FINER = "name a finer one"
 MORE_OF_IT = "give more rows of it"
 MERGE_CLASSES = "merge or drop rare classes"
 NO_ROLES = "name no group or time column"
-_BY_ROWS = (MORE_ROWS, MORE_GROUPS, MORE_TIMES, MORE_OF_IT, MERGE_CLASSES)
 # reason for fewer distinct times than the table shows
 NOT_FINER = "times finer than a microsecond are not told apart"
 
 
-class TooFewError(MendableError):
+class TooFewError(InputError):
     """Too few rows, groups or times to split or fold, with remedies.
 
     Parameters
     ----------
-    what : str
+    message : str
         Available and required numbers.
     *remedies : str
         Remedies; one of them is enough.
     """
 
-    def __init__(self, what: str, *remedies: str) -> None:
-        InputError.__init__(self, what, *remedies)  # args for pickle
-        self.what, self.remedies = what, remedies
-
-    def __str__(self) -> str:
-        """Return the message as one line."""
-        return in_a_line(f"{self.what}: {', or '.join(self.remedies)}")
+    def __init__(self, message: str, *remedies: str) -> None:
+        super().__init__(message, ", or ".join(remedies))
+        self.args = (message, *remedies)  # what pickle makes it from
+        self.remedies = remedies
 
     def without_fewer_folds(self, *others: str) -> TooFewError:
         """Return the error with `others` in place of the remedy of fewer folds."""
         left = [remedy for remedy in self.remedies if remedy != FEWER_FOLDS]
-        return TooFewError(self.what, *(*left, *others) or (MORE_ROWS,))
-
-    def by_rows_alone(self) -> TooFewError:
-        """Return the error with only the remedies that change the rows."""
-        left = [remedy for remedy in self.remedies if remedy in _BY_ROWS]
-        return TooFewError(self.what, *left or (MORE_ROWS,))
+        return TooFewError(self.message, *(*left, *others) or (MORE_ROWS,))
 
 
 def has_folds(settings: SelectionSettings) -> bool:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.data.reselection_fit import within_reach
 from chaffinch.tasks.data.split_requirements import (
     FEWER_FOLDS,
     FINER,
@@ -97,9 +96,8 @@ def split_rows(
         the method, or if both groups and times are given.
     """
     rows = _Rows(y, groups, times)
-    with within_reach(settings):
-        part = _dealt(rows, settings, np.array(settings.shares), least_members(settings), classes)
-        require_to_train_on(int((part == 0).sum()), settings.method, y)
+    part = _dealt(rows, settings, np.array(settings.shares), least_members(settings), classes)
+    require_to_train_on(int((part == 0).sum()), settings.method, y)
     return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
 
 
@@ -227,17 +225,6 @@ def fold_indices(
         If the rows of a class, the groups or the times are too few for the folds, or a fold would
         be fitted on one class only.
     """
-    with within_reach(settings):
-        return _folds(y, settings, groups, times, anew)
-
-
-def _folds(
-    y: Floats | Index,
-    settings: SelectionSettings,
-    groups: Keys | None,
-    times: Keys | None,
-    anew: bool,
-) -> list[tuple[Index, Index]]:
     from sklearn import model_selection
 
     n_folds, seed = settings.model.folds, settings.seed

@@ -26,15 +26,11 @@ from chaffinch.tasks.data.reselection_fit import (
     check_columns_fit,
     check_kinds_fit,
     check_type_fits,
-    instead_of_keeping,
     may_lack,
-    unless_given,
     why_gone,
-    within_reach,
 )
 from chaffinch.tasks.data.roles import check_roles, describe_target, encode_target, refuse_others
 from chaffinch.tasks.data.table_warnings import Findings
-from chaffinch.tasks.errors import ANEW
 from chaffinch.tasks.selection.core import Floats, Schema, Task
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -44,6 +40,7 @@ EMPTY = "every value is missing"
 IDENTIFIER = "identifier: every value is different"
 TIMESTAMPS = "timestamps"
 _USE_TIMESTAMPS = ": to use one, name it as the time column or as categorical"
+_OTHER_BASELINE = "give another baseline"
 _USE_OTHERS = ": to use one, make it numbers or text"
 
 
@@ -169,8 +166,7 @@ def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
     """Return column -> role, in the table's order."""
     if settings.former is not None:
         check_columns_fit(settings.former, schema.names, settings.columns.drop)
-    with within_reach(settings):
-        return _roles(schema.empty_table(), settings)
+    return _roles(schema.empty_table(), settings)
 
 
 def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
@@ -200,7 +196,7 @@ def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
         if settings.former is not None:
             check_type_fits(settings.former, row.name, row.type)
         if row.type == "timestamp":
-            reason = TIMESTAMPS + unless_given(settings, _USE_TIMESTAMPS, "")
+            reason = TIMESTAMPS + _USE_TIMESTAMPS
         else:
             reason = f"type {row.type}{_USE_OTHERS}"
     elif not row.distinct:
@@ -213,8 +209,8 @@ def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
         return None
     if kept:
         raise InputError(
-            f"keep column {row.name!r} is no use as a feature ({reason}): "
-            f"{instead_of_keeping(settings)}"
+            f"keep column {row.name!r} is no use as a feature ({reason})",
+            "take it off the keep list",
         )
     return reason
 
@@ -245,7 +241,6 @@ def _check_baseline(
 ) -> None:
     """Check the user's baseline values of masked features."""
     given = {} if isinstance(settings.baseline, str) else settings.baseline
-    as_given = unless_given(settings, "", f"; mend the column, or {ANEW}")
     for name, value in given.items():
         if settings.former is not None and name not in features:
             continue  # a setting of the former run, which need not have kept the feature
@@ -254,15 +249,17 @@ def _check_baseline(
         if known is not None and str(value) not in known:
             raise InputError(
                 f"baseline of {name!r} must be one of its categories {quoted(known, 'or')} but is "
-                f"{value!r}{as_given}"
+                f"{value!r}",
+                _OTHER_BASELINE,
             )
         if known is None and (isinstance(value, str) or not math.isfinite(value)):
             raise InputError(
-                f"baseline of {name!r} must be a finite number but is {value!r}{as_given}"
+                f"baseline of {name!r} must be a finite number but is {value!r}", _OTHER_BASELINE
             )
         if known is None and abs(float(value)) > LARGEST:
             raise InputError(
-                f"baseline of {name!r} must lie within -{LARGEST:g}..{LARGEST:g} but is {value!r}"
+                f"baseline of {name!r} must lie within -{LARGEST:g}..{LARGEST:g} but is {value!r}",
+                _OTHER_BASELINE,
             )
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.tasks.data.column_profile import ColumnProfile, badly_seen
 from chaffinch.tasks.data.lag_features import made_names
-from chaffinch.tasks.data.reselection_fit import unless_given
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import roles_beside_scale
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -173,11 +172,6 @@ class Findings:
         self._much_missing: list[str] = []
         self._rare_classes: list[str] = []
         self._categorical = settings.columns.categorical
-        self._zeros_remedy = unless_given(
-            settings,
-            "name as numeric what is a quantity, and as categorical what is not",
-            "take the zeros away from what is a quantity",
-        )
         self._with_zeros: list[str] = []
         self._mostly_numbers: list[str] = []
         self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
@@ -283,7 +277,7 @@ class Findings:
             found.append(
                 f"{_count(self._with_zeros, 'feature is', 'features are')} taken as categories for "
                 f"the leading zeros of the whole numbers: {quoted(self._with_zeros)}; "
-                f"{self._zeros_remedy}"
+                "name as numeric what is a quantity, and as categorical what is not"
             )
         if self._mostly_numbers:
             named = ", ".join(self._mostly_numbers[:_NAMED])

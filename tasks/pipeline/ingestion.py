@@ -27,7 +27,6 @@ from chaffinch.tasks.data.reselection_fit import (
     check_columns_fit,
     may_lack,
     warnings_since,
-    within_reach,
 )
 from chaffinch.tasks.data.roles import roles_of, said_in_role
 from chaffinch.tasks.data.split_requirements import PARTS
@@ -69,11 +68,7 @@ def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Da
     columns = settings.columns
     _check_header(source, settings)
     source = _with_history(source, settings)
-    with (
-        _fit_for_the_former_run(source, settings),
-        within_reach(settings),
-        said_in_role(roles_of(settings)),
-    ):
+    with _fit_for_the_former_run(source, settings), said_in_role(roles_of(settings)):
         return dataset.ingest(
             source,
             datasets,

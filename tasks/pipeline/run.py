@@ -16,7 +16,7 @@ from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
-from chaffinch.tasks.data.reselection_fit import within_reach
+from chaffinch.tasks.data.reselection_fit import with_hints_for
 from chaffinch.tasks.errors import as_input_error, refuse_warnings
 from chaffinch.tasks.methods.alternatives import MODEL_GAIN
 from chaffinch.tasks.methods.fitting import loss_of, recipe_of
@@ -84,7 +84,7 @@ def select_features(
         If the workers die repeatedly.
     """
     begun = _begun(data, settings, execution, wrap_step, on_progress, estimator, is_kept=is_kept)
-    with begun as (context, described):
+    with with_hints_for(settings), begun as (context, described):
         divided = wrap_step(split)(context, described)
         trained = wrap_step(train_base_model)(context, described, divided)
         eliminated = wrap_step(optimise_mask)(context, described, divided, trained)
@@ -133,7 +133,8 @@ def check(
     InputError
         See `select_features`.
     """
-    with _begun(data, settings, execution, _unwrapped, on_progress, None) as (_, described):
+    begun = _begun(data, settings, execution, _unwrapped, on_progress, None)
+    with with_hints_for(settings), begun as (_, described):
         return description_of(described).warnings
 
 
@@ -212,7 +213,7 @@ def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
 def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None) -> None:
     """Raise InputError for a model or loss that does not fit the target, weights or method."""
     model, weighted = settings.model, settings.columns.weight is not None
-    with within_reach(settings), as_input_error():
+    with as_input_error():
         loss_of(settings, schema)
         if estimator is not None:
             models.check_estimator(estimator, schema.task, weighted=weighted)

@@ -18,9 +18,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.memory import give_back
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.tasks.data.reselection_fit import within_reach
-from chaffinch.tasks.errors import mendable
-from chaffinch.tasks.selection.errors import UnusableError, UnusableLossError
+from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.settings.identity import digest, identity
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.workers.interface import InProcess, Workers
@@ -103,11 +101,8 @@ def stage(body: StageBody) -> Stage:
         with context.run.stage(name, key) as writer:
             try:
                 body(context, writer, *records)
-            except UnusableLossError as error:
-                with within_reach(context.settings):
-                    raise mendable(error) from error
             except UnusableError as error:
-                raise InputError(str(error)) from error
+                raise InputError(error.message, error.hint) from error
         give_back()  # frees memory of rows that are not read again
         context.on_progress(name, 1, 1)
         return writer.record

@@ -192,10 +192,8 @@ def typed_feature(source: pa.Table, name: str, *, is_category: bool) -> pa.Chunk
             0
         )
     except InputError as error:
-        # the remedy that follows the last semicolon is one for training
-        found, _, _ = str(error).rpartition("; ")
         held = "text" if is_category else "numbers"
         raise InputError(
-            f"{found}; the model learnt from {held} in {name!r}, so mend the value or leave it "
-            "empty"
+            f"{error.message}; the model learnt from {held} in {name!r}, so correct "
+            "the value or leave it empty"
         ) from error

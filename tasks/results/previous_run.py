@@ -196,7 +196,7 @@ def _check_roles(
             if name in otherwise:
                 raise InputError(
                     f"column {name!r} cannot be {to_be}, for the former run names it as "
-                    f"{otherwise[name]}; choose another, or select anew without a former run"
+                    f"{otherwise[name]}; choose another, or select again without a former run"
                 )
 
 

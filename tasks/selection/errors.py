@@ -17,29 +17,23 @@ def in_one_line(given: object) -> str:
 
 
 class SettingError(ValueError):
-    """A setting does not fit the others, or the rows; with a remedy.
+    """A setting does not fit the others, or the rows.
 
     Parameters
     ----------
-    what : str
+    message : str
         The problem.
-    remedy : str
-        What to set instead.
-    otherwise : str
-        Remedy if that setting cannot be changed; may be empty.
+    hint : str, optional
+        The setting to change.
     """
 
-    def __init__(self, what: str, remedy: str, otherwise: str) -> None:
-        super().__init__(what, remedy, otherwise)  # the arguments, so that it can be pickled
-        self.what, self.remedy, self.otherwise = what, remedy, otherwise
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(*filter(None, [message, hint]))
+        self.message, self.hint = message, hint
 
     def __str__(self) -> str:
-        return f"{self.what}; {self.remedy}"
+        return "; ".join(filter(None, [self.message, self.hint]))
 
 
-class UnusableError(ValueError):
+class UnusableError(SettingError):
     """A model or a loss cannot be computed with this input: the user may choose another."""
-
-
-class UnusableLossError(SettingError, UnusableError):
-    """A loss cannot be computed with this input, with a remedy."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Schema, Task
-from chaffinch.tasks.selection.errors import SettingError, UnusableLossError
+from chaffinch.tasks.selection.errors import SettingError, UnusableError
 from chaffinch.tasks.selection.models.base import nearest
 
 _ROW_LOSSES: dict[str, Task] = {
@@ -141,7 +141,6 @@ def resolve_loss(
             raise SettingError(
                 f"loss {name!r} is for {task} but the target asks for {schema.task}",
                 f"use {_DEFAULTS[schema.task]!r}",
-                f"give a target for {task}",
             )
         return Loss(name, task)
     check_loss(name)
@@ -189,7 +188,6 @@ def _cannot_score(loss: Loss, target: str) -> SettingError:
     return SettingError(
         f"loss {loss.name!r} cannot score {target}",
         f"use {_DEFAULTS[loss.task]!r} or another scorer",
-        "give a target that it can score",
     )
 
 
@@ -266,8 +264,7 @@ def _score(
         return float(get_scorer(name)(predicted, None, truth, **weights))
     except ValueError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise UnusableLossError(
+        raise UnusableError(
             f"loss {name!r} cannot score these predictions ({reason})",
             "choose another loss",
-            "give rows that it can score",
         ) from error

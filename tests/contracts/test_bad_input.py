@@ -49,9 +49,9 @@ TABLES = [
     bad("one class", "target 'y' has the same value in every row, so there is nothing to learn: "
         "give rows with at least 2 different values, or another target",
         bad_table(y="no"), at_command=True),
-    bad("rare class", f"class 'yes' has 5 rows but {NEEDS}: give more rows of it, or use fewer "
+    bad("rare class", f"class 'yes' has 5 rows but {NEEDS}; give more rows of it, or use fewer "
         "folds", bad_table(**RARE), at_command=True),
-    bad("few rows", "the table has 5 rows but the parts and the folds need 8: give more rows, or "
+    bad("few rows", "the table has 5 rows but the parts and the folds need 8; give more rows, or "
         "use fewer folds", FEW_ROWS),
     bad("constant features", "the table has no feature: left out are 'a', 'b' and 'c' (constant); "
         "give columns of numbers or text that vary", bad_table(a=1, b="x", c=0.5), at_command=True),
@@ -60,15 +60,15 @@ TABLES = [
     bad("target with gaps", "target 'y' is missing in 2 of 60 rows, first in row 8: fill or "
         "remove these rows",
         bad_table(y=changed(changed(["no", "yes"] * 30, 7, None), 20, None)), at_command=True),
-    bad("infinite feature", "column 'b' must hold finite numbers but row 4 is infinite; mend it, "
-        "or leave it empty where it is a feature",
+    bad("infinite feature", "column 'b' must hold finite numbers but row 4 is infinite; correct "
+        "it, or leave it empty where it is a feature",
         bad_table(b=changed(AMOUNTS, 3, -np.inf)), at_command=True),
-    bad("infinite target", "column 'y' must hold finite numbers but row 60 is infinite; mend it, "
-        "or leave it empty where it is a feature", bad_table(y=changed(AMOUNTS, -1, np.inf))),
-    bad("text said to be numbers", "column 'a' must hold numbers but row 1 holds 'low'; mend it "
+    bad("infinite target", "column 'y' must hold finite numbers but row 60 is infinite; correct "
+        "it, or leave it empty where it is a feature", bad_table(y=changed(AMOUNTS, -1, np.inf))),
+    bad("text said to be numbers", "column 'a' must hold numbers but row 1 holds 'low'; correct it "
         "or leave it out of numeric", bad_table(a=["low", "high"] * 30), numeric=["a"]),
-    bad("one slip of text", "column 'a' must hold numbers but row 5 holds '1,2'; mend it or name "
-        "the column as categorical", bad_table(a=changed(map(str, AMOUNTS), 4, "1,2")),
+    bad("one slip of text", "column 'a' must hold numbers but row 5 holds '1,2'; correct it or "
+        "name the column as categorical", bad_table(a=changed(map(str, AMOUNTS), 4, "1,2")),
         at_command=True),
     bad("values of two kinds", "the table cannot be read (Could not convert 'x' with type str: "
         "tried to convert to int64; Conversion failed for column a with type object); give each "
@@ -88,7 +88,7 @@ TABLES = [
         "one, name it as the time column or as categorical); give columns of numbers or text that "
         "vary", bad_table(a=[[1]] * N, **dict.fromkeys("bc", pd.date_range("2026", periods=N)))),
     bad("dates to keep", "keep column 'a' is no use as a feature (timestamps: to use one, name it "
-        "as the time column or as categorical): take it off the keep list",
+        "as the time column or as categorical); take it off the keep list",
         bad_table(a=pd.date_range("2026-01-01", periods=N)), keep=["a"], at_command=True),
     bad("large target", "target 'y' must lie within -1e+30..1e+30, which models can compute with, "
         "but is 3e+300 in row 3: rescale it", bad_table(y=[1.5e300, 2e300, 3e300] * 20),
@@ -108,9 +108,9 @@ TABLES = [
 
 TASKS = [
     bad("numbers as classes", "target 'y' has 60 different values, not all whole numbers, but "
-        "classes must be at most 50 whole numbers, or text: set task to regression, or name 'y' "
+        "classes must be at most 50 whole numbers, or text; set task to regression, or name 'y' "
         "as categorical", bad_table(**PRICES), task="classification", at_command=True),
-    bad("text as a number", "target 'y' holds text but the task is regression: set task to "
+    bad("text as a number", "target 'y' holds text but the task is regression; set task to "
         "classification, or give a column of numbers", task="regression", at_command=True),
     bad("classifier of a number", "RandomForestClassifier is no regressor but the target is a "
         "number; use one, or linear", bad_table(**PRICES), model="RandomForestClassifier",
@@ -127,8 +127,8 @@ TASKS = [
         "asks for regression; use 'squared_error'", bad_table(**PRICES), loss="log_loss"),
     bad("scorer of classes for numbers", "loss 'roc_auc' cannot score regression; use "
         "'squared_error' or another scorer", bad_table(**PRICES), loss="roc_auc"),
-    bad("model without weights", "KNeighborsClassifier takes no sample weights; leave the weight "
-        "column out or use another model", bad_table(w=1.5), weight="w",
+    bad("model without weights", "KNeighborsClassifier takes no sample weights; use another "
+        "model, or no weights", bad_table(w=1.5), weight="w",
         model="KNeighborsClassifier"),
 ]  # fmt: skip
 
@@ -289,7 +289,7 @@ ROLES = [
         lags=[1], time="b", series="y", history_columns=["a"]),
     bad("category and number", "column 'a' is named both categorical and numeric; name it "
         "once", categorical=["a"], numeric=["a"]),
-    bad("constant kept", "keep column 'a' is no use as a feature (constant): take it off the keep "
+    bad("constant kept", "keep column 'a' is no use as a feature (constant); take it off the keep "
         "list", bad_table(a=1), keep=["a"]),
     bad("group and time", "group 'a' and time 'b' cannot both order the parts; name one of them",
         group="a", time="b"),
@@ -297,12 +297,12 @@ ROLES = [
         "or mend the weights", bad_table(w=[1.5, 2.5, 0.0] * 20), weight="w", at_command=True),
     bad("negative weight", "weight column 'w' must be above 0 but is -1 in row 2: remove these "
         "rows or mend the weights", bad_table(w=[1, -1, 2] * 20), weight="w"),
-    bad("weight of text", "weight column 'w' must hold numbers above 0 but holds text: name "
+    bad("weight of text", "weight column 'w' must hold numbers above 0 but holds text; name "
         "another", bad_table(w=["a", "b", "c"] * 20), weight="w"),
     bad("missing weight", "weight column 'w' is missing in 20 of 60 rows, first in row 3: fill or "
         "remove these rows", bad_table(w=[1, 2, None] * 20), weight="w"),
     bad("coarse group", "group column 'g' has 2 different values but "
-        f"{NEEDS}: give rows of more groups, or name a finer one",
+        f"{NEEDS}; give rows of more groups, or name a finer one",
         bad_table(g=["a", "b"] * 30), group="g"),
     bad("time of text", "time column 't' holds text, which has no order in time; give timestamps "
         "or numbers, as by pandas.to_datetime, or by julianday in SQLite",

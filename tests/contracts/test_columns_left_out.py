@@ -116,7 +116,9 @@ def test_a_reselection_leaves_new_ones_out_and_refuses_them_where_features_were(
     before = run_of(table_with())
     odd = {"when": COLUMNS["timestamp"], "tags": COLUMNS["list<item: int64>"]}
     after = chaffinch.reselect(before, table_with(**odd))
-    assert any("left out are 'when' (timestamps), 'tags' (type list" in w for w in after.warnings)
+    assert any(
+        f"left out are 'when' ({TIMESTAMPS}), 'tags' (type list" in w for w in after.warnings
+    )
     assert after.features == before.features
     for kind, told in (("timestamp", "timestamp"), ("binary", "binary")):
         newer = table_with()
@@ -125,7 +127,7 @@ def test_a_reselection_leaves_new_ones_out_and_refuses_them_where_features_were(
             chaffinch.reselect(before, newer.set_column(place, "x1", COLUMNS[kind]))
         assert str(error.value) == (
             f"feature 'x1' was a number in the former run but is of type {told} in the newer rows; "
-            "mend the column, or select anew"
+            "change the rows, or select again without a former run"
         )
 
 

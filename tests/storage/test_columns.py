@@ -203,14 +203,14 @@ def test_commas_in_numbers_are_refused_unless_categorical(texts: list[str | None
 
 def test_text_named_numeric_is_refused_at_its_first_slip() -> None:
     assert refused(["1", None, "n/a", "x"], numeric=["x"]) == (
-        "column 'x' must hold numbers but row 3 holds 'n/a'; mend it or leave it out of numeric"
+        "column 'x' must hold numbers but row 3 holds 'n/a'; correct it or leave it out of numeric"
     )
 
 
 def test_numbers_with_few_slips_are_refused_and_with_more_are_categories() -> None:
     assert refused(["1", "x", *map(str, range(18))]) == (
         "column 'x' must hold numbers but row 2 holds 'x'; "
-        "mend it or name the column as categorical"
+        "correct it or name the column as categorical"
     )
     slips = ["x", *map(str, range(19)), None]
     assert refused(slips).endswith("name the column as categorical")  # 95 % of 20
@@ -267,7 +267,7 @@ def test_nan_and_empty_text_are_no_values(values: Any, roles: Any) -> None:
 @pytest.mark.parametrize("values", [[1.0, None, float("inf")], ["1", None, "-1e999"]])
 def test_infinity_is_refused_with_its_row(values: Any) -> None:
     assert refused(values) == (
-        "column 'x' must hold finite numbers but row 3 is infinite; mend it, or leave it empty "
+        "column 'x' must hold finite numbers but row 3 is infinite; correct it, or leave it empty "
         "where it is a feature"
     )
 

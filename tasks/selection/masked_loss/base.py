@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from chaffinch.tasks.selection.core import Floats, Mask
-from chaffinch.tasks.selection.errors import UnusableLossError
+from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.base import own_name, replaced_methods
 
 # When to recompute a first layer that is kept between removals.
@@ -259,9 +259,8 @@ def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> Non
     """
     wrong = (~np.isfinite(losses)).nonzero()[0]  # flatnonzero takes thrice as long
     if len(wrong):
-        raise UnusableLossError(
+        raise UnusableError(
             f"{name} must be finite but is {losses[wrong[0]]} with {n_kept} of {n_features} "
             "features kept",
             "choose another loss or model",
-            "choose another model",
         )

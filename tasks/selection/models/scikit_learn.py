@@ -328,9 +328,7 @@ def weight_argument(estimator: Any) -> str:
         return f"{step}__{weight_argument(last)}"
     if not has_fit_parameter(estimator, "sample_weight"):
         raise SettingError(
-            f"{type(estimator).__name__} takes no sample weights",
-            "leave the weight column out or use another model",
-            "use another model",
+            f"{type(estimator).__name__} takes no sample weights; use another model, or no weights"
         )
     return "sample_weight"
 

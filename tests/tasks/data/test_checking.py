@@ -51,7 +51,7 @@ def test_a_class_with_too_few_rows():
     rare = text(["a"] * 30 + ["b"] * 23 + ["c"] * 7)
     refused(
         "class 'c' has 7 rows but needs 8 (5 to train on, for the folds, and 1 in each other "
-        "part): give more rows of it, or merge or drop rare classes, or use fewer folds",
+        "part); give more rows of it, or merge or drop rare classes, or use fewer folds",
         table_with(y=rare),
     )
     assert described(table_with(y=rare), folds=4).classes == ("a", "b", "c")
@@ -60,7 +60,7 @@ def test_a_class_with_too_few_rows():
 def test_numbers_taken_for_classes_are_told_of_the_other_task():
     refused(
         "class '7' has 1 row but needs 8 (5 to train on, for the folds, and 1 in each other "
-        "part): give more rows of it, or merge or drop rare classes; if 'y' is a quantity, set "
+        "part); give more rows of it, or merge or drop rare classes; if 'y' is a quantity, set "
         "task to regression",
         table_with(y=[1, 2] * 29 + [1, 7]),
     )
@@ -74,7 +74,7 @@ def test_numbers_taken_for_classes_are_told_of_the_other_task():
         (np.repeat([0.5, 1.0], N // 2), "classification",
          "target 'y' has 2 different values, not all whole numbers, but classes must be at most"),
         (text(["a", "b"] * (N // 2)), "regression",
-         "target 'y' holds text but the task is regression: set task to classification"),
+         "target 'y' holds text but the task is regression; set task to classification"),
     ],
 )  # fmt: skip
 def test_a_target_that_does_not_fit_the_task(target, task, message):
@@ -83,7 +83,7 @@ def test_a_target_that_does_not_fit_the_task(target, task, message):
 
 def test_too_few_rows():
     refused(
-        "the table has 7 rows but the parts and the folds need 8: give more rows",
+        "the table has 7 rows but the parts and the folds need 8; give more rows",
         table_with().slice(0, 7),
     )
 
@@ -114,7 +114,7 @@ def test_a_timestamp_is_left_out_with_a_warning_unless_it_is_named():
         assert described(table_with(when=when), **named).warnings == ()
     refused(
         "keep column 'when' is no use as a feature (timestamps: to use one, name it as the time "
-        "column or as categorical): take it off the keep list",
+        "column or as categorical); take it off the keep list",
         table_with(when=when),
         keep=("when",),
     )
@@ -181,7 +181,7 @@ def test_where_fewer_features_are_left_than_asked_for_it_says_which_were_left_ou
 
 def test_another_task_is_a_remedy_only_where_it_helps():
     classes, groups = pa.array([0, 1] * (N // 2)), text(["a", "b", "c"] * (N // 3))
-    with pytest.raises(InputError, match=r": give rows of more groups, or name a finer one$"):
+    with pytest.raises(InputError, match=r"; give rows of more groups, or name a finer one$"):
         described(table_with(y=classes, g=groups), method=Pefs(), group="g")
 
 
@@ -239,7 +239,7 @@ def test_extreme_numbers_in_other_columns_do_not_matter():
 
 def test_padded_numbers_in_roles_that_need_numbers():
     padded = text([f"{i:03}" for i in range(1, N + 1)])
-    refused("weight column 'w' must hold numbers above 0 but holds text: name another, or name "
+    refused("weight column 'w' must hold numbers above 0 but holds text; name another, or name "
             "'w' as numeric", table_with(w=padded), weight="w")  # fmt: skip
     refused("time column 'w' holds text, which has no order in time; give timestamps or numbers, "
             "or name 'w' as numeric", table_with(w=padded), time="w")  # fmt: skip
@@ -247,7 +247,7 @@ def test_padded_numbers_in_roles_that_need_numbers():
 
 def test_a_kept_column_without_use():
     refused(
-        "keep column 'a' is no use as a feature (constant): take it off the keep list",
+        "keep column 'a' is no use as a feature (constant); take it off the keep list",
         table_with(a=np.ones(N)),
         keep=("a",),
     )
@@ -285,4 +285,4 @@ def test_fewer_folds_are_no_remedy_where_nothing_is_folded() -> None:
     settings = SelectionSettings(target="y", model=ModelSettings(name="linear", tuning="none"))
     with pytest.raises(InputError) as refusal:
         describe_table(pa.table({"a": [1.0, 2.0, 3.0], "y": [1.5, 2.5, 0.5]}), settings)
-    assert str(refusal.value) == "the table has 3 rows but the parts need 4: give more rows"
+    assert str(refusal.value) == "the table has 3 rows but the parts need 4; give more rows"

@@ -43,101 +43,101 @@ ROWS = np.arange(160)
         (
             2, (ROWS % 20 == 0).astype(int), {}, {},
             "class 1 has 8 rows, of which an outer fold leaves 4 to select by, but 7 "
-            f"{WITHIN}: give more rows of it, or use 8 outer folds",
+            f"{WITHIN}; give more rows of it, or use 8 outer folds",
         ),
         (
             2, (ROWS % 40 == 0).astype(int), {}, {},
             "class 1 has 4 rows, of which an outer fold leaves 2 to select by, but 7 "
-            f"{WITHIN}: give more rows of it",
+            f"{WITHIN}; give more rows of it",
         ),
         (
             2, np.where(ROWS < 6, 2, ROWS % 2), {}, {},
             "class 2 has 6 rows, of which an outer fold leaves 3 to select by, but 7 "
-            f"{WITHIN}: give more rows of it, or merge or drop rare classes",
+            f"{WITHIN}; give more rows of it, or merge or drop rare classes",
         ),
         (
             2, np.arange(14) % 2, {}, {},
             "the table has 14 rows, of which an outer fold leaves 7 to select by, but 7 of each of "
-            f"its 2 classes {WITHIN}: give more rows",
+            f"its 2 classes {WITHIN}; give more rows",
         ),
         (
             2, np.arange(27) % 2, {}, {},
             "class 1 has 13 rows, of which an outer fold leaves 6 to select by, but 7 "
-            f"{WITHIN}: give more rows of it, or use 3 outer folds",
+            f"{WITHIN}; give more rows of it, or use 3 outer folds",
         ),
         (
             3, np.arange(12) % 3, {}, {},
             "the table has 12 rows, of which an outer fold leaves 8 to select by, but 7 of each of "
-            f"its 3 classes {WITHIN}: give more rows, or merge or drop rare classes",
+            f"its 3 classes {WITHIN}; give more rows, or merge or drop rare classes",
         ),
         (
             5, np.arange(8) % 2, {}, {},
             "the table has 8 rows but 5 outer folds and the parts inside need at least 9 of each "
-            "of its 2 classes: give more rows",
+            "of its 2 classes; give more rows",
         ),
         (
             2, ROWS // 8 % 2, {"group": "group"}, {"groups": ROWS % 8},
             "group column 'group' has 8 different values, of which an outer fold leaves 4 to "
-            f"select by, but 7 {WITHIN}: give rows of more groups, "
+            f"select by, but 7 {WITHIN}; give rows of more groups, "
             "or name a finer one, or use 8 outer folds",
         ),
         (
             5, ROWS / 7, {"time": "day"}, {"times": ROWS // 8},
             "time column 'day' has 20 different values, of which an outer fold leaves 5 to select "
-            f"by, but 8 {IN_TIME}: give rows of more times, "
+            f"by, but 8 {IN_TIME}; give rows of more times, "
             f"or name a finer one ({NOT_FINER}), or use 6 outer folds",
         ),
         (
             5, ROWS / 7, {"time": "day"}, {"times": ROWS // 16},
             "time column 'day' has 10 different values, of which an outer fold leaves 5 to select "
-            f"by, but 8 {IN_TIME}: give rows of more times, "
+            f"by, but 8 {IN_TIME}; give rows of more times, "
             f"or name a finer one ({NOT_FINER})",
         ),
         (
             9, np.arange(8.0), {}, {},
-            "the table has 8 rows but 9 outer folds and the parts inside need at least 9: give "
+            "the table has 8 rows but 9 outer folds and the parts inside need at least 9; give "
             "more rows, or use 8 outer folds",
         ),
         (
             5, np.arange(5.0), {}, {},
             "the table has 5 rows, of which an outer fold leaves 4 to select by, but 7 "
-            f"{WITHIN}: give more rows",
+            f"{WITHIN}; give more rows",
         ),
         (
             7, np.arange(6.0), {}, {},
-            "the table has 6 rows but 7 outer folds and the parts inside need at least 9: give "
+            "the table has 6 rows but 7 outer folds and the parts inside need at least 9; give "
             "more rows",
         ),
         (
             5, (ROWS % 60 == 0).astype(int), {}, {},
-            "class 1 has 3 rows but 5 outer folds and the parts inside need at least 9: give more "
+            "class 1 has 3 rows but 5 outer folds and the parts inside need at least 9; give more "
             "rows of it",
         ),
         (
             5, ROWS / 7, {"group": "group"}, {"groups": ROWS % 4},
             "group column 'group' has 4 different values but 5 outer folds and the parts inside "
-            "need at least 9: give rows of more groups, "
+            "need at least 9; give rows of more groups, "
             "or name a finer one",
         ),
         (
             5, ROWS / 7, {"time": "day"}, {"times": ROWS // 40},
             "time column 'day' has 4 different values but 5 outer folds and the parts inside need "
-            f"at least 23: give rows of more times, "
+            f"at least 23; give rows of more times, "
             f"or name a finer one ({NOT_FINER})",
         ),
         (
             2, (ROWS >= 20) * (ROWS % 2), {"time": "day"}, {"times": ROWS},
-            "inside an outer fold, fold 1 of 5 would be fitted on one class only: name no group "
+            "inside an outer fold, fold 1 of 5 would be fitted on one class only; name no group "
             "or time column",
         ),
         (
             5, (ROWS >= 30).astype(int), {"time": "day"}, {"times": ROWS},
-            "outer fold 1 of 5 would be fitted on one class only: name no group or time column",
+            "outer fold 1 of 5 would be fitted on one class only; name no group or time column",
         ),
         (
             2, (ROWS >= 40).astype(int), {"time": "day"}, {"times": ROWS},
             "class 1 has 0 rows in the train part inside an outer fold but needs 1, because groups "
-            "stay whole and times in order: name no group or time "
+            "stay whole and times in order; name no group or time "
             "column",
         ),
     ],
@@ -221,22 +221,22 @@ def refusal_with(method, n_folds, y, n_seeds=1):
     [
         (
             "mission", 3, np.arange(8.0),
-            "mission needs at least 3 training rows but an outer fold leaves it 2: give more rows, "
+            "mission needs at least 3 training rows but an outer fold leaves it 2; give more rows, "
             "or compare without mission, or use 4 outer folds",
         ),
         (
             "mutual_information", 3, np.arange(5.0),
-            "mutual_information needs at least 3 training rows but an outer fold leaves it 1: give "
+            "mutual_information needs at least 3 training rows but an outer fold leaves it 1; give "
             "more rows, or compare without mutual_information",
         ),
         (
             "dfs", 3, np.arange(12.0),
-            "dfs needs at least 5 training rows but an outer fold leaves it 4: give more rows, or "
+            "dfs needs at least 5 training rows but an outer fold leaves it 4; give more rows, or "
             "take a lower order, or compare without dfs, or use 4 outer folds",
         ),
         (
             "rfecv", 3, np.arange(12.0),
-            "inside an outer fold, 5 folds need 5 rows but there are 4: give more rows, or use 4 "
+            "inside an outer fold, 5 folds need 5 rows but there are 4; give more rows, or use 4 "
             "outer folds",
         ),
         (

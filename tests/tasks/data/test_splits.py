@@ -210,7 +210,7 @@ def test_members_that_parts_need():
     ("y", "given_as", "message"),
     [
         (np.zeros(7), {}, "the table has 7 rows but needs 8 (5 to train on, for the folds, and 1 "
-         "in each other part): give more rows, or use fewer folds"),
+         "in each other part); give more rows, or use fewer folds"),
         (np.repeat([0, 1], [40, 6]), {}, "class 'rare' has 6 rows but needs 8"),
         (np.zeros(40), {"groups": np.arange(40) % 7}, "group column 'g' has 7 different values "
          "but needs 8"),
@@ -218,7 +218,7 @@ def test_members_that_parts_need():
          "needs 9 (6 to train on"),
         (np.repeat([0, 1], [60, 20]), {"groups": np.arange(80) // 10},
          "class 'rare' has 0 rows in the model_validation part but needs 1, because groups stay "
-         "whole and times in order: "),
+         "whole and times in order; "),
         (np.repeat([0, 1], [60, 20]), {"times": np.arange(80)},
          "class 'rare' has 0 rows in the train part but needs 1"),
         (np.zeros(40), {"times": np.arange(40), "groups": np.arange(40)},
@@ -265,22 +265,22 @@ def test_a_finer_column_is_offered_only_where_rows_would_do():
         (9, "give rows of more times, or name a finer one (times"),
     ):
         said = _refusal(np.zeros(n_rows), settings_of(time="t"), {"times": np.arange(n_rows) // 4})
-        assert f": {remedy}" in said
+        assert f"; {remedy}" in said
         assert "needs 9 (6 to train on" in said
     assert not _refusal(np.zeros(9), settings_of(time="t"), {"times": np.arange(9)})
 
 
 def test_of_two_classes_none_is_to_be_merged():
     y, groups = np.repeat([0, 1], [60, 20]), np.arange(80) // 10
-    with pytest.raises(InputError, match=r"in order: name no group or time column$"):
+    with pytest.raises(InputError, match=r"in order; name no group or time column$"):
         split_rows(y, settings_of(), groups=groups)
-    with pytest.raises(InputError, match=r"in order: merge or drop rare classes, or name no "):
+    with pytest.raises(InputError, match=r"in order; merge or drop rare classes, or name no "):
         split_rows(np.repeat([0, 1, 2], [60, 10, 10]), settings_of(), groups=groups)
 
 
 def test_without_tuning_the_remedy_does_not_speak_of_folds():
     untuned = SelectionSettings(target="y", model=ModelSettings(tuning="none"))
-    with pytest.raises(InputError, match=r"^the table has 3 rows but needs 4, 1 in each part: "):
+    with pytest.raises(InputError, match=r"^the table has 3 rows but needs 4, 1 in each part; "):
         split_rows(np.zeros(3), untuned)
 
 
@@ -323,5 +323,5 @@ def test_folds_hold_out_every_row_once_or_the_later_ones(target, order):
     ],
 )  # fmt: skip
 def test_too_little_to_fold_is_said_in_one_line(y, given_as, message):
-    with pytest.raises(InputError, match=re.escape(message) + ".*: use fewer folds"):
+    with pytest.raises(InputError, match=re.escape(message) + ".*; use fewer folds"):
         fold_indices(y, settings_of(), **given_as)

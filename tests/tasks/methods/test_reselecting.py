@@ -223,7 +223,7 @@ def test_whole_numbers_stay_classes_however_many_there_are_by_now() -> None:
 
 def test_all_that_the_newer_rows_lack_is_named(former, tmp_path) -> None:
     newer = causes("x1").drop(columns=["x1", "x2"])
-    with pytest.raises(InputError, match=r"lack 'x1' and 'x2', which the former run kept; add"):
+    with pytest.raises(InputError, match=r"lack 'x1' and 'x2', which the former run kept; change"):
         chaffinch.reselect(former, newer)
     newer.to_csv(tmp_path / "newer.csv", index=False)
     with pytest.raises(InputError, match="lack 'x1' and 'x2'"):
@@ -245,26 +245,26 @@ def test_a_feature_of_another_kind_is_refused(former) -> None:
 
 
 def test_where_no_former_feature_varies_there_is_nothing_to_begin_with(former) -> None:
-    said = r"kept can be used: 'x1' and 'x2' \(constant\); select anew without a former run$"
+    said = r"kept can be used: 'x1' and 'x2' \(constant\); use one of them, or select again"
     with pytest.raises(InputError, match=f"^none of the features that the former run {said}"):
         chaffinch.reselect(former, causes("x3").assign(x1=1, x2=2))
 
 
 def test_where_all_former_features_are_dropped_or_the_target_that_is_what_is_said(former) -> None:
-    newer, anew = causes("x3"), "select anew without a former run"
+    newer, anew = causes("x3"), "use one of them, or select again without a former run"
     for rows, options, said in (
         (
             newer, {"drop": ["x1", "x2"]},
-            f"'x1' and 'x2' (left out as asked); drop fewer, or {anew}",
+            f"'x1' and 'x2' (left out as asked); {anew}",
         ),
         (
             newer.assign(x2=1.5), {"drop": ["x1"]},
-            f"'x1' (left out as asked), 'x2' (constant); drop fewer, or {anew}",
+            f"'x1' (left out as asked), 'x2' (constant); {anew}",
         ),
         (
             newer, {"drop": ["x1"], "target": "x2"},
-            "'x1' (left out as asked), 'x2' (is the target now); drop fewer, or choose another "
-            f"target, or {anew}",
+            "'x1' (left out as asked), 'x2' (is the target now); "
+            f"{anew}",
         ),
     ):  # fmt: skip
         with pytest.raises(InputError) as error:
@@ -315,10 +315,10 @@ def test_what_contradicts_the_former_run_names_it_and_what_can_be_done() -> None
     ):
         with pytest.raises(InputError, match=said) as error:
             chaffinch.reselect(before, data, **options)
-        assert str(error.value).endswith("; choose another, or select anew without a former run")
-    with pytest.raises(InputError, match=r"'x1' is no use as a feature .*: the former run was t"):
+        assert str(error.value).endswith("; choose another, or select again without a former run")
+    with pytest.raises(InputError, match=r"'x1' is no use as a feature .*; change the rows"):
         chaffinch.reselect(before, data.assign(x1=1.0))
-    with pytest.raises(InputError, match=r"give more rows$"):
+    with pytest.raises(InputError, match=r"3 rows but .*; change the rows, or select"):
         chaffinch.reselect(before, data[:3])
 
 
@@ -571,9 +571,9 @@ def test_where_the_test_part_is_one_group_no_interval_is_told(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("role", "n_values"), [("group", 3), ("time", 3)])
-def test_too_few_groups_or_times_ask_for_more_of_them(role, n_values) -> None:
+def test_too_few_groups_or_times_need_other_rows(role, n_values) -> None:
     former = run_of(causes("x1").assign(when=np.arange(600) % 40), **{role: "when"})
     newer = causes("x1", seed=1).assign(when=np.arange(600) % n_values)
-    said = rf"has {n_values} different values but .*: give rows of more {role}s$"
+    said = rf"has {n_values} different values but .*; change the rows, or select again"
     with pytest.raises(InputError, match=said):
         chaffinch.reselect(former, newer)

@@ -104,7 +104,7 @@ def test_a_network_reads_no_number_beyond_those_that_it_can_compute_with(result,
     assert np.isfinite(probabilities(result, far)).all()
 
 
-LEARNT = "; the model learnt from numbers in 'age', so mend the value or leave it empty"
+LEARNT = "; the model learnt from numbers in 'age', so correct the value or leave it empty"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_no_text_where_text_was(result, table):
         result.model.predict(table.assign(colour=[["red"]] * 240))
     assert str(refusal.value) == (
         "column 'colour' is of type list<item: string>, which is no feature; "
-        "the model learnt from text in 'colour', so mend the value or leave it empty"
+        "the model learnt from text in 'colour', so correct the value or leave it empty"
     )
 
 
