@@ -85,8 +85,13 @@ class _Columns(_Part):
     time: str | None
 
 
+class _Method(_Part):
+    kind: str
+
+
 class _Settings(_Part):
     columns: _Columns
+    method: _Method
     history: HistorySettings | None = None
 
 

@@ -145,7 +145,6 @@ def class_of(kind: object) -> type[Method]:
     InputError
         If there is no such method.
     """
-    # a hand-edited file may name any value, a list too
     place = {**_CLASSES, RESELECT: _RESELECTION}.get(kind) if isinstance(kind, str) else None
     if place is None:
         raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {in_one_line(kind)}")
@@ -170,7 +169,7 @@ def method_of(given: Any) -> Method:
     return class_of(values.get("kind", "gbmo"))(**values)
 
 
-def declared(kind: object) -> Method:
+def declared(kind: str) -> Method:
     """Return what a method declares about itself, with no settings."""
     return class_of(kind).model_construct(kind=kind)
 

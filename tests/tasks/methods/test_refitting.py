@@ -75,12 +75,6 @@ def coefficients(pipeline):
     return pipeline[-1].coef_
 
 
-@pytest.mark.parametrize("kind", [["gbmo"], {}, 3, "gbm"])
-def test_what_is_no_kind_of_a_method_is_refused_whatever_its_type(kind):
-    with pytest.raises(InputError, match="method must be one of gbmo, flbmo"):
-        declared(kind)
-
-
 def test_rfe_fits_the_training_rows_and_no_others(tmp_path) -> None:
     result, rows = regress("rfe", tmp_path)
     train = rows[rows["part"] == "train"]

@@ -416,6 +416,10 @@ def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
         ({"dropped": ["a"]}, InputError, r"is no feature contract \(dropped.0: input should be an"),
         ({"settings": {}}, InputError, r"contract \(settings.columns: field required\)"),
         ({"settings": {"columns": None}}, InputError, r"contract \(settings.columns: input should"),
+        (
+            {"settings": {"columns": dict.fromkeys(("weight", "group", "time")), "method": "0"}},
+            InputError, r"contract \(settings.method: input should be an object",
+        ),
         ({"features": 2 * [{"name": "x1", "type": "number"}]}, InputError, "'x1' is named twice"),
         ({"candidates": ["x1", "x1"]}, InputError, "'x1' is named twice"),
         ({"format_version": 2}, StorageError, r"by a later release .*; update chaffinch"),
