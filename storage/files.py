@@ -408,5 +408,5 @@ def _one_line_errors(path: Path) -> Iterator[None]:
             ) from error
         raise StorageError(
             f"cannot write {name} in {folder}: {error.strerror or error}; "
-            "mend it or name another place"
+            "correct it or name another place"
         ) from error

@@ -1,4 +1,4 @@
-"""The command line: ``chaffinch run``, and whatever else `chaffinch --help` lists.
+"""The command line: ``chaffinch run``, and the others that `chaffinch --help` lists.
 
 Exit codes: 0 done; 1 failure; 2 bad input, in one line; 3 warnings and --strict; 130 stopped
 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Whatever is heavy is imported by the command that needs
@@ -127,7 +127,7 @@ def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
 def _check_levels(table: str | None) -> None:
     if table is not None and not all(level.strip() for level in table.split(".")):
         raise InputError(
-            f"--table must be a name, or several parted by a dot, such as shop.orders, but is "
+            f"--table must be a name, or several separated by dots, such as shop.orders, but is "
             f"{table!r}; name a table, or leave it out for the columns alone"
         )
 
@@ -149,7 +149,8 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
     """Begin with the features of RUN, and let them leave or return where newer rows say so.
 
     RUN is the name of a finished run in the store, its folder, or its selection.json; DATA holds
-    the newer rows. All that no option says is as in RUN. The exit codes are those of chaffinch run.
+    the newer rows. Settings without an option are as in RUN. The exit codes are those of chaffinch
+    run.
 
     NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
     double quotes, and each double quote in it is doubled, as in CSV.
@@ -249,7 +250,7 @@ def run(
     NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
     double quotes, and each double quote in it is doubled, as in CSV.
 
-    A run that was stopped goes on where it was when the same command is given again.
+    Give the same command again to continue a run that was stopped.
 
     Exit codes: 0 done; 1 failure; 2 bad input; 3 warnings and --strict, nothing trained; stopped:
     130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
@@ -308,8 +309,8 @@ def compare(
     """Compare methods of selection on TABLES, one or more, by nested folds and over seeds.
 
     What is selected in a fold is scored once, on rows that the selection never saw. A comparison
-    that was stopped goes on where it was when the same command is given again. The exit codes are
-    those of chaffinch run.
+    that was stopped continues where it stopped when the same command is given again. The exit codes
+    are those of chaffinch run.
 
     NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
     double quotes, and each double quote in it is doubled, as in CSV.

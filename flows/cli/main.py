@@ -22,6 +22,6 @@ def _exit_code() -> int:
         with helpers_shielded():  # a signal waits: an import may make another error of it
             from chaffinch.flows.cli.commands import cli, exit_code
     except KeyboardInterrupt as error:
-        sys.stderr.write("Stopped. The same command begins anew.\n")
+        sys.stderr.write("Stopped. The same command begins again.\n")
         return 128 + (error.signal if isinstance(error, Stopped) else signal.SIGINT)
     return exit_code(cli.main)

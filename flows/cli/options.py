@@ -1,4 +1,4 @@
-"""Command-line options made from the settings, so that words, defaults and limits are said once."""
+"""Command-line options made from the settings, so that defaults and limits are written once."""
 
 import csv
 import io
@@ -28,19 +28,19 @@ _verbose = click.option(
 
 
 def verbosity_flags(command: Command) -> Command:
-    """Give a command --quiet and --verbose, of which it is told as its `verbosity`.
+    """Give a command --quiet and --verbose, passed as its `verbosity`.
 
     The command raises InputError where both are given.
     """
 
     @wraps(command)
-    def told(*arguments: Any, quiet: bool, verbose: bool, **options: Any) -> Any:
+    def with_verbosity(*arguments: Any, quiet: bool, verbose: bool, **options: Any) -> Any:
         if quiet and verbose:
             raise InputError("--quiet and --verbose go against each other; give one of them")
         verbosity = "quiet" if quiet else "verbose" if verbose else None
         return command(*arguments, verbosity=verbosity, **options)
 
-    return _quiet(_verbose(told))
+    return _quiet(_verbose(with_verbosity))
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -295,16 +295,16 @@ LIMITS = {
 
 
 _GOES_ON, _MAY_BE_DONE = (
-    "The same command goes on where it was.",
-    "`chaffinch promoted` says whether it was done.",
+    "The same command continues where it stopped.",
+    "`chaffinch promoted` shows whether it was done.",
 )
 _AFTER_A_STOP = {
     **dict.fromkeys(("run", "reselect", "compare"), _GOES_ON),
-    "descend": "The same command goes on where it was seconds ago.",
+    "descend": "The same command continues where it was seconds ago.",
     **dict.fromkeys(("promote", "rollback"), _MAY_BE_DONE),
     "serve": "The same command serves again.",
 }
-_BEGINS_ANEW = "The same command begins anew."
+_BEGINS_AGAIN = "The same command begins again."
 
 
 class Commands(click.Group):
@@ -315,5 +315,5 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            error.add_note(_AFTER_A_STOP.get(str(ctx.invoked_subcommand), _BEGINS_ANEW))
+            error.add_note(_AFTER_A_STOP.get(str(ctx.invoked_subcommand), _BEGINS_AGAIN))
             raise

@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: progress while a run goes on, a table when it is done."""
+"""What a person sees in the terminal: progress while a run continues, a table when it is done."""
 
 import json
 import logging
@@ -69,11 +69,11 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
     """
     asked = found["settings"]
     n_found, n_asked = len(found["sets"]), asked["number"]
-    said = f"{counted(n_found, 'alternative')}, tau {asked['tau']:g}, by {asked['quality']}"
+    line = f"{counted(n_found, 'alternative')}, tau {asked['tau']:g}, by {asked['quality']}"
     if n_found < n_asked:
         were = "was" if n_asked == 1 else "were"
-        said += f"; {n_asked} {were} asked for, but {why_missing(found)}"
-    yield f"{said}{':' if n_found else '.'}"
+        line += f"; {n_asked} {were} asked for, but {why_missing(found)}"
+    yield f"{line}{':' if n_found else '.'}"
     if n_found < n_asked and (room := what_makes_room(found)):
         yield f"  {room}"
     for known in filter(None, (proof_of_all(found), why_worthless(found))):
@@ -99,9 +99,9 @@ SECONDS_BETWEEN_LINES = 30
 _WIDTH_OF_A_FILE = 160
 # State of a run -> what to do about it.
 _REMEDIES = {
-    "unfinished": "An unfinished run goes on, or says again why it cannot, when the command that "
-    "began it is given again.",
-    "damaged": "What is damaged, and how to mend it, is said by chaffinch show RUN.",
+    "unfinished": "Give the command that began an unfinished run again: it continues, or "
+    "reports why it cannot.",
+    "damaged": "chaffinch show RUN reports what is damaged and how to repair it.",
 }
 
 
@@ -115,7 +115,7 @@ class Showing(NamedTuple):
 
 @contextmanager
 def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iterator[Showing]:
-    """Show on standard error how far the steps are while the block runs, and what is said."""
+    """Show on standard error how far the steps are while the block runs, and what it reports."""
     console = Console(stderr=True)
     under_way = "running the command"
 
@@ -333,7 +333,7 @@ def _compared(comparisons: Sequence[Run]) -> Iterator[str]:
         yield f"Comparisons, for chaffinch show: {', '.join(finished)}"
     if unfinished:
         yield (
-            f"Comparisons that are not finished, of which chaffinch show says why: "
+            f"Comparisons that are not finished, of which chaffinch show reports why: "
             f"{', '.join(unfinished)}"
         )
 

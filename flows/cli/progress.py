@@ -1,4 +1,4 @@
-"""Progress where nobody watches a terminal: a line as a step begins, as it ends, and in between.
+"""Progress without a terminal: a line as a step begins, as it ends, and in between.
 
 A log of a run in the night reads
 
@@ -33,7 +33,7 @@ def _duration(seconds: float) -> str:
 
 
 class ProgressLines:
-    """Called with a step's progress, says it in lines; `tell`, called now and then, in between.
+    """Called with a step's progress, writes it in lines; `tell`, called now and then, in between.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class ProgressLines:
                 self._ended.add(step)
 
     def tell(self) -> None:
-        """Say where the step is that goes on, but seldom of one that takes long."""
+        """Report how far the present step is, and a long one seldom."""
         with self._lock:
             self._release()
             if self._now is not None:

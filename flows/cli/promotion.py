@@ -51,8 +51,8 @@ def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
 def promote(run: str, name: str | None, reason: str, store: str | None, as_json: bool) -> None:
     """Make the contract of RUN the one in use for its data set, and say what that changes.
 
-    This is for a person to decide, and so it is carried out whatever changes. Where a Prefect
-    server is configured, it is told by the event chaffinch.promoted.
+    This is for a person to decide, and so it is carried out in any case. Where a Prefect
+    server is configured, it receives the event chaffinch.promoted.
     """
     from chaffinch.tasks.promotion.promote import (
         against_promoted,
@@ -76,7 +76,7 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
     if found is not None:
         lines = lines_of_difference(found)
     elif against.damage:
-        lines = [f"What that changes cannot be said: {against.damage}."]
+        lines = [f"What that changes is not known: {against.damage}."]
     else:
         lines = ["Nothing was promoted before."]
     _say(
@@ -111,7 +111,7 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
     else:
         is_whole = show_history(histories, name, as_json=as_json)
     for one in histories.names() if name is None else [name]:
-        with suppress(InputError, StorageError):  # of a damaged history, which was told
+        with suppress(InputError, StorageError):  # of a damaged history, which was reported
             if histories.owed(one):
                 _send_owed(one, _store(store))
     if not is_whole:
@@ -127,15 +127,15 @@ def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
     """Go back to the contract that was in use for the data set NAME before the present one.
 
     Given again, it goes further back. Until a person promotes a run, nothing is promoted
-    automatically after that. Where a Prefect server is configured, it is told by the event
+    automatically after that. Where a Prefect server is configured, it receives the event
     chaffinch.promoted.
     """
     from chaffinch.storage.runs.store import Store
 
     histories = Store.find(_store(store)).promotions
     entry = histories.rollback(name, reason, owes_event=_hears_of_events())
-    said = {"name": name, "promotion": asdict(entry)}
-    _say([f"The contract of {entry.run} is in use again for {name}."], said, as_json=as_json)
+    content = {"name": name, "promotion": asdict(entry)}
+    _say([f"The contract of {entry.run} is in use again for {name}."], content, as_json=as_json)
     _send_owed(name, _store(store))
 
 

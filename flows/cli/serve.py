@@ -24,7 +24,7 @@ from chaffinch.tasks.workers.signals import Stopped
 @click.option(
     "--promote",
     is_flag=True,
-    help="Promote the contracts of runs that nobody asked for where they pass the gate.",
+    help="Promote the contracts of scheduled runs that pass the gate.",
 )
 @click.option(
     "--reports-port",
@@ -75,9 +75,9 @@ def serve(
     help="Of a Webhook block of Prefect to call for each run that failed.  [default: note it only]",
 )
 def automations(webhook: str | None) -> None:
-    """Make, or make anew, two automations of the Prefect server, for all runs of deployments.
+    """Make or replace two automations of the Prefect server, for all runs of deployments.
 
-    One declares a run crashed that gave no sign of life for three heartbeats; the other tells of
+    One declares a run crashed that gave no sign of life for three heartbeats; the other reports
     each run that failed, took too long or crashed. Needs a server: set PREFECT_API_URL.
     """
     from chaffinch.flows.prefect_runtime.environment import prepare

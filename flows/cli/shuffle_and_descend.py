@@ -25,9 +25,7 @@ _NAMES_SHOWN = 40
 
 @click.command(short_help="Write files as a table in random order.")
 @click.argument("files", nargs=-1, required=True, metavar="FILES")
-@click.option(
-    "--to", required=True, metavar="TABLE", help="File to write; Parquet, whatever FILES are."
-)
+@click.option("--to", required=True, metavar="TABLE", help="File to write; always Parquet.")
 @settings_options(ShuffleSettings, SHUFFLE)
 @verbosity_flags
 @json_flag
@@ -94,8 +92,8 @@ def descend(
     """Choose features of TABLE for a linear model, by differentiable feature selection.
 
     TABLE is what `chaffinch shuffle` wrote; a few of its blocks are in memory at a time. A descent
-    that was stopped, even by kill -9, goes on where it was seconds before when the same command is
-    given again.
+    that was stopped, even by kill -9, continues where it was seconds before when the same command
+    is given again.
     """
     from chaffinch.flows.cli import output
     from chaffinch.tasks.api import descend as descending

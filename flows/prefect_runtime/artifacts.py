@@ -251,7 +251,7 @@ def _publish_charts(
     charts = {
         "elimination curve": (
             elimination_image(run),
-            "Loss as ever fewer features are left; the axis says of which rows",
+            "Loss as ever fewer features are left; the axis names the rows",
         ),
         "set overlap": (
             overlap_image(_sets(result, difference)),

@@ -51,7 +51,8 @@ def ended_by_cancelling(function: Callable[P, R]) -> Callable[P, R]:
             if not watch.has_struck:
                 raise
             # returned as the flow's own state, so that calling the flow raises CancelledRun
-            return cast(R, Cancelled(message="Cancelled; started again, it goes on where it was."))
+            message = "Cancelled; started again, it continues where it stopped."
+            return cast(R, Cancelled(message=message))
 
     return watched
 

@@ -32,7 +32,7 @@ from chaffinch.tasks.workers.signals import OutOfTime, stopped_after
 # A fit in compiled code cannot be interrupted; after this grace period its process is ended.
 _SECONDS_OF_GRACE = 120
 _SECONDS_TO_SEND = 10
-_GOES_ON = "what was finished is kept: started again it goes on, and limits can allow it more"
+_GOES_ON = "finished steps are kept: started again the run continues, and limits can allow it more"
 
 
 class TimeLimitError(TimeoutError):
@@ -126,7 +126,7 @@ def _at_most(minutes: float | None, what: str) -> Iterator[None]:
         with _ended_at_last(seconds + _SECONDS_OF_GRACE, message), stopped_after(seconds, message):
             yield
     except OutOfTime as error:
-        raise TimeLimitError(error.said) from error
+        raise TimeLimitError(error.message) from error
 
 
 @contextmanager

@@ -158,7 +158,7 @@ def _answered(run: Run, against: AgainstPromoted, answer: Answer) -> str:
 def _answer(lines: list[str], hours: float) -> Answer:
     """Pause this flow run until a person has answered, or the time is over."""
     run_id, seconds = runtime.flow_run.id, 3600 * hours
-    over = {"promote": False, "reason": f"nobody answered in {hours:g} h."}
+    over = {"promote": False, "reason": f"no answer came in {hours:g} h."}
 
     def go_on() -> None:
         with suppress(NotPausedError):  # already resumed

@@ -25,7 +25,7 @@ from chaffinch.tasks.workers.signals import Stopped, helpers_shielded
 if TYPE_CHECKING:
     import httpx
 
-_GOES_ON = "the same command goes on where it was"
+_GOES_ON = "the same command continues where it stopped"
 # The first start in a home migrates its database: 16 s on 2 cores.
 _SECONDS_TO_START = 120
 _SECONDS_TO_ANSWER = 10

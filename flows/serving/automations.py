@@ -60,7 +60,7 @@ def silence(seconds: float) -> AutomationCore:
     return AutomationCore(
         name=SILENT,
         description=f"A run without a sign of life for {seconds:g} s has crashed: its process or "
-        "its machine was killed. Started again, it goes on where it was.",
+        "its machine was killed. Started again, it continues where it stopped.",
         trigger=EventTrigger(
             posture=Posture.Proactive,
             after={_HEARTBEAT},

@@ -92,7 +92,7 @@ class Checkpoints:
         except FileNotFoundError:
             return None
         except OSError as error:
-            _begins_anew(self.folder / name, error.strerror or str(error))
+            _begins_again(self.folder / name, error.strerror or str(error))
             return None
 
     def keep(self, name: str, make: Callable[[], bytes]) -> bool:
@@ -116,7 +116,7 @@ class Checkpoints:
         try:
             write_file(path_in(self.folder, name), content)
         except (InputError, StorageError) as error:
-            logger.warning("the work goes on without this checkpoint: %s", error)
+            logger.warning("the work continues without this checkpoint: %s", error)
             return False
         return True
 
@@ -141,7 +141,7 @@ class Checkpoints:
 
     def discard(self, name: str, reason: str) -> None:
         """Remove an unusable checkpoint, and log a warning that its part starts again, and why."""
-        _begins_anew(self.folder / name, reason)
+        _begins_again(self.folder / name, reason)
         remove_file(path_in(self.folder, name))
 
 
@@ -161,8 +161,8 @@ def remove_checkpoints(run: Path, stage: str) -> None:
         logger.info("checkpoints in %s are left over: %s", folder, error.strerror or error)
 
 
-def _begins_anew(path: Path, reason: str) -> None:
-    logger.warning("what checkpoint %s is about begins anew: %s", path, reason)
+def _begins_again(path: Path, reason: str) -> None:
+    logger.warning("checkpoint %s cannot be used, so its work starts again: %s", path, reason)
 
 
 _FIELDS = {"stage": str, "key": str, "result": dict, "files": dict, "seconds": float}
@@ -233,7 +233,7 @@ class StageRecord:
         if reason:
             raise StorageError(
                 f"{name} of run {self.folder.name!r} {reason}; "
-                "run the same command again and it is made anew"
+                "run the same command again to replace it"
             )
         return content
 
@@ -375,7 +375,7 @@ def recorded_stages(folder: Path) -> list[StageRecord]:
         return [_read(path, folder) for path in _manifests(folder)]
     except FileNotFoundError as error:
         raise StorageError(
-            f"{error.filename} is missing; run the same command again and it is made anew"
+            f"{error.filename} is missing; run the same command again to replace it"
         ) from error
 
 

@@ -270,7 +270,7 @@ def _why(line: bytes, zero_based: bool, message: str) -> str:
         if len(column) > len(str(most)) or int(column) > most:
             return (
                 f"has column {_shown(column.decode())} but columns must be in {least}..{most}; "
-                "mend it"
+                "correct it"
             )
     return (
         f"cannot be read ({_shown(message)}), as in `1 {least}:0.5`: a label that is a number, "

@@ -130,7 +130,7 @@ def check_sparse(
         row, entry = place((indices < 0) | (indices >= n_columns))
         raise InputError(
             f"{row} has a value in column {name_column(indices[entry])} but columns are "
-            f"{name_column(0)}..{name_column(n_columns - 1)}; mend the row, or say how many "
+            f"{name_column(0)}..{name_column(n_columns - 1)}; correct the row, or say how many "
             "columns there are"
         )
     ascends = np.ones(len(indices), dtype=bool)

@@ -78,9 +78,7 @@ class ShuffledTable:
             raise InputError(f"block must be a whole number in 0..{last} but is {block!r}")
         with reading(self.path), _parquet(self.path) as file:
             if _read_metadata(file, self.path)["hash"] != self.hash:
-                raise StorageError(
-                    f"{self.path} was written anew since it was opened; open it again"
-                )
+                raise StorageError(f"{self.path} was rewritten since it was opened; open it again")
             rows = file.read_row_group(block, use_threads=False)
         before = sum(self.block_rows[:block])
 

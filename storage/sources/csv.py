@@ -81,7 +81,7 @@ def _read(text: io.TextIOWrapper, name: str, kind: str) -> Header:
     try:
         names = next(row for row in csv.reader(text, delimiter=delimiter) if row)
     except csv.Error as error:
-        raise InputError(f"{name} has no readable header ({error}); mend it") from error
+        raise InputError(f"{name} has no readable header ({error}); correct it") from error
     return Header(names, delimiter, len(first))
 
 
@@ -270,15 +270,15 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
     if "straddling" in str(error):
         return (
             f"a row of {text.path.name} is longer than {text.block} bytes; "
-            "mend it, perhaps a quote is never closed"
+            "correct it, perhaps a quote is never closed"
         )
     found = re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
     if not found:
-        return f"{text.path.name} cannot be read ({shorten(str(error), 200)}); mend it"
+        return f"{text.path.name} cannot be read ({shorten(str(error), 200)}); correct it"
     row, expected, actual = map(int, found.groups())
     return (
         f"row {row - 1} of {text.path.name} must have {expected} fields as the header but has "
-        f"{actual}; mend it, or quote fields that hold {text.delimiter!r}"
+        f"{actual}; correct it, or quote fields that hold {text.delimiter!r}"
     )
 
 

@@ -208,4 +208,4 @@ def _explain(source: S3Source, error: str) -> str:
     if code and code[1] == "NETWORK_CONNECTION":
         who = _endpoint() or "Amazon S3"
         return f"{who} does not answer for {source}; check AWS_ENDPOINT_URL and the network"
-    return f"{source} cannot be read ({error.splitlines()[0]}); mend that and try again"
+    return f"{source} cannot be read ({error.splitlines()[0]}); correct that and try again"

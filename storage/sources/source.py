@@ -87,7 +87,7 @@ class Source(Protocol):
         return {name: table.column(name).nbytes for name in table.column_names}
 
     def has_types(self) -> bool:
-        """Return whether the source tells text from numbers, as CSV and TSV do not."""
+        """Return whether the source distinguishes text from numbers, as CSV and TSV do not."""
         return True
 
     def fingerprint(self) -> str | None:

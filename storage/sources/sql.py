@@ -371,8 +371,8 @@ def _several_types(name: str, kinds: Sequence[str]) -> str:
 
 def _explain(source: SqlSource, error: sa.exc.SQLAlchemyError) -> str:
     return (
-        f"{source.label} cannot be read from {source} ({_first_line(error)}); mend it, or ask for "
-        "what you may read"
+        f"{source.label} cannot be read from {source} ({_first_line(error)}); correct it, or ask "
+        "for what you may read"
     )
 
 

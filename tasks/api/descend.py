@@ -172,7 +172,7 @@ def _clear_others(unfinished: Path, key: str) -> None:
     if others:
         logger.warning(
             "folder %s has what other commands did not finish, by other rows or settings: the same "
-            "command as then goes on with it; to be rid of it, remove %s",
+            "command as then continues with it; to be rid of it, remove %s",
             unfinished.parent,
             unfinished,
         )
@@ -195,7 +195,7 @@ def _kept(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]]
 
 
 def _words(way: Sequence[Step]) -> dict[str, str]:
-    """Return what a checkpoint says beside the state."""
+    """Return what a checkpoint holds besides the state."""
     return {"way": json.dumps([astuple(step) for step in way])}
 
 
@@ -308,7 +308,7 @@ def _check_for(form: str, settings: ShuffleSettings) -> None:
         )
     if form == _SVMLIGHT and settings.zero_based is None:
         raise InputError(
-            f"zero_based must be said, as {_SVMLIGHT} does not tell: give --zero-based where "
+            f"zero_based must be given, as {_SVMLIGHT} does not show it: give --zero-based where "
             "columns are counted from 0, or --one-based"
         )
     (other,) = set(_FOR) - {form}

@@ -141,7 +141,7 @@ def evaluator_of(
     baseline: str | ArrayLike | Mapping[str, Any] | pd.Series = "zero",
     sample_weight: ArrayLike | None = None,
 ) -> tuple[Given, MaskEvaluator, bool]:
-    """Return a model as it was given, beside its rows, and whether it reads X as plain numbers."""
+    """Return a model as it was given, its rows, and whether it reads X as plain numbers."""
     given = read_model(model, loss)
     with as_input_error():
         check_same_order(X, y)

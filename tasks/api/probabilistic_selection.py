@@ -125,7 +125,7 @@ def path_asked_for(given: Any) -> Path | None:
 
 
 def check_can_be_written(path: Path) -> None:
-    """Try to write a file beside a checkpoint, and remove it; InputError if that cannot be."""
+    """Try to write a file next to a checkpoint, and remove it; InputError if that cannot be."""
     trial = path.with_name(f".trial-{uuid.uuid4().hex}")
     try:
         write_file(trial, b"")

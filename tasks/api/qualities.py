@@ -63,7 +63,7 @@ def check_engine(engine: Any) -> None:
 
 
 def read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple[Rows, Schema]:
-    """Return the same as `rows_and_schema`; InputError if numbers are not parted into so many."""
+    """Return the same as `rows_and_schema`; InputError if numbers cannot be cut into so many."""
     if bins is not None and (not _is_whole(bins) or bins < FEWEST_BINS):
         raise InputError(
             f"bins must be a whole number of at least {FEWEST_BINS} but is {in_one_line(bins)}"
@@ -125,7 +125,7 @@ def binned_mutual_information(
 
 
 def relieff(X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0) -> Univariate:
-    """Return how well each feature tells near rows apart, by ReliefF."""
+    """Return how well each feature separates near rows of different classes, by ReliefF."""
     seed = checked_seed(seed)
     rows, schema = rows_and_schema(X, y, task)
     return Univariate(relieff_scores(rows, schema, seed), schema.features)

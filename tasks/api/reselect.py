@@ -34,7 +34,7 @@ def reselect(
 ) -> SelectionResult:
     """Begin with the features of a former run, and change them where newer rows say so.
 
-    The newer rows are split as in any run. On the mask-validation rows, by models fitted anew, a
+    The newer rows are split as in any run. On the mask-validation rows, by models fitted again, a
     feature returns, or a new column comes in, if it is shown to help; one leaves if it is not, and
     the loss without it is shown to be hardly higher. What cannot be shown stays as it was. The test
     rows then compare the former set, the new one and all features, each refitted on the newer rows,
@@ -59,7 +59,7 @@ def reselect(
     slack : float, at least 0
         Share by which the loss may rise for all features together that leave in a round.
     rejections : int, at least 1
-        How many features a round may try in vain to let return, or leave.
+        How many features a round may reject.
     seed : int in 0..2**32-1, optional
         The only source of randomness; by default the former run's.
     cluster, workers, store, on_progress
@@ -68,8 +68,8 @@ def reselect(
     Returns
     -------
     SelectionResult
-        Its `changes` say what changed and why; its `features` are those of the new set, whatever
-        the verdict on it.
+        Its `changes` say what changed and why; its `features` are those of the new set, with
+        any verdict.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def reselect(
     >>> newer.changes["verdict"] in ("change", "keep the former set", "cannot tell")
     True
     """
-    told, estimator = (None, None) if model is None else model_settings(model)
+    chosen, estimator = (None, None) if model is None else model_settings(model)
     as_text, texts = naming(data)
     asked = ReselectionSettings(
         target=as_text(target),
@@ -99,5 +99,5 @@ def reselect(
         seed=seed,
     )
     known = read_former(former, _STORE if store is None else store)
-    settings = settings_of(known, asked, told)
+    settings = settings_of(known, asked, chosen)
     return selected(data, settings, estimator, cluster, workers, store, on_progress)

@@ -238,7 +238,7 @@ def selected(
 def method_settings(
     method: str | Method, n_features: int | None, min_score: float | None = None
 ) -> Method:
-    """Return the method's settings from its name and what was asked for beside it.
+    """Return the method's settings from its name and the arguments next to it.
 
     A number of features is used in place of shares, sizes, penalties or a lowest score that the
     settings have by default or by name, and a lowest score in place of a number.

@@ -265,7 +265,7 @@ def labels_of(sources: Sequence[TableSource]) -> list[str]:
         if labels.count(label) > 1:
             raise InputError(
                 f"{labels.count(label)} tables are called {label!r}; rename them, since a report "
-                "tells tables apart by their names"
+                "identifies tables by their names"
             )
     return labels
 

@@ -352,11 +352,11 @@ def _draw_names(axes: Axes, ranking: Ranking, n_lines: int, start: float) -> Non
         axes.plot([rank, rank, side], [0, y, y], color=INK, linewidth=0.8)
         axes.plot([rank], [0], "o", color=ACCENT, markersize=6, markeredgecolor=PAPER)
         named = cut(method, _LONGEST_NAME_OF_RANKS)
-        said = f"{named}  {rank:.2f}" if is_left else f"{rank:.2f}  {named}"
+        label = f"{named}  {rank:.2f}" if is_left else f"{rank:.2f}  {named}"
         axes.text(
             side - reach / 4 if is_left else side + reach / 4,
             y,
-            said,
+            label,
             ha="right" if is_left else "left",
             va="center_baseline",
             parse_math=False,
@@ -539,7 +539,7 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
     if n_lacking := len(summary.not_reached):
         every = counted(len(summary.planned.pairs), "combination")
         scope += f" Of {every} of table and model {number(n_lacking)} were not reached."
-    ranks_said = {ranks_of(ranking) for ranking in summary.rankings}
+    sentences_of_ranks = {ranks_of(ranking) for ranking in summary.rankings}
     return {
         "title": title,
         "scope": scope,
@@ -552,7 +552,7 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
         "remarks": summary.remarks,
         "rankings": [_ranking(ranking, i) for i, ranking in enumerate(summary.rankings)],
         "sizes_left_out": list(sizes_left_out(summary.tables)),
-        "ranks_said": ranks_said.pop() if len(ranks_said) == 1 else None,
+        "sentences_of_ranks": sentences_of_ranks.pop() if len(sentences_of_ranks) == 1 else None,
         "tables": [_table(table, i) for i, table in enumerate(summary.tables)],
         "is_open": len(summary.tables) <= _MOST_OPEN,
         "fewest_pairs": FEWEST_PAIRS,
@@ -571,7 +571,7 @@ def _ranking(ranking: Ranking, place: int) -> Mapping[str, Any]:
         "model": ranking.model,
         "sizes": sizes_of(ranking),
         "chart": rank_chart(ranking, f"ranks-{place}"),
-        "said": ranks_of(ranking),
+        "sentences": ranks_of(ranking),
     }
 
 

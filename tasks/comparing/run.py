@@ -134,8 +134,8 @@ def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
     warnings, remarks, sizes = map(concluded.result.get, ("warnings", "remarks", "sizes"))
     if not (isinstance(warnings, list) and isinstance(remarks, list) and isinstance(sizes, dict)):
         raise StorageError(
-            f"comparison {run.name} does not say what is odd about its tables, or what was meant "
-            "to be measured on each; give its command again and it is concluded anew"
+            f"comparison {run.name} lacks the warnings about its tables, or what was to be "
+            "measured on each; give its command again to complete it"
         )
     table = concluded.read_table("results.parquet")
     settings = ComparisonSettings(**run.description["settings"])
@@ -252,9 +252,9 @@ def measure_cells(
                 _keep(plan, asked[number], result, store)
                 on_progress("measure_cells", n_before + done, len(cells))
                 if time_budget is not None and time.monotonic() - began > time_budget:
-                    goes_on = "the same again goes on" if is_kept else "with a store it could go on"
+                    remedy = "call it again to continue" if is_kept else "give a store to continue"
                     n_done = f"{n_before + done} of {len(cells)}"
-                    say(f"The time is up with {n_done} cells measured; {goes_on}.")
+                    say(f"The time is up with {n_done} cells measured; {remedy}.")
                     break
     on_progress("measure_cells", 1, 1)
 

@@ -63,7 +63,7 @@ class ComparisonSettings(Settings):
         3,
         4,
         "Seeds",
-        "How often the folds are dealt anew, with the seeds from 0 on; in time order once, since "
+        "How often the folds are dealt again, with the seeds from 0 on; in time order once, since "
         "there is one way to deal them.",
     )
     sizes: tuple[Size, ...] = setting(

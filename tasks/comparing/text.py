@@ -63,8 +63,8 @@ def _of_table(table: TableSummary) -> Iterator[str]:
     yield from _aligned([_COLUMNS, *(_row(outcome, everyone) for outcome in table.outcomes)])
     if table.has_further_cells:
         yield means_of(table)
-    if said := allowance_of(table):
-        yield said
+    if allowance := allowance_of(table):
+        yield allowance
     yield verdicts_of(table)
     yield from reasons_of(table)
     yield from choices_of(table)
@@ -96,11 +96,11 @@ def _of_rankings(model: str, rankings: Sequence[Ranking]) -> Iterator[str]:
     ]
     sizes = [sizes_of(ranking) for ranking in rankings]
     yield from _aligned([("method", *(size or "rank" for size in sizes)), *rows])
-    said = [ranks_of(ranking) for ranking in rankings]
-    if len(set(said)) == 1:
-        yield said[0]
+    sentences = [ranks_of(ranking) for ranking in rankings]
+    if len(set(sentences)) == 1:
+        yield sentences[0]
     else:
-        yield from (f"{size}: {words}" for size, words in zip(sizes, said, strict=True))
+        yield from (f"{size}: {words}" for size, words in zip(sizes, sentences, strict=True))
 
 
 def _rank(rank: float | None) -> str:

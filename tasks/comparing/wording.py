@@ -69,27 +69,27 @@ def heading_of(table: TableSummary) -> str:
 
 def cells_of(table: TableSummary) -> str:
     """Return the numbers of seeds and folds, and of measured cells if some are missing."""
-    said = f"{counted(table.n_seeds, 'seed')}, {counted(table.n_folds, 'outer fold')}"
+    sentence = f"{counted(table.n_seeds, 'seed')}, {counted(table.n_folds, 'outer fold')}"
     n_cells = table.n_seeds * table.n_folds
     n_measured = max(outcome.n_scored + outcome.n_failed for outcome in table.outcomes)
     if n_measured < n_cells:
-        said += f", of which {number(n_measured)} of {counted(n_cells, 'cell')} were measured"
-    return said
+        sentence += f", of which {number(n_measured)} of {counted(n_cells, 'cell')} were measured"
+    return sentence
 
 
 def means_of(table: TableSummary) -> str:
     """Return the sentence on the cells over which losses and differences are averaged."""
-    said = f"Losses are means over the {counted(table.n_shared, 'cell')} that all compared have"
+    sentence = f"Losses are means over the {counted(table.n_shared, 'cell')} that all compared have"
     alone = [o for o in table.outcomes if o.n_scored and not o.is_compared]
     if alone:
         own = listed(
             f"{name_of(o.contender, table.contenders)} over its own {number(o.n_scored)}"
             for o in alone
         )
-        said += f", of {own}"
+        sentence += f", of {own}"
     if not table.has_further_cells:
-        return f"{said}."
-    return f"{said}; differences over all cells that the two of them have."
+        return f"{sentence}."
+    return f"{sentence}; differences over all cells that the two of them have."
 
 
 def reason_of(outcome: Outcome, n_tested: int) -> str:
@@ -111,7 +111,7 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
             return f"the loss is the same as with all features {every}"
         if difference.mean == 0:
             return f"the score is the same {every}, which may be chance where it counts labels"
-        return f"the difference is the same {every}, so nothing says how far off it may be"
+        return f"the difference is the same {every}, so its error is not known"
     if outcome.verdict == "helps":
         return _LOWER
     if outcome.verdict == "does not help":
@@ -193,9 +193,9 @@ def verdict_over(tables: Sequence[TableSummary]) -> str:
 
 def choices_of(table: TableSummary) -> list[str]:
     """Return sentences on the loss of a constant and on the best size of each method."""
-    said = []
+    sentences = []
     if table.constant_loss is not None:
-        said.append(
+        sentences.append(
             f"A constant, which looks at no feature, comes to {number(table.constant_loss)}."
         )
     for found in table.near_best:
@@ -209,32 +209,33 @@ def choices_of(table: TableSummary) -> list[str]:
             )
         else:
             fewer = f"with {number(found.smallest)} it is within one standard error of that"
-        said.append(
+        sentences.append(
             f"Of the sizes asked for, {found.method} does best with "
             f"{counted(found.best, 'feature')}; {fewer}."
         )
-    return said
+    return sentences
 
 
 def ranks_of(ranking: Ranking) -> str:
     """Return the blocks and the significance of a ranking in sentences."""
     n_contenders = counted(len(ranking.methods), "contender")
     if ranking.over == "cells":
-        said = (
+        sentence = (
             f"Mean ranks of {n_contenders} over {counted(ranking.n_blocks, 'cell')} of one table. "
             "Cells share their rows, so their ranks are not independent, and no difference of mean "
             "ranks is called critical: that takes several tables."
         )
     else:
-        said = f"Mean ranks of {n_contenders} over {counted(ranking.n_blocks, 'table')}. "
-        said += _friedman(ranking)
-        said += (
+        sentence = f"Mean ranks of {n_contenders} over {counted(ranking.n_blocks, 'table')}. "
+        sentence += _friedman(ranking)
+        sentence += (
             " At 95 %, mean ranks must differ by "
-            f"{number(ranking.critical_difference)} (Nemenyi) for two methods to be told apart."
+            f"{number(ranking.critical_difference)} (Nemenyi) for two methods to be significantly "
+            "different."
         )
     if ranking.left_out:
-        said += f" Left out, for too few cells on some table: {listed(ranking.left_out)}."
-    return said
+        sentence += f" Left out, for too few cells on some table: {listed(ranking.left_out)}."
+    return sentence
 
 
 def sizes_of(ranking: Ranking) -> str:
@@ -251,30 +252,30 @@ def _friedman(ranking: Ranking) -> str:
     p_value = ranking.friedman_p
     if p_value is None:
         return "There is too little to test whether they differ at all."
-    said = f"(Friedman, p {number(p_value)})"
+    sentence = f"(Friedman, p {number(p_value)})"
     if p_value <= 1 - CONFIDENCE:
-        return f"Some are better than others {said}."
-    return f"That any is better than another is not shown {said}, so no pair is to be told apart."
+        return f"Some are better than others {sentence}."
+    return f"That any is better than another is not shown {sentence}, and so for every pair."
 
 
 def grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> str:
     """Return the names of contenders, with the sizes of each method grouped."""
     of_all = _sizes_by_method(everyone)
-    said = []
+    names = []
     for method, sizes in _sizes_by_method(contenders).items():
         name = ALL_IN_WORDS if method == ALL else method
         if of_all[method] == [None]:
-            said.append(name)
+            names.append(name)
         elif len(sizes) > 1 and sizes == of_all[method]:
-            said.append(f"{name} (every size)")
+            names.append(f"{name} (every size)")
         else:
             asked = ["its own size"] if None in sizes else []
             numbers = [number(size) for size in sizes if size is not None]
             if numbers:
                 thing = "feature" if sizes[-1] == 1 else "features"
                 asked.append(f"{', '.join(numbers)} {thing}")
-            said.append(f"{name} ({', '.join(asked)})")
-    return listed(said)
+            names.append(f"{name} ({', '.join(asked)})")
+    return listed(names)
 
 
 def _sizes_by_method(contenders: Iterable[Contender]) -> dict[str, list[int | None]]:
@@ -286,14 +287,14 @@ def _sizes_by_method(contenders: Iterable[Contender]) -> dict[str, list[int | No
 
 def gaps_of(summary: Summary) -> list[str]:
     """Return sentences on missing results and their reasons."""
-    said = []
+    sentences = []
     n_lacking = summary.n_missing + summary.n_failed
     if n_lacking:
-        said.append(
+        sentences.append(
             f"{number(n_lacking)} of {number(summary.n_planned)} losses were not "
             "computed. What is compared is compared over the cells that all concerned have."
         )
-    said += _not_reached(summary)
+    sentences += _not_reached(summary)
     for table in summary.tables:
         everyone = table.contenders
         few = [
@@ -302,13 +303,13 @@ def gaps_of(summary: Summary) -> list[str]:
             if outcome.n_scored and not outcome.is_compared
         ]
         if few:
-            said.append(
+            sentences.append(
                 f"{heading_of(table)}: too few cells to be ranked or on the Pareto front: "
                 f"{grouped(few, everyone)}."
             )
         if not is_ranked(table) and table.rivals:
-            said.append(f"{heading_of(table)}: not in the ranks, {_why_not_ranked(table)}.")
-    return said
+            sentences.append(f"{heading_of(table)}: not in the ranks, {_why_not_ranked(table)}.")
+    return sentences
 
 
 def _why_not_ranked(table: TableSummary) -> str:
@@ -371,13 +372,13 @@ def errors_of(summary: Summary) -> Iterator[str]:
             n_cells: dict[Contender, int] = {}
             for contender, _, n in errors:
                 n_cells[contender] = n_cells.get(contender, 0) + n
-            others = {said for _, said, _ in errors} - {errors[0][1]}
+            others = {error for _, error, _ in errors} - {errors[0][1]}
             such_as = ", for reasons that differ in figures alone, such as" if others else ""
             # without a size the whole method failed, and its sizes are not listed
             whole = {contender.method for contender in n_cells if contender.size is None}
-            told_apart = [c for c in everyone if c.size is None or c.method not in whole]
+            distinct = [c for c in everyone if c.size is None or c.method not in whole]
             yield (
-                f"{heading_of(table)}: {grouped(list(n_cells), told_apart)} failed in "
+                f"{heading_of(table)}: {grouped(list(n_cells), distinct)} failed in "
                 f"{_cells_each(list(n_cells.values()))}{such_as}: {errors[0][1]}"
             )
 

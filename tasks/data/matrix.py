@@ -172,6 +172,6 @@ def _feature_columns(
             held, known = ("text", "numbers") if kind == "category" else ("numbers", "categories")
             raise InputError(
                 f"feature {name!r} holds {held} but was described as {known}: convert it, or "
-                "describe the table anew"
+                "describe the table again"
             )
         yield as_numbers(column, categories.get(name))

@@ -142,7 +142,9 @@ class OuterFolds:
         outer = settings.model.model_copy(update={"folds": self.n_folds})
         dealt = settings.model_copy(update={"model": outer})
         try:
-            folds = fold_indices(rows.y, dealt, groups=rows.groups, times=rows.times, anew=True)
+            folds = fold_indices(
+                rows.y, dealt, groups=rows.groups, times=rows.times, shuffle_groups=True
+            )
         except TooFewError as error:
             few = self._too_few(rows, settings)
             raise few or TooFewError(f"outer {error.message}", NO_ROLES) from error
@@ -158,22 +160,22 @@ class OuterFolds:
             n_classes = int(np.count_nonzero(of_each))
             rarest = int(np.argmin(np.where(of_each > 0, of_each, len(rows.y))))
             if of_each[rarest] < self.n_folds and of_each.max() < n_needed and n_classes > 1:
-                said = f"the table has {counted(len(rows.y), 'row')} {needs}"
+                subject = f"the table has {counted(len(rows.y), 'row')} {needs}"
                 each = of_each_class(n_classes)
-                return TooFewError(f"{said}{each}", *in_each_class(n_classes))
+                return TooFewError(f"{subject}{each}", *in_each_class(n_classes))
             if of_each[rarest] < self.n_folds:
                 name = name_of_class(rarest, rows.classes)
-                said = f"class {name} has {counted(int(of_each[rarest]), 'row')} {needs}"
-                return TooFewError(said, *in_one_class(n_classes))
+                subject = f"class {name} has {counted(int(of_each[rarest]), 'row')} {needs}"
+                return TooFewError(subject, *in_one_class(n_classes))
         is_enough = len(rows.y) >= n_needed  # if each row had a value of its own
         if rows.groups is not None and (n := len(np.unique(rows.groups))) < self.n_folds:
-            said = f"group column {columns.group or ''!r} has {counted(n, 'different value')}"
+            subject = f"group column {columns.group or ''!r} has {counted(n, 'different value')}"
             finer = (FINER,) if is_enough else ()
-            return TooFewError(f"{said} {needs}", MORE_GROUPS, *finer)
+            return TooFewError(f"{subject} {needs}", MORE_GROUPS, *finer)
         if rows.times is not None and (n := len(np.unique(rows.times))) <= self.n_folds:
-            said = f"time column {columns.time or ''!r} has {counted(n, 'different value')}"
+            subject = f"time column {columns.time or ''!r} has {counted(n, 'different value')}"
             finer = (f"{FINER} ({NOT_FINER})",) if is_enough else ()
-            return TooFewError(f"{said} {needs}", MORE_TIMES, *finer)
+            return TooFewError(f"{subject} {needs}", MORE_TIMES, *finer)
         if len(rows.y) < self.n_folds:
             return TooFewError(f"the table has {counted(len(rows.y), 'row')} {needs}", MORE_ROWS)
         return None
@@ -255,7 +257,7 @@ def check_parts(
     if columns.time is not None:
         times = as_keys(column_of(table, columns.time, "time column"))
 
-    def parted(y: Floats | Index) -> Splits | None:
+    def split(y: Floats | Index) -> Splits | None:
         if outer_folds is None:
             return split_rows(y, settings, groups=groups, times=times, classes=classes)
         outer_folds.check(RowsToSplit(y, groups, times, classes))
@@ -263,19 +265,19 @@ def check_parts(
 
     def numbers_part() -> bool:
         try:
-            parted(y.astype(np.float64))
+            split(y.astype(np.float64))
         except InputError:
             return False
         return True
 
-    with _said_of_the_target(table, settings, classes, numbers_part):
-        splits = parted(y)
+    with _with_hint_for_the_target(table, settings, classes, numbers_part):
+        splits = split(y)
     if splits is not None:
         settings.method.check_training_rows(len(splits.train))
 
 
 @contextmanager
-def _said_of_the_target(
+def _with_hint_for_the_target(
     table: Any,
     settings: SelectionSettings,
     classes: Sequence[str],

@@ -106,8 +106,8 @@ def warnings_since(method: Reselect, classes: Collection[str], rows: str) -> tup
     before, now = set(method.former_classes), set(classes)
     if before and now and before != now:
         differs = [
-            f"{said}: {quoted(sorted(names))}"
-            for said, names in (("new", now - before), ("missing", before - now))
+            f"{which}: {quoted(sorted(names))}"
+            for which, names in (("new", now - before), ("missing", before - now))
             if names
         ]
         found.append(

@@ -118,7 +118,7 @@ def encode_target(
         row = int(np.argmax(wrong))
         raise InputError(
             f"target {name!r} is {column[row].as_py()!r} in row {row + 1}, which is none of the "
-            f"{len(classes)} classes it was described with: describe the table anew"
+            f"{len(classes)} classes it was described with: describe the table again"
         )
     return y if task == "regression" else y.astype(np.int64)
 
@@ -244,7 +244,7 @@ def _check_weight(table: Any, settings: SelectionSettings) -> None:
         row = int(np.argmax(weights <= 0))
         raise InputError(
             f"weight column {name!r} must be above 0 but is {weights[row]:g} in row {row + 1}: "
-            "remove these rows or mend the weights"
+            "remove these rows or correct the weights"
         )
     if weights.max() > LARGEST or weights.min() < 1 / LARGEST:
         row = int(np.argmax((weights > LARGEST) | (weights < 1 / LARGEST)))

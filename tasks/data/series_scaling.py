@@ -123,7 +123,7 @@ def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
     if unknown:
         raise InputError(
             f"series column {series!r} has {quoted(unknown)}, of which there is no scale; leave "
-            "out these rows, or select anew with them"
+            "out these rows, or select again with them"
         )
     which = place.astype(np.int64)
     for column in next(iter(scales.values())):

@@ -26,7 +26,7 @@ MORE_OF_IT = "give more rows of it"
 MERGE_CLASSES = "merge or drop rare classes"
 NO_ROLES = "name no group or time column"
 # reason for fewer distinct times than the table shows
-NOT_FINER = "times finer than a microsecond are not told apart"
+NOT_FINER = "times finer than a microsecond count as one"
 
 
 class TooFewError(InputError):
@@ -96,8 +96,8 @@ def require_members(
 ) -> None:
     """Raise TooFewError unless there are as many members as all sets together need."""
     if members[0] < least.sum():
-        said = f"{owner} has {counted(members[1], what)}"
-        raise _too_few(said, members[0], least, *remedies, by_time=by_time)
+        owner_has = f"{owner} has {counted(members[1], what)}"
+        raise _too_few(owner_has, members[0], least, *remedies, by_time=by_time)
 
 
 def fewer_folds(n_members: int, least: Index, *, by_time: bool = False) -> tuple[str, ...]:
@@ -119,18 +119,18 @@ def require_of_classes(y: Index, whole: Index, least: Index, classes: Sequence[s
     n_classes = int(np.count_nonzero(n_all))
     short = np.flatnonzero((n_parted < least.sum()) & (n_all > 0))
     if len(short) == n_classes > 1:
-        said = f"the table has {counted(len(whole), 'row')}"
+        owner_has = f"the table has {counted(len(whole), 'row')}"
         of_each, remedies = of_each_class(n_classes), in_each_class(n_classes)
         rarest = int(n_parted[short].min())
-        raise _too_few(said, len(y), least, *remedies, of_each=of_each, rarest=rarest)
+        raise _too_few(owner_has, len(y), least, *remedies, of_each=of_each, rarest=rarest)
     for label in short[:1]:
-        said = f"class {name_of_class(label, classes)} has {counted(int(n_all[label]), 'row')}"
+        owner_has = f"class {name_of_class(label, classes)} has {counted(int(n_all[label]), 'row')}"
         rarest, remedies = int(n_parted[short].min()), in_one_class(n_classes)
-        raise _too_few(said, int(n_parted[label]), least, *remedies, rarest=rarest)
+        raise _too_few(owner_has, int(n_parted[label]), least, *remedies, rarest=rarest)
 
 
 def _too_few(
-    said: str,
+    owner_has: str,
     n_parted: int,
     least: Index,
     *remedies: str,
@@ -156,7 +156,7 @@ def _too_few(
         )
     fewer = fewer_folds(n_parted if rarest is None else rarest, least, by_time=by_time)
     comma = ", " if is_within else " "
-    return TooFewError(f"{said}{comma}{needs}", *remedies, *fewer)
+    return TooFewError(f"{owner_has}{comma}{needs}", *remedies, *fewer)
 
 
 def of_each_class(n_classes: int) -> str:

@@ -151,7 +151,7 @@ def _dealt(
     """
     groups, times, columns = rows.groups, rows.times, settings.columns
     if groups is not None and times is not None:
-        raise InputError("rows are parted by groups or by times, not by both: give one of them")
+        raise InputError("rows are split by groups or by times, not by both: give one of them")
     by_class, whole = np.issubdtype(rows.y.dtype, np.integer), every or rows
     labels = rows.y.astype(np.int64) if by_class else np.zeros(len(rows.y), dtype=np.int64)
     in_time = least_members(settings, by_time=times is not None)[: len(least)]
@@ -200,7 +200,7 @@ def fold_indices(
     *,
     groups: Keys | None = None,
     times: Keys | None = None,
-    anew: bool = False,
+    shuffle_groups: bool = False,
 ) -> list[tuple[Index, Index]]:
     """Return the folds of the training set as pairs of row numbers (to fit on, held out).
 
@@ -215,7 +215,7 @@ def fold_indices(
         Settings with the number of folds and the seed.
     groups, times : ndarray, shape (n,), optional
         See `split_rows`.
-    anew : bool
+    shuffle_groups : bool
         Whether to shuffle groups by the seed even without classes, which makes the sizes of folds
         less equal.
 
@@ -239,7 +239,7 @@ def fold_indices(
             model_selection.StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
             if by_class
             else model_selection.GroupKFold(
-                n_folds, shuffle=anew, random_state=seed if anew else None
+                n_folds, shuffle=shuffle_groups, random_state=seed if shuffle_groups else None
             )
         )
         folds = list(splitter.split(y, y, groups))

@@ -59,7 +59,7 @@ class PerfectPredictors:
             ]
         )
 
-    def tells(self, values: Floats, n_categories: int) -> bool:
+    def predicts(self, values: Floats, n_categories: int) -> bool:
         """Return whether a feature alone determines the target or one of its classes."""
         if n_categories * _LEAST_ROWS_PER_CATEGORY > len(values):
             return False
@@ -190,7 +190,7 @@ class Findings:
         content.update((numbers + 0.0).data)
         self._columns.setdefault(content.digest(), []).append(row.name)
         self._has_made = self._has_made or row.name in self._made
-        if row.name not in self._made and self._predictors.tells(numbers, len(categories)):
+        if row.name not in self._made and self._predictors.predicts(numbers, len(categories)):
             self._telling.append(row.name)
         if categories and (row.distinct or 0) > _NEARLY_ALL * (row.rows - row.missing):
             self._nearly_all_different.append(row.name)
@@ -222,9 +222,9 @@ class Findings:
         found = []
         if self._telling:
             found.append(
-                f"{_count(self._telling, 'feature tells', 'features tell')} the target, or one of "
-                f"its classes, without the others: {quoted(self._telling)}; make sure that this "
-                "is known before the target is"
+                f"{_count(self._telling, 'feature predicts', 'features predict')} the target, or "
+                f"one of its classes, without the others: {quoted(self._telling)}; make sure that "
+                "this is known before the target is"
             )
         if self._badly_seen_target:
             found.append(self._badly_seen_target)

@@ -93,7 +93,7 @@ class GivenTable:
             if len(wrong):
                 raise InputError(
                     f"baseline {asked!r} of {self.names[wrong[0]]!r} is {values[wrong[0]]}, for "
-                    "the column holds infinite values; give it a value of its own, or mend them"
+                    "the column holds infinite values; give it a value of its own, or correct them"
                 )
             return values
         if isinstance(asked, Mapping) or self._has_names(asked):

@@ -56,7 +56,7 @@ class AfsBm(SearchMethod[MaskingWalks]):
         "afs_bm",
         0,
         "Kind",
-        "Adaptive feature selection with binary masking trains the model anew between rounds in "
+        "Adaptive feature selection with binary masking trains the model again between rounds in "
         "which features, drawn at random, are masked; it finds the number of features itself.",
     )
     slacks: tuple[Slack, ...] = setting(
@@ -71,7 +71,7 @@ class AfsBm(SearchMethod[MaskingWalks]):
         None,
         2,
         "At most this many features",
-        "A search that would end with more masks the feature that costs least, and goes on.",
+        "A search that would end with more masks the feature that costs least, and continues.",
     )
     drift_cap: Slack | None = setting(
         None,
@@ -90,13 +90,13 @@ class AfsBm(SearchMethod[MaskingWalks]):
         (),
         6,
         "Start",
-        "Features to begin with, beside those that are kept. By default all.",
+        "Features to begin with, besides those that are kept. By default all.",
     )
     tune_every_round: bool = setting(
         False,
         7,
         "Tune every round",
-        "Choose the hyper-parameters anew for each training of the search. By default they are "
+        "Choose the hyper-parameters again for each training of the search. By default they are "
         "those of the base model.",
     )
 

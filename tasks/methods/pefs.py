@@ -363,7 +363,7 @@ def _found_before(
             found[number] = one
     if found or n_under_way:
         logger.info(
-            "pefs goes on after a stop; searches: %d, ended before: %d, under way: %d",
+            "pefs continues after a stop; searches: %d, ended before: %d, under way: %d",
             len(items),
             len(found),
             n_under_way,

@@ -227,11 +227,11 @@ def each_mask_once(found: Sequence[tuple[Mask, list[float]]]) -> list[Candidate]
 
 def no_use_made(context: SearchContext, loss: float) -> InputError:
     """Return the error for a model whose loss is the same for every mask."""
-    odd = "; ".join(context.warnings)
+    warnings = "; ".join(context.warnings)
     return InputError(
         f"model {context.recipe.name} makes no use of any of the "
         f"{len(context.schema.features)} features: whichever are masked, its "
         f"{loss_in_words(context.loss.name)} is {loss:.4g}; "
-        + (f"heed the warnings ({odd}), or " if odd else "")
+        + (f"heed the warnings ({warnings}), or " if warnings else "")
         + "give more rows, or another model or loss"
     )

@@ -139,8 +139,8 @@ def describe(context: Context, writer: StageWriter) -> None:
     description = describe_table(context.dataset.read(), context.settings)
     former = context.settings.former
     if former is not None:
-        odd = warnings_since(former, description.classes, context.dataset.hash)
-        description = replace(description, warnings=(*odd, *description.warnings))
+        since = warnings_since(former, description.classes, context.dataset.hash)
+        description = replace(description, warnings=(*since, *description.warnings))
     writer.write("profile.json", _DESCRIPTION.dump_json(description, indent=2))
 
 

@@ -93,9 +93,9 @@ def select_features(
         evaluated = wrap_step(evaluate)(
             context, described, divided, trained, eliminated, chosen, retrained
         )
-        told = [evaluated]
+        last = [evaluated]
         if settings.former is not None:
-            told += [
+            last += [
                 wrap_step(judge_changes)(
                     context, described, divided, trained, eliminated, chosen, retrained
                 )
@@ -105,9 +105,9 @@ def select_features(
             scored = wrap_step(score_alternatives)(
                 context, described, divided, trained, chosen, retrained, found
             )
-            told += [found, scored]
+            last += [found, scored]
         wrap_step(write_report)(
-            context, described, divided, trained, eliminated, chosen, retrained, *told
+            context, described, divided, trained, eliminated, chosen, retrained, *last
         )
     return context.run
 

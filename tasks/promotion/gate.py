@@ -5,7 +5,7 @@ to be lower (the whole interval lies below zero), or it has fewer features and i
 be hardly higher (the interval ends below the tolerance). Harmless: few features change, none was
 gained that alone predicts the target, and the last promotion was not rolled back.
 
-What is not worth it is not asked about either: the promoted set stays, whatever noise made another
+What is not worth it is not asked about either: the promoted set stays
 win this time. So sets do not flap, and a person is only asked where there is something to decide.
 """
 
@@ -29,7 +29,7 @@ Outcome = Literal["promote", "keep", "wait"]
 
 @dataclass(frozen=True)
 class Decision:
-    """What the gate says of a run.
+    """What the gate decides about a run.
 
     Attributes
     ----------
@@ -117,8 +117,8 @@ def _harms(difference: Difference, last: Promotion, settings: PromotionSettings)
     if difference.telling:
         one = len(difference.telling) == 1
         yield (
-            f"{quoted(difference.telling)} alone {'tells' if one else 'tell'} the target, and may "
-            "not be known before it is"
+            f"{quoted(difference.telling)} alone {'predicts' if one else 'predict'} the target, "
+            "and may not be known before it is"
         )
     if difference.share_changed > settings.most_changed:
         yield (
@@ -126,4 +126,4 @@ def _harms(difference: Difference, last: Promotion, settings: PromotionSettings)
             f"{share(settings.most_changed)} that may"
         )
     if last.how == "rollback":
-        yield "the last promotion was taken back, and nobody has promoted since"
+        yield "the last promotion was taken back, and no run was promoted since"

@@ -26,7 +26,7 @@ def read_contract(histories: Promotions, promotion: Promotion) -> Mapping[str, A
 def check_target(histories: Promotions, name: str, target: str, task: str | None) -> None:
     """Refuse a run that predicts something else than what is promoted under its name.
 
-    The newest contract that can be read says what that is, since all of a name are alike in it.
+    The newest contract that can be read shows it, since all of a name are alike in it.
     """
     known = _newest_target(histories, histories.history(name))
     if known is None:
@@ -116,7 +116,7 @@ def promote(
 
     Notes
     -----
-    This is a person's decision, and carried out whatever `difference` says. It mends what is
+    This is a person's decision, and carried out in any case. It repairs what is
     promoted where that contract's file is missing or was changed.
     """
     kept = kept_run(run, store)

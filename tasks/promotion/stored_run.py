@@ -86,7 +86,7 @@ class KeptRun:
         if len(records) < len(_STAGES):
             raise StorageError(
                 f"files of run {run.name!r} have changed since they were written; run the same "
-                "command again and they are made anew"
+                "command again and they are made again"
             )
         described, divided, trained = records
         settings = SelectionSettings(**contract["settings"])
@@ -130,8 +130,10 @@ class KeptRun:
         y = load_roles(dataset, self.context.settings, self.description).y
         predictors = PerfectPredictors(y)
 
-        def tells(name: str) -> bool:
+        def predicts(name: str) -> bool:
             known = categories.get(name, ())
-            return predictors.tells(as_numbers(dataset.read([name]).column(0), known), len(known))
+            return predictors.predicts(
+                as_numbers(dataset.read([name]).column(0), known), len(known)
+            )
 
-        return tuple(name for name in features if tells(name))
+        return tuple(name for name in features if predicts(name))

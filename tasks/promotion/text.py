@@ -17,13 +17,14 @@ def lines_of_difference(found: Difference) -> list[str]:
     lines = [_of_features(found)]
     lines += [f"  Gone: {visible(name)} ({why})" for name, why in found.gone.items()]
     lines += [
-        f"  {visible(name)} alone tells the target; make sure that it is known before the target is"
+        f"  {visible(name)} alone predicts the target; make sure that it is known before the "
+        "target is"
         for name in found.telling
     ]
     if found.loss is not None:
         lines.append(_of_loss(found, found.loss))
     elif not found.is_same:
-        lines.append(f"What that does to the loss cannot be said: {found.why_no_loss}.")
+        lines.append(f"What that does to the loss is not known: {found.why_no_loss}.")
     moved = sorted(found.drift, key=_distance, reverse=True)[:_MOST_MOVED]
     if moved and not _distance(moved[0]):
         lines.append("No feature of either moved between the tables.")
@@ -34,7 +35,7 @@ def lines_of_difference(found: Difference) -> list[str]:
             f"{', '.join(map(_of_drift, moved))}."
         )
     elif found.why_no_drift:
-        lines.append(f"How the features moved cannot be said: {found.why_no_drift}.")
+        lines.append(f"How the features moved is not known: {found.why_no_drift}.")
     return lines
 
 
@@ -52,7 +53,7 @@ def _of_features(found: Difference) -> str:
 
 def _of_loss(found: Difference, loss: LossDifference) -> str:
     rest = f"what is left of the former {number(found.n_before)}"
-    said = (
+    text = (
         f"Refitted on the newer rows, the test loss ({loss_in_words(loss.name)}) is "
         f"{number(loss.after)} with the new {_counted(found.n_after)} against "
         f"{number(loss.before)} with {rest if found.gone else f'the former {found.n_before}'}; "
@@ -64,10 +65,10 @@ def _of_loss(found: Difference, loss: LossDifference) -> str:
     )
     if loss.units < FEWEST_UNITS:
         return (
-            f"{said}, which decides nothing: it is made of {loss.units} rows, groups or blocks of "
+            f"{text}, which decides nothing: it is made of {loss.units} rows, groups or blocks of "
             f"time, and {FEWEST_UNITS} are needed."
         )
-    return f"{said}."
+    return f"{text}."
 
 
 def _distance(one: FeatureDrift) -> float:
@@ -81,8 +82,8 @@ def _of_drift(one: FeatureDrift) -> str:
         about.append(f"missing {share(one.missing_before)}, now {share(one.missing_after)}")
     if min(one.values_before, one.values_after) < FEWEST_UNITS:
         about.append(f"of {number(one.values_before)} values, now {number(one.values_after)}")
-    said = f"{visible(one.feature)} {_how_far(one.distance)}"
-    return f"{said} ({'; '.join(about)})" if about else said
+    text = f"{visible(one.feature)} {_how_far(one.distance)}"
+    return f"{text} ({'; '.join(about)})" if about else text
 
 
 def _how_far(distance: float | None) -> str:

@@ -65,7 +65,7 @@ _NARROW = 5  # times the fewest; a narrower range has hardly a round number to t
 
 @contextmanager
 def figure_of(name: str, width: float, height: float) -> Iterator[Figure]:
-    """Give an empty figure in our style, whatever the user's matplotlibrc says."""
+    """Give an empty figure in our style, without the user's matplotlibrc."""
     from matplotlib import style
     from matplotlib.figure import Figure
 
@@ -302,8 +302,8 @@ def overlap_chart(sets: Mapping[str, Collection[str]]) -> Markup:
             axes.set_xticks(places, map(_cut, features), rotation=45, ha="right", parse_math=False)
         else:
             axes.set_xticks([])
-        said = f"{number(len(features))} features, {number(in_all)} of them in every set"
-        axes.set_title(said, loc="left", fontsize=10)
+        title = f"{number(len(features))} features, {number(in_all)} of them in every set"
+        axes.set_title(title, loc="left", fontsize=10)
         return markup(figure, label)
 
 

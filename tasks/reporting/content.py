@@ -15,7 +15,7 @@ MaskStep = tuple[int, int, float]
 
 @dataclass(frozen=True)
 class ReportContent:
-    """Everything that a report says.
+    """The content of a report.
 
     Attributes
     ----------

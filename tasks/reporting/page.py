@@ -1,4 +1,4 @@
-"""How a page is made: a template that escapes whatever it is given, and shows what it cannot."""
+"""How a page is made: a template that escapes every value."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SHARED = Path(__file__).parent  # the style, and how a table is set
 
 @cache
 def template(path: Path) -> Template:
-    """Return a template, which may include what stands beside it and what the reports share."""
+    """Return a template, which may include its neighbours and what the reports share."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -182,13 +182,13 @@ def _signs(contract: Mapping[str, Any]) -> str | None:
     """Return the sign tests and what they answer; None in runs from before there were any."""
     comparison, n_rows = contract["comparison"], contract["dataset"]["rows_by_part"]["test"]
     against = {"sign_test": "all features", "sign_test_over_constant": "a constant"}
-    said = [
+    sentences = [
         f"Loss of the selected features against {other}: "
         f"{signs_in_words(comparison[key], comparison['units'], n_rows)}."
         for key, other in against.items()
         if comparison.get(key)
     ]
-    return " ".join([*said, _WHAT_THEY_ANSWER]) if said else None
+    return " ".join([*sentences, _WHAT_THEY_ANSWER]) if sentences else None
 
 
 def _meaning(comparison: Mapping[str, Any], *, is_all: bool) -> str:

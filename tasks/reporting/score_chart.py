@@ -46,10 +46,10 @@ def score_chart(scores: Mapping[str, float], kept: Collection[str], score_name: 
             axes.set_xlabel(score_name)
             axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
         else:
-            for is_kept, color, said in ((True, ACCENT, "kept"), (False, MUTED, "left out")):
+            for is_kept, color, legend in ((True, ACCENT, "kept"), (False, MUTED, "left out")):
                 one = chosen == is_kept
                 size = 4.5 if is_kept else 3
-                axes.plot(places[one], values[one], "o", color=color, markersize=size, label=said)
+                axes.plot(places[one], values[one], "o", color=color, markersize=size, label=legend)
             scale_sizes(axes, places, "features by their score, highest first")
             axes.set_ylabel(score_name)
             axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))

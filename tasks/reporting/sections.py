@@ -62,7 +62,8 @@ def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:
         return ""
     is_proven, best = one["status"] == "optimal", "the best"
     if _is_found_at_once(alternatives):
-        best = "the best beside the others"  # there may be better ones beside the chosen set alone
+        # there may be better ones next to the chosen set alone
+        best = "the best together with the others"
     elif is_proven:
         best = "the best there is"
     return best if is_proven else _unproven(one["quality"], one["bound"], best)
@@ -158,17 +159,17 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     prices, asked = alternatives["prices"], alternatives["settings"]
     most = max(len(price["qualities"]) for price in prices)
     each = f"of the first {number(_CURVES)} sets" if most > _CURVES else "of each set"
-    said = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
-    said += "The line marks the tau asked for."
+    text = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
+    text += "The line marks the tau asked for."
     taus = [number(price["tau"]) for price in prices if any(_are_open(asked, price))]
     if taus:
-        said += f" An open point, as at a tau of {listed(taus)}, is "
+        text += f" An open point, as at a tau of {listed(taus)}, is "
         if asked["quality"] in CLIMBED:
-            said += "where the search stopped, there or at a higher tau: no exchange of features "
-            said += "that it tried was better, or time was over. It is not proven best."
+            text += "where the search stopped, there or at a higher tau: no exchange of features "
+            text += "that it tried was better, or time was over. It is not proven best."
         else:
-            said += "the best that was found, there or at a higher tau, before the search stopped, "
-            said += "and not proven best."
+            text += "the best that was found, there or at a higher tau, before the search stopped, "
+            text += "and not proven best."
     drawn = min(asked["number"], _CURVES)
     ends = [price for price in prices if len(price["qualities"]) < drawn]
     # of runs from before the status was kept, nothing is known
@@ -179,12 +180,12 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
             if is_at_once
             else "is no such set"
         )
-        said += f" A curve ends where it is proven that there {none}."
+        text += f" A curve ends where it is proven that there {none}."
     unproven = [number(price["tau"]) for price in ends if price.get("status") == "not_solved"]
     if unproven:
-        said += f" At a tau of {listed(unproven)} the search ended before it had all sets, which "
-        said += "proves nothing."
-    return said
+        text += f" At a tau of {listed(unproven)} the search ended before it had all sets, which "
+        text += "proves nothing."
+    return text
 
 
 def _are_open(asked: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
@@ -270,10 +271,10 @@ def lines_of_changes(changes: Mapping[str, Any]) -> list[str]:
     lines = [changes["sentence"]]
     lines += [f"  Left: {one['feature']} ({one['reason']})" for one in changes["gone"]]
     for one in changes["changes"]:
-        said = f"  {_CAME[one['change']]}: {one['feature']}"
+        line = f"  {_CAME[one['change']]}: {one['feature']}"
         if one["difference"] is not None:
-            said += f", which changes the test loss by {_measured(one)}"
-        lines.append(said)
+            line += f", which changes the test loss by {_measured(one)}"
+        lines.append(line)
     return lines
 
 
@@ -386,8 +387,8 @@ def what_makes_room(alternatives: Mapping[str, Any]) -> str:
     if not remedies:
         return ""
     *others, last = remedies
-    said = f"{', '.join(others)} or {last}" if others else last
-    return f"{said[0].upper()}{said[1:]} makes room."
+    text = f"{', '.join(others)} or {last}" if others else last
+    return f"{text[0].upper()}{text[1:]} makes room."
 
 
 def nothing_found(alternatives: Mapping[str, Any]) -> str:
@@ -395,13 +396,13 @@ def nothing_found(alternatives: Mapping[str, Any]) -> str:
     size, tau = len(alternatives["chosen"]["features"]), number(alternatives["settings"]["tau"])
     different = f"differs from the chosen one by a tau of {tau}"
     if alternatives["status"] != "infeasible":
-        said = f"No set of {counted(size, 'feature')} was found that {different}: "
-        said += f"{why_missing(alternatives)}."
+        text = f"No set of {counted(size, 'feature')} was found that {different}: "
+        text += f"{why_missing(alternatives)}."
     elif _missing(alternatives)["reason"] == "tau":
-        said = f"There is no set of {counted(size, 'feature')} that {different}."
+        text = f"There is no set of {counted(size, 'feature')} that {different}."
     else:
-        said = f"There are no alternatives: {why_missing(alternatives)}."
-    return f"{said} {what_makes_room(alternatives)}".strip()
+        text = f"There are no alternatives: {why_missing(alternatives)}."
+    return f"{text} {what_makes_room(alternatives)}".strip()
 
 
 def _proven(alternatives: Mapping[str, Any]) -> str:

@@ -263,12 +263,12 @@ def candidate_sizes(content: ReportContent) -> Table:
     is_penalty = method.get("penalties") is not None
     asked_for = "Slack" if is_slack else "Lowest score" if is_score else "Size asked for"
     asked_for = "Penalty" if is_penalty else asked_for
-    said = number if is_slack or is_score or is_penalty else _size
+    written = number if is_slack or is_score or is_penalty else _size
     chosen = _lowest([candidate["model_validation_loss"] for candidate in content.candidates])
     rows = [
         (
             number(candidate["n_features"]),
-            ", ".join(said(s) for s in candidate["settings"]) or NOTHING,
+            ", ".join(written(s) for s in candidate["settings"]) or NOTHING,
             number(candidate["model_validation_loss"]),
             "chosen" if i == chosen else "",
         )

@@ -127,11 +127,11 @@ def not_searched(content: ReportContent) -> str | None:
     if not left_out:
         return None
     sizes = sorted({one["n_features"] for one in left_out if "n_features" in one})
-    said = "Nothing was searched, and no network trained"
+    sentence = "Nothing was searched, and no network trained"
     if content.searches_made:
         figures = [*map(number, sizes[:-1]), counted(sizes[-1], "feature")]
-        said = f"For {' and '.join(figures)} nothing was searched"
-    return f"{said}: {_why_one_set_is_left(content, sizes)}."
+        sentence = f"For {' and '.join(figures)} nothing was searched"
+    return f"{sentence}: {_why_one_set_is_left(content, sizes)}."
 
 
 def _why_one_set_is_left(content: ReportContent, sizes: list[int]) -> str:

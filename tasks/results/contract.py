@@ -85,13 +85,13 @@ class _Columns(_Part):
     time: str | None
 
 
-class _Method(_Part):
+class _OfAKind(_Part):
     kind: str
 
 
 class _Settings(_Part):
     columns: _Columns
-    method: _Method
+    method: _OfAKind
     history: HistorySettings | None = None
 
 
@@ -114,10 +114,10 @@ class _Contract(_Part):
     dropped: list[_LeftOut] = []
     dataset: _Dataset = _Dataset()
     settings: _Settings
-    model: dict[str, Any]
+    model: _OfAKind
     seed: int
     versions: dict[str, Any]
-    losses: dict[str, Any]
+    losses: dict[str, dict[str, Any]]
     comparison: _Comparison
     warnings: list[str]
 
@@ -221,7 +221,7 @@ class FeatureContract(dict[str, Any]):
         if missing:
             raise InputError(
                 f"the table lacks {quoted(missing[:_MOST_NAMES])}, {len(missing)} of the "
-                f"{len(columns)} columns that the contract needs; bring them back, or select anew"
+                f"{len(columns)} columns that the contract needs; bring them back, or select again"
             )
         for feature in self["features"]:
             name = feature["name"]
@@ -259,7 +259,7 @@ class FeatureContract(dict[str, Any]):
 def _check_type(
     source: pa.Table, name: str, categories: tuple[str, ...] | None, values: str | None
 ) -> None:
-    """Refuse a column that is of another kind than the contract says."""
+    """Refuse a column that is of another kind than in the contract."""
     held = source.column(name)
     if held.null_count == len(held):
         return
@@ -289,5 +289,5 @@ def _changed(name: str, now: str, before: str, held: pa.ChunkedArray) -> str:
     example = held.drop_null()[0].as_py()
     return (
         f"column {name!r} holds {now}, such as {example!r}, where the contract has {before}; bring "
-        "its type back, or select anew"
+        "its type back, or select again"
     )

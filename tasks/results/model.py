@@ -158,12 +158,12 @@ def check_there(features: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def check_all_within(
-    matrix: Floats, features: Sequence[str], categorical: Collection[str], said: str
+    matrix: Floats, features: Sequence[str], categorical: Collection[str], role: str
 ) -> None:
     """Refuse numbers that a network cannot compute with, as they are refused in training."""
     for name, column in zip(features, matrix.T, strict=True):
         if name not in categorical:
-            check_largest(said.format(name), column, ", or leave it empty")
+            check_largest(role.format(name), column, ", or leave it empty")
 
 
 def warn_if_new(

@@ -168,7 +168,7 @@ def settings_of(
 
 
 def _known(contract: Mapping[str, Any], settings: SelectionSettings) -> set[str]:
-    """Return the columns of the former run's table, whatever became of them."""
+    """Return the columns of the former run's table."""
     left_out = (column["name"] for column in contract.get("dropped", ()))
     return {*contract["candidates"], *left_out, settings.target}
 
@@ -176,7 +176,7 @@ def _known(contract: Mapping[str, Any], settings: SelectionSettings) -> set[str]
 def _check_roles(
     before: SelectionSettings, asked: ReselectionSettings, no_target: Collection[str]
 ) -> None:
-    """Refuse to drop, or to predict, what the former run was told to use otherwise."""
+    """Refuse to drop, or to predict, what the former run uses otherwise."""
     columns, history = before.columns, before.history
     roles = dict.fromkeys(columns.keep, "one to keep")
     for role in ("weight", "group", "time"):

@@ -1,4 +1,4 @@
-"""What a selection gives back: one frozen record, whatever the method."""
+"""What a selection gives back: one frozen record for all methods."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def summary(run: Run) -> dict[str, Any]:
     Reads the manifests alone, so that a store of many runs is listed quickly: a file that was
     changed since is found when the run is read back. The state is "finished", "unfinished" (it
     waits, failed or is at work: the store cannot tell) or "damaged" (a manifest is; reading the
-    run back says which).
+    run back names them).
 
     """
     stages, state = _readable(run)
@@ -139,7 +139,7 @@ class SelectionResult:
     versions : dict
         Of every library that computes.
     contract : FeatureContract
-        The whole of ``selection.json``, a dictionary; says which columns a source must give, and
+        The whole of ``selection.json``, a dictionary; lists the columns a source must give, and
         checks tables.
     run : str
         Name of the run.
@@ -263,7 +263,7 @@ def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
 def load_run(
     name: str, *, store: str | Path = "chaffinch-store", trusted: Sequence[str] = ()
 ) -> SelectionResult:
-    """Read a finished run back, whoever ran it.
+    """Read a finished run back.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def load_result(
     """
     stages = {record.stage: record for record in run.records()}
     if next_stage(run, stages):
-        raise InputError(f"run {run.name!r} is not finished; run it again and it goes on")
+        raise InputError(f"run {run.name!r} is not finished; run it again to continue it")
     evaluated, retrained = stages["evaluate"], stages["retrain"]
     contract = parse_contract(evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE))
     eliminated = stages["optimise_mask"]

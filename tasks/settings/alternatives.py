@@ -57,7 +57,7 @@ class AlternativeSettings(Settings):
 
     model_config = ConfigDict(title="Alternatives")
 
-    said = MappingProxyType(  # for --alternatives and select(alternatives=...) alike
+    shown_as = MappingProxyType(  # for --alternatives and select(alternatives=...) alike
         {"number": "alternatives", "time_limit": "the time_limit of alternatives"}
     )
 
@@ -89,7 +89,7 @@ class AlternativeSettings(Settings):
         "sequential",
         3,
         "Search",
-        "sequential: one set after the other, each the best beside those before it; simultaneous: "
+        "sequential: one set after the other, each the best next to those before it; simultaneous: "
         "all at once.",
     )
     aggregate: Literal["sum", "min"] | None = setting(

@@ -55,7 +55,7 @@ _MUST = {
 
 
 def refusal(
-    error: ValidationError, fields: Iterable[str], said: Mapping[str, str] | None = None
+    error: ValidationError, fields: Iterable[str], shown_as: Mapping[str, str] | None = None
 ) -> str:
     """Return the first thing that is wrong, in one line."""
     first = error.errors(include_url=False)[0]
@@ -64,7 +64,7 @@ def refusal(
         return str(first["ctx"]["error"])
     if not place:  # a name that is not valid Unicode
         return "the name of a setting is not valid Unicode text; correct it"
-    name = (said or {}).get(str(place[0]), str(place[0]))
+    name = (shown_as or {}).get(str(place[0]), str(place[0]))
     if kind == "extra_forbidden":
         known = [field for field in fields if field != "kind"]
         near = nearest(name, known) or f"; there are {', '.join(known)}"
@@ -222,7 +222,7 @@ class Settings(BaseModel):
         frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra=choices_in_words
     )
     # settings that are known by another name where they are given
-    said: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    shown_as: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     if not TYPE_CHECKING:  # type checkers know each model's own arguments
 
@@ -231,7 +231,7 @@ class Settings(BaseModel):
                 super().__init__(**values)
             except ValidationError as error:
                 kind = type(self)
-                raise InputError(refusal(error, kind.model_fields, kind.said)) from error
+                raise InputError(refusal(error, kind.model_fields, kind.shown_as)) from error
 
     @field_validator("*", mode="before")
     @classmethod
@@ -245,7 +245,7 @@ class Settings(BaseModel):
             is_truth = isinstance(given, bool) or str(getattr(given, "dtype", "")) == "bool"
             if is_truth and kinds in ({int}, {float}):
                 must = "a whole number" if kinds == {int} else "a number"
-                raise ValueError(f"{cls.said.get(name, name)} must be {must} but is {given}")
+                raise ValueError(f"{cls.shown_as.get(name, name)} must be {must} but is {given}")
         return value
 
 

@@ -87,7 +87,7 @@ class HistorySettings(Settings):
         (), 2, "Columns", "What they are made of: columns of numbers. By default the target."
     )
     series: str | None = setting(
-        None, 3, "Series", "Column that tells one series from another. By default there is one."
+        None, 3, "Series", "Column that names the series of a row. By default there is one."
     )
     scale: Literal["none", "series"] = setting(
         "none",

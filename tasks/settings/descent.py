@@ -48,7 +48,7 @@ class ShuffleSettings(Settings):
         None,
         3,
         "Zero-based",
-        "Of svmlight: whether columns are counted from 0 there, or from 1. It has to be said.",
+        "Of svmlight: whether columns are counted from 0 there, or from 1. It must be given.",
     )
     n_columns: Count | None = setting(
         None,

@@ -1,4 +1,4 @@
-"""What can be set of a run that nobody watches: tries, time, and its turn among others."""
+"""Settings of how a run is executed: tries, time, and its turn among others."""
 
 from typing import Annotated
 

@@ -33,7 +33,7 @@ _installed = cache(version)  # 3 ms each, and every stage asks for all
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of JSON content, whatever the order of its keys."""
+    """Return the SHA-256 of JSON content, independent of the order of its keys."""
     text = json.dumps(content, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

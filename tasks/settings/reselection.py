@@ -19,7 +19,7 @@ _SLACK = (
     "Share by which the loss may rise, shown at 95 %, for all features together that leave in a "
     "round.",
 )
-_REJECTIONS = ("Rejections", "How many features a round may try in vain to let return, or leave.")
+_REJECTIONS = ("Rejections", "How many features a round may reject.")
 _Share = Annotated[float, Field(ge=0)]
 
 
@@ -42,7 +42,7 @@ class Reselect(Method):
         (),
         2,
         "Known",
-        "What the former run's table had beside them, left out by its search, as no use, as asked "
+        "What the former run's table had besides them, left out by its search, as no use, as asked "
         "or as the target; any other column is new.",
     )
     former_run: str = setting("", 3, "Former run", "Its name, for the report.")
@@ -54,7 +54,7 @@ class Reselect(Method):
     )
     former_rows: str = setting("", 8, "Former rows", "Hash of the former run's dataset.")
     former_drop: tuple[str, ...] = setting(
-        (), 9, "Former drop", "What the former run was told to drop; newer rows may lack it."
+        (), 9, "Former drop", "What the former run was set to drop; newer rows may lack it."
     )
 
     @field_validator("former")

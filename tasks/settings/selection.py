@@ -155,8 +155,8 @@ class SelectionSettings(Settings):
     @classmethod
     def _all_of_the_rows(cls, shares: tuple[int, ...]) -> tuple[int, ...]:
         if sum(shares) != 100:
-            said = ", ".join(map(str, shares))
-            raise ValueError(f"shares must add up to 100 but are {said}, in all {sum(shares)}")
+            given = ", ".join(map(str, shares))
+            raise ValueError(f"shares must add up to 100 but are {given}, in all {sum(shares)}")
         return shares
 
     @model_validator(mode="after")

@@ -37,16 +37,16 @@ class OutOfTime(Stopped):
 
     Attributes
     ----------
-    said : str
+    message : str
         Description of the limit, in a sentence.
     """
 
     def __init__(self, message: str) -> None:
         super().__init__(signal.SIGALRM)
-        self.said = message
+        self.message = message
 
     def __str__(self) -> str:
-        return self.said
+        return self.message
 
 
 @contextmanager

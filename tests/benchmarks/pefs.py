@@ -78,7 +78,7 @@ def plain_step(
 
 
 def batches_of(n_rows: int) -> Iterator[np.ndarray]:
-    """Yield mini-batches of all rows in turn, shuffled anew for each epoch."""
+    """Yield mini-batches of all rows in turn, shuffled again for each epoch."""
     random = np.random.default_rng(0)
     while True:
         order = random.permutation(n_rows)

@@ -75,7 +75,7 @@ def test_no_random_state_is_global(path):
 
 @of_every_file
 def test_what_is_compiled_into_a_kernel_stands_in_its_file(path):
-    # a kernel kept on disk is compiled anew when its own file changes, not when another does
+    # a kernel kept on disk is compiled again when its own file changes, not when another does
     for node in nodes(path):
         if isinstance(node, ast.FunctionDef):
             kinds = {getattr(decorator, "id", None) for decorator in node.decorator_list}

@@ -36,7 +36,7 @@ def test_a_file_that_is_not_there(tmp_path):
         ("twice.csv", b"a,a,y\n1,2,3\n", "twice.csv names column 'a' twice, at positions 1 and 2; "
          "rename one"),
         ("ragged.csv", b"a,y\n1,2\n1,2,3\n", "row 2 of ragged.csv must have 2 fields as the "
-         "header but has 3; mend it, or quote fields that hold ','"),
+         "header but has 3; correct it, or quote fields that hold ','"),
         ("torn.parquet", b"PAR1", "torn.parquet is no readable Parquet file: "),
         ("table.xlsx", b"PK", "table.xlsx has no known ending; give a path to .csv, .tsv, .txt"),
     ],

@@ -1,7 +1,7 @@
-"""Whatever is wrong is said in one line, the same at every door, before any work is done.
+"""A wrong input is refused in one line, the same at every door, before any work is done.
 
-Each line names what is wrong, with its value, and how to mend it. Nothing is left behind: no run,
-and no file half written.
+Each line names what is wrong, with its value, and how to correct it. Nothing is left behind: no
+run, and no file half written.
 """
 
 from dataclasses import dataclass, field
@@ -294,9 +294,9 @@ ROLES = [
     bad("group and time", "group 'a' and time 'b' cannot both order the parts; name one of them",
         group="a", time="b"),
     bad("weight of zero", "weight column 'w' must be above 0 but is 0 in row 3: remove these rows "
-        "or mend the weights", bad_table(w=[1.5, 2.5, 0.0] * 20), weight="w", at_command=True),
+        "or correct the weights", bad_table(w=[1.5, 2.5, 0.0] * 20), weight="w", at_command=True),
     bad("negative weight", "weight column 'w' must be above 0 but is -1 in row 2: remove these "
-        "rows or mend the weights", bad_table(w=[1, -1, 2] * 20), weight="w"),
+        "rows or correct the weights", bad_table(w=[1, -1, 2] * 20), weight="w"),
     bad("weight of text", "weight column 'w' must hold numbers above 0 but holds text; name "
         "another", bad_table(w=["a", "b", "c"] * 20), weight="w"),
     bad("missing weight", "weight column 'w' is missing in 20 of 60 rows, first in row 3: fill or "
@@ -357,7 +357,7 @@ def test_the_command_line_says_the_same(case, tmp_path, monkeypatch, capfd, addr
     case.data.to_csv(tmp_path / "table.csv", index=False)
     command = ["chaffinch", "run", tmp_path / "table.csv", "--store", tmp_path / "store"]
     monkeypatch.setattr("sys.argv", [*map(str, command), *as_arguments(case.options)])
-    monkeypatch.setattr("gc.freeze", lambda: None)  # as this process goes on
+    monkeypatch.setattr("gc.freeze", lambda: None)  # as this process continues
     with pytest.raises(SystemExit) as end:
         main()
 

@@ -126,7 +126,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run(tmp_path):
     (run,) = (store / "runs").iterdir()
     before = snapshot(run)
     assert before
-    with pytest.raises(InputError, match="is not finished; run it again and it goes on"):
+    with pytest.raises(InputError, match="is not finished; run it again to continue it"):
         chaffinch.load_run(run.name, store=store)
 
     result = chaffinch.select(table, "target", model=ModelSettings(tuning="none"), store=store)

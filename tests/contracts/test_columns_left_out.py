@@ -151,7 +151,7 @@ def test_a_strict_run_or_comparison_stops_at_warnings_before_anything_is_trained
         with pytest.raises(StrictError, match=r"^strict: 2 warnings, so nothing was") as error:
             begin()
         leak, left_out = error.value.warnings
-        assert "tells the target" in leak
+        assert "predicts the target" in leak
         assert f"left out are 'when' ({TIMESTAMPS})" in left_out
         assert str(error.value).endswith(f"{leak}; {left_out}")
         sent = pickle.loads(pickle.dumps(error.value))  # noqa: S301

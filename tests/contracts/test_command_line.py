@@ -94,7 +94,7 @@ def test_runs_as_a_table_newest_first(store):
     places = [done.stdout.index(these) for these in words]
     assert places == sorted(places)
     assert done.stdout.endswith(
-        "An unfinished run goes on, or says again why it cannot, when the command that began it "
+        "An unfinished run continues, or says again why it cannot, when the command that began it "
         "is given again.\n"
     )
     for run in (store / "runs").iterdir():
@@ -147,7 +147,7 @@ def test_show_of_a_run_that_is_not_finished(store):
     done = chaffinch_run("show", unfinished, "--store", store)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"Error: run {unfinished!r} is not finished; run it again and it goes on\n"
+        f"Error: run {unfinished!r} is not finished; run it again to continue it\n"
     )
 
 

@@ -77,7 +77,7 @@ def test_a_changed_file_is_refused_by_name_and_mended_by_the_same_command(name, 
         store,
         run,
         f"{name} of run {run.name!r} has changed since it was written; "
-        "run the same command again and it is made anew",
+        "run the same command again to replace it",
     )
     before = {path.stem: path.stat().st_mtime_ns for path in (run / "stages").iterdir()}
     again(store)
@@ -95,7 +95,7 @@ def test_a_missing_file_is_refused_by_name_and_mended_by_the_same_command(name, 
     refused(
         store,
         run,
-        f"{name} of run {run.name!r} is missing; run the same command again and it is made anew",
+        f"{name} of run {run.name!r} is missing; run the same command again to replace it",
     )
     again(store)
     assert chaffinch.load_run(run.name, store=store).run == run.name
@@ -109,7 +109,7 @@ def test_the_command_line_says_the_same(finished):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"Error: selection.json of run {run.name!r} has changed since it was written; "
-        "run the same command again and it is made anew\n"
+        "run the same command again to replace it\n"
     )
 
 
@@ -137,7 +137,7 @@ def test_what_no_manifest_names_is_not_looked_at(kept, finished):
 def test_a_run_without_its_manifests_is_not_finished(finished):
     store, run = finished
     shutil.rmtree(run / "stages")
-    message = f"run {run.name!r} is not finished; run it again and it goes on"
+    message = f"run {run.name!r} is not finished; run it again to continue it"
     with pytest.raises(InputError) as refusal:
         chaffinch.load_run(run.name, store=store)
     assert str(refusal.value) == message
@@ -150,7 +150,7 @@ def test_a_run_without_its_manifests_is_not_finished(finished):
 def test_a_run_without_one_of_its_manifests_is_not_finished(stage, finished):
     store, run = finished
     (run / "stages" / f"{stage}.json").unlink()
-    with pytest.raises(InputError, match="is not finished; run it again and it goes on"):
+    with pytest.raises(InputError, match="is not finished; run it again to continue it"):
         chaffinch.load_run(run.name, store=store)
     done = chaffinch_run("runs", "--store", store, "--json")
     (listed,) = json.loads(done.stdout)
@@ -183,7 +183,7 @@ def test_a_changed_manifest_is_refused_by_name_and_mended(good, bad, finished):
     done = chaffinch_run("runs", "--store", store)
     assert done.returncode == 0
     assert " damaged " in done.stdout
-    assert "What is damaged, and how to mend it, is said by chaffinch show RUN." in done.stdout
+    assert "What is damaged, and how to correct it, is said by chaffinch show RUN." in done.stdout
 
     manifest.unlink()
     again(store)
@@ -273,7 +273,7 @@ def test_a_stage_that_is_done_again_is_no_part_of_a_finished_run(finished):
         assert asked() == "whole\n"
         with Store.find(store).run(run.name).stage("write_report", record.key) as writer:
             writer.write("report.html", b"<p>another")
-            assert asked() == f"run {run.name!r} is not finished; run it again and it goes on\n"
+            assert asked() == f"run {run.name!r} is not finished; run it again to continue it\n"
         assert asked() == "whole\n"
         reader.stdin.close()
 

@@ -176,8 +176,8 @@ def test_features_that_alone_tell_the_class():
         cancelled=pa.array(numbers(4), mask=yes == 0),
         nearly=np.where(np.arange(N) == 5, 0.0, yes),
     )
-    (sentence,) = warned("tell the target", table)
-    assert sentence.startswith("3 features tell the target, or one of its classes")
+    (sentence,) = warned("predict the target", table)
+    assert sentence.startswith("3 features predict the target, or one of its classes")
     assert "'leak', 'reason' and 'cancelled'" in sentence
 
 

@@ -12,8 +12,8 @@ from tests.refusals import chaffinch_run
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 TELLS = (
-    "1 feature tells the target, or one of its classes, without the others: 'cancelled'; make sure "
-    "that this is known before the target is"
+    "1 feature predicts the target, or one of its classes, without the others: 'cancelled'; make "
+    "sure that this is known before the target is"
 )
 NUMBERS = "1 feature looks like an identifier: 'row'; drop what only numbers the rows"
 

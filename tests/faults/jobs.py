@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 def write_table(path: Path) -> Path:
-    """Write a table of five features that tell the target and fifteen that do not."""
+    """Write a table of five features that predict the target and fifteen that do not."""
     random = np.random.default_rng(20)
     X = random.normal(size=(_N_ROWS, _N_FEATURES))
     y = 3 * X[:, 0] - 2 * X[:, 1] + X[:, 2] * X[:, 3] + X[:, 4] + 0.3 * random.normal(size=_N_ROWS)

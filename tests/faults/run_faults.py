@@ -113,7 +113,7 @@ def two_methods_at_once(trial: Trial, seconds: float) -> None:
 
 
 def _goes_on(trial: Trial, running: Running, start: Callable[[Trial], Running]) -> None:
-    """See that nothing of a run that ended stays, and that it goes on by the same command."""
+    """See that nothing of a run that ended stays, and that it continues by the same command."""
     trial.missed_if(running.wait() == 0)
     trial.expect_nothing_runs()
     trial.look_at_what_is_left()

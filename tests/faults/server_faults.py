@@ -82,7 +82,9 @@ def command_cancelled(trial: Trial, seconds: float) -> None:
     trial.missed_if(code == 0)
     trial.expect(code == 143, f"it ended with {code}")
     said = running.said()[-1]
-    trial.expect(said == "Stopped. The same command goes on where it was.", f"it said {said!r}")
+    trial.expect(
+        said == "Stopped. The same command continues where it stopped.", f"it said {said!r}"
+    )
     _is_cancelled(trial, api.ended(flow_run))
     trial.go_on(lambda: with_workers(trial))
 
@@ -90,7 +92,7 @@ def command_cancelled(trial: Trial, seconds: float) -> None:
 def _goes_on(
     trial: Trial, running: Running, server: PrefectServer, start: Callable[[Trial], Running]
 ) -> None:
-    """See that a run without its server said so in one line, and goes on by the same command."""
+    """See that a run without its server said so in one line, and continues by the same command."""
     trial.expect_one_line(running, f"the Prefect server at {server.api.url} failed (")
     trial.look_at_what_is_left()
     trial.go_on(lambda: start(trial))

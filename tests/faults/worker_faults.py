@@ -50,7 +50,7 @@ def every_worker_killed(trial: Trial, seconds: float) -> None:
 
 
 def machine_lost(trial: Trial, seconds: float) -> None:
-    """Kill workers and nannies, and start them anew some seconds later."""
+    """Kill workers and nannies, and start them again some seconds later."""
     cluster = trial.ground.cluster
     running = on_cluster(trial)
     trial.wait_for_moment(running, seconds)
@@ -61,7 +61,7 @@ def machine_lost(trial: Trial, seconds: float) -> None:
 
 
 def scheduler_killed(trial: Trial, seconds: float) -> None:
-    """Kill the scheduler, and start it and its workers anew when the run has ended."""
+    """Kill the scheduler, and start it and its workers again when the run has ended."""
     cluster = trial.ground.cluster
     running = on_cluster(trial)
     trial.wait_for_moment(running, seconds)
@@ -74,7 +74,7 @@ def scheduler_killed(trial: Trial, seconds: float) -> None:
 
 
 def poisoned_batch(trial: Trial, seconds: float) -> None:
-    """Let the model kill every worker that trains it from some moment on, then mend it."""
+    """Let the model kill every worker that trains it from some moment on, then correct it."""
     poison = _poison(trial)
     running = with_given_model(trial)
     trial.wait_for_moment(running, seconds)
@@ -106,7 +106,7 @@ def _workers_of(trial: Trial, running: Running) -> list[psutil.Process]:
 
 
 def _take_what_comes(trial: Trial, running: Running) -> None:
-    """See that the run goes on, or says in one line why not and goes on by the same command."""
+    """See that the run continues, or says in one line why not and continues by the same command."""
     code = running.wait()
     trial.ground.cluster.wait_until_up()
     if code == 0:

@@ -56,9 +56,9 @@ class Server:
         self.url = f"http://127.0.0.1:{port}/api"
         self.env = {**env, "PREFECT_API_URL": self.url}
         # a connection that is kept may be closed by a busy server just when it is asked again
-        anew = httpx.Limits(max_keepalive_connections=0)
+        again = httpx.Limits(max_keepalive_connections=0)
         auth = httpx.BasicAuth(*AUTH.split(":"))
-        self._http = httpx.Client(base_url=self.url, timeout=120, limits=anew, auth=auth)
+        self._http = httpx.Client(base_url=self.url, timeout=120, limits=again, auth=auth)
 
     def close(self) -> None:
         """Close the connection."""
@@ -201,7 +201,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a table of two features that tell the target and four that do not."""
+    """Write a table of two features that predict the target and four that do not."""
     random = np.random.default_rng(20)
     X = random.normal(size=(240, 6))
     y = 3 * X[:, 0] - 2 * X[:, 1] + 0.1 * random.normal(size=240)

@@ -102,7 +102,7 @@ def _ground(folder: Path) -> Ground:
 
 
 def resealed(run: Path, stage: str, name: str, data: bytes) -> None:
-    """Replace a file of a run, and make the manifest of its stage anew as its writer would."""
+    """Replace a file of a run, and make the manifest of its stage again as its writer would."""
     manifest = run / "stages" / f"{stage}.json"
     (run / name).write_bytes(data)
     content = json.loads(manifest.read_bytes())

@@ -1,4 +1,4 @@
-"""Files of models, damaged, with manifests made anew; and files of stores, damaged."""
+"""Files of models, damaged, with manifests made again; and files of stores, damaged."""
 
 from __future__ import annotations
 

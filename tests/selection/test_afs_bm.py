@@ -194,7 +194,7 @@ def test_what_costs_nothing_leaves_in_one_round_and_what_costs_much_stays() -> N
 
 
 @pytest.mark.parametrize("rejections", [1, 2, 3])
-def test_a_round_ends_at_so_many_rejections_and_the_next_begins_to_count_anew(rejections) -> None:
+def test_a_round_ends_at_so_many_rejections_and_the_next_begins_to_count_again(rejections) -> None:
     walk, _ = walk_of([9.0] * 6, Rules(0.0, rejections, 4))
     assert [len(one.rejected) for one in walk.rounds] == [rejections] * 4
     assert all(one.tried == one.rejected for one in walk.rounds)
@@ -225,7 +225,7 @@ def test_the_search_ends_after_so_many_rounds_in_a_row_that_mask_nothing(patienc
     assert len(training.masks) == 1 + any(shrank)
 
 
-def test_rounds_that_mask_nothing_are_counted_anew_once_something_is_masked() -> None:
+def test_rounds_that_mask_nothing_are_counted_again_once_something_is_masked() -> None:
     """With one rejection a round, what costs nothing is masked only if it is drawn first."""
     for seed in range(20):
         walk, _ = walk_of([0.0] + [9.0] * 4, Rules(0.0, 1, 4), seed=seed)

@@ -70,7 +70,7 @@ def test_a_copy_follows_each_row_with_features_masked_at_a_rate_of_its_own() -> 
 @pytest.mark.parametrize(
     ("n_features", "fewest", "stages"), [(1, 1, 0), (2, 1, 1), (8, 1, 2), (9, 1, 2), (57, 4, 2)]
 )
-def test_three_quarters_of_the_features_leave_before_models_are_trained_anew(
+def test_three_quarters_of_the_features_leave_before_models_are_trained_again(
     n_features, fewest, stages
 ):
     assert n_stages(n_features, fewest) == stages

@@ -86,8 +86,8 @@ def test_what_cannot_be_written_or_read_is_warned_of_and_no_more(run: Run, caplo
     assert not checkpoints.keep("part-1", lambda: b"some")
     assert checkpoints.read("part-1") is None
     failed, unread = (r.getMessage() for r in caplog.records if r.levelno == logging.WARNING)
-    assert failed.startswith("the work goes on without this checkpoint: cannot write part-1 in")
-    assert unread.endswith("part-1 is about begins anew: Is a directory")
+    assert failed.startswith("the work continues without this checkpoint: cannot write part-1 in")
+    assert unread.endswith("part-1 cannot be used, so its work starts again: Is a directory")
 
 
 def test_what_is_of_no_use_is_removed_and_said(run: Run, caplog) -> None:
@@ -96,7 +96,9 @@ def test_what_is_of_no_use_is_removed_and_said(run: Run, caplog) -> None:
     checkpoints.discard("part-1", "it was changed")
     assert checkpoints.read("part-1") is None
     path = checkpoints.folder / "part-1"
-    assert caplog.messages == [f"what checkpoint {path} is about begins anew: it was changed"]
+    assert caplog.messages == [
+        f"checkpoint {path} cannot be used, so its work starts again: it was changed"
+    ]
 
 
 def test_a_link_out_of_the_run_is_refused(run: Run, tmp_path) -> None:

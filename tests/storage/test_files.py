@@ -192,7 +192,9 @@ def test_a_lock_that_cannot_be_made_is_not_waited_for() -> None:
     done = run_python(NO_LOCK, "/proc/.y.lock")
     assert done.stderr == ""
     (line,) = done.stdout.splitlines()
-    assert line.startswith("cannot write .y.lock in /proc: No such file or directory; mend it or")
+    assert line.startswith(
+        "cannot write .y.lock in /proc: No such file or directory; correct it or"
+    )
 
 
 def test_a_file_system_without_locks_is_refused_at_once(

@@ -52,11 +52,11 @@ BAD = {
     "negative": (svmlight_file("1 1:2\n1 -4:2\n"), "line 2 of x.svmlight cannot be read .Invalid"),
     "huge index": (
         svmlight_file("1 1:2\n1 4294967296:2\n"),
-        r"line 2 of x.svmlight has column 4294967296 but columns must be in 1\.\.2147483647; mend",
+        r"line 2 of x.svmlight has column 4294967296 but columns must be in 1\.\.2147483647; corr",
     ),
     "longer index": (
         svmlight_file(f"1 1:2\n1 1:1 {'9' * 5000}:2\n"),
-        r"line 2 of x.svmlight has column 9{80}\.\.\. but columns must be in 1\.\.2147483647; mend",
+        r"line 2 of x.svmlight has column 9{80}\.\.\. but columns must be in 1\.\.2147483647; corr",
     ),
     "table of another format": (
         svmlight_file(",".join(map(str, range(20_000)))),
@@ -69,7 +69,7 @@ BAD = {
     "label": (svmlight_file("1 1:2\nspam 2:1\n"), "line 2 .*'?spam.*a label that is a number"),
     "too far": (
         svmlight_file("1 1:2\n# so\n0 2:1 6:1\n"),
-        r"line 3 of x.svmlight has a value in column 6 but columns are 1\.\.5; mend the row, or",
+        r"line 3 of x.svmlight has a value in column 6 but columns are 1\.\.5; correct the row, or",
     ),
     "nan": (svmlight_file("1 1:2\n0 2:nan\n"), "line 2 of x.svmlight has nan in column 2,"),
     "infinite": (svmlight_file("1 1:2\n0 2:inf\n"), "line 2 of x.svmlight has inf in column 2,"),
@@ -334,7 +334,7 @@ def test_a_flipped_byte_and_a_file_that_was_replaced_are_noticed(tmp_path) -> No
         with pytest.raises(StorageError, match=r"x.parquet is damaged: .*; write it again"):
             chaffinch.open_shuffled(path).read(0)
     chaffinch.shuffle_pieces([(X, y + 1)], path)
-    with pytest.raises(StorageError, match="was written anew since it was opened; open it again"):
+    with pytest.raises(StorageError, match="was rewritten since it was opened; open it again"):
         table.read(0)
 
 

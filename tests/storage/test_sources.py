@@ -303,7 +303,7 @@ BAD_TEXT = {
     "too many late": (
         "x.csv",
         "a,b\n" + "1,2\n" * 500_000 + "1,2,3\n",
-        r"row 500001 of x.csv must have 2 fields as the header but has 3; mend it, or quote",
+        r"row 500001 of x.csv must have 2 fields as the header but has 3; correct it, or quote",
     ),
     "header not UTF-8": ("x.csv", b"caf\xe9,b\n1,2\n", r"the header of x.csv is not UTF-8"),
     "UTF-16": ("x.csv", "a,b\n1,2\n".encode("utf-16"), r"header of x.csv is not UTF-8"),
@@ -337,7 +337,7 @@ BAD_TEXT = {
     "open quote": (
         "x.csv",
         'a,b\n1,"2\n' + "3,4\n" * 600_000,
-        r"a row of x.csv is longer than 1048576 bytes; mend it, perhaps a quote is never closed",
+        r"a row of x.csv is longer than 1048576 bytes; correct it, perhaps a quote is never closed",
     ),
     "ending": ("x.xlsx", "a\n1\n", r"x.xlsx has no known ending; give a path to .csv"),
     "only gz": ("x.gz", "a\n1\n", r"x.gz has no known ending"),

@@ -148,7 +148,7 @@ def test_a_query_is_sent_as_it_is(shop: str) -> None:
     assert read_source(at(shop, "-- one\n/* two */ select 1 AS a")).num_rows == 1
 
 
-def test_what_it_is_called_and_that_it_is_read_anew_each_time(shop: str) -> None:
+def test_what_it_is_called_and_that_it_is_read_again_each_time(shop: str) -> None:
     assert source_name(f"{shop}#main.orders") == "orders"
     one, other = (source_name(at(shop, f"SELECT {i} AS n")) for i in (1, 2))
     assert one.startswith("shop-")
@@ -219,9 +219,9 @@ WRONG = {
     ),
     "no column": (
         "#SELECT price FROM orders",
-        r"the query cannot be read from .* \(no such column: price\); mend",
+        r"the query cannot be read from .* \(no such column: price\); correct",
     ),
-    "no SQL": ("#SELECT FROM FROM", r"cannot be read from .* \(near .*syntax error\); mend it"),
+    "no SQL": ("#SELECT FROM FROM", r"cannot be read from .* \(near .*syntax error\); correct it"),
     "no rows": ("#none_yet", "none_yet has columns but no rows; give at least one"),
     "none match": ("#SELECT n FROM orders WHERE n < 0", "the query has columns but no rows"),
     "twice": ("#SELECT n, n FROM orders", "the query names column 'n' twice, at positions 1 and 2"),

@@ -556,7 +556,7 @@ def find_alternatives(
         )
     if n_alternatives is None:
         raise ValueError(
-            "n_alternatives must be given but is None; alternatives_one_by_one goes on without end"
+            "n_alternatives must be given but is None; alternatives_one_by_one needs no number"
         )
     sizes = sizes_of(k, n_alternatives)
     asked = _Asked.checked(quality, sizes, tau, dissimilarity, constraints, previous, time_limit)

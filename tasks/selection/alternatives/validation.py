@@ -288,7 +288,7 @@ def sizes_of(k: int | Sequence[int], n_alternatives: int | None) -> tuple[int, .
     if n_alternatives is not None and n_alternatives > _MOST:
         raise ValueError(
             f"n_alternatives must be at most {_MOST} but is {in_short(n_alternatives)}; "
-            "alternatives_one_by_one goes on without end"
+            "alternatives_one_by_one needs no number"
         )
     if isinstance(k, Integral) and is_whole(k):
         return (int(k),) * (1 + (n_alternatives or 0))

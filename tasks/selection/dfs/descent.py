@@ -366,21 +366,21 @@ def with_words(content: bytes) -> tuple[DescentState, dict[str, str]]:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:
         raise ValueError(
-            f"the state cannot be read ({error}); {_NAME_IT}, or begin anew, without start"
+            f"the state cannot be read ({error}); {_NAME_IT}, or begin again, without start"
         ) from error
     if metadata.get("what") != _WHAT:
         raise ValueError("the state is not of a differentiable selection; " + _NAME_IT)
     if metadata.get("format_version") != str(_VERSION):
         raise ValueError(
             f"the state has format {metadata.get('format_version')} but this release reads "
-            f"{_VERSION}; update chaffinch, or begin anew, without start"
+            f"{_VERSION}; update chaffinch, or begin again, without start"
         )
     if not is_whole:
-        raise ValueError("the state is damaged (it was changed); begin anew, without start")
+        raise ValueError("the state is damaged (it was changed); begin again, without start")
     try:
         state = _state(tensors, json.loads(metadata["state"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the state is damaged ({error}); begin anew, without start") from error
+        raise ValueError(f"the state is damaged ({error}); begin again, without start") from error
     _check(state)
     return state, metadata
 
@@ -434,4 +434,4 @@ def _check(state: DescentState) -> None:
     fits = fits and min(held.n_steps, held.n_drawn) >= 0 and columns.n_rows >= 1
     fits = fits and state.learned.top > 0 and outputs.variance > 0 and outputs.largest > 0
     if not fits:
-        raise ValueError("the state is damaged (its parts do not fit); begin anew, without start")
+        raise ValueError("the state is damaged (its parts do not fit); begin again, without start")

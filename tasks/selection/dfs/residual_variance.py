@@ -338,5 +338,5 @@ def _read_kept(s: ArrayLike, n_features: int) -> Floats:
         )
     if not ((kept >= 0) & (kept <= 1)).all():
         wrong = kept[~((kept >= 0) & (kept <= 1))][0]
-        raise ValueError(f"s must be in 0..1 but holds {wrong}; it says how much is kept")
+        raise ValueError(f"s must be in 0..1 but holds {wrong}; it is the share that is kept")
     return kept

@@ -290,7 +290,7 @@ def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
         (other,) = y[strange[:1]].tolist()
         raise ValueError(
             f"y holds the class {other!r}, which was none of the {len(labels)} before; "
-            "begin anew, without start"
+            "begin again, without start"
         )
     # two classes need one column only
     columns = np.arange(len(labels)) if len(labels) > 2 else np.array([len(labels) - 1])

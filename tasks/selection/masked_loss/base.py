@@ -23,7 +23,7 @@ from chaffinch.tasks.selection.models.base import own_name, replaced_methods
 # therefore recomputed after 64 removals, once it is far smaller than it has been, or once a row of
 # it has shrunk to almost nothing while others have not.
 
-_REMOVALS_BEFORE_ANEW, _SHRINKAGE_BEFORE_ANEW = 64, 64.0
+_REMOVALS_BEFORE_REFRESH, _SHRINKAGE_BEFORE_REFRESH = 64, 64.0
 # Of one unit of one row. One that comes near 0 by chance must not count.
 SHRINKAGE_OF_A_ROW = 2.0**20
 
@@ -53,9 +53,9 @@ class Drift:
             was computed.
         """
         self._removals += 1
-        has_shrunk = np.any(self._largest > _SHRINKAGE_BEFORE_ANEW * sizes, axis=1)
-        is_due: Mask = has_shrunk | has_shrunken_row | (self._removals == _REMOVALS_BEFORE_ANEW)
-        self._removals %= _REMOVALS_BEFORE_ANEW
+        has_shrunk = np.any(self._largest > _SHRINKAGE_BEFORE_REFRESH * sizes, axis=1)
+        is_due: Mask = has_shrunk | has_shrunken_row | (self._removals == _REMOVALS_BEFORE_REFRESH)
+        self._removals %= _REMOVALS_BEFORE_REFRESH
         np.maximum(self._largest, sizes, out=self._largest)
         self._largest[is_due] = 0
         return is_due

@@ -163,7 +163,7 @@ def _check_that_it_is(of: str, metadata: Mapping[str, str]) -> None:
         raise ValueError(
             "the checkpoint is of a search of other rows, settings or seed, or of a network that "
             "began with other weights; give those again (seed torch before a network is made), "
-            "name another file, or remove it to begin anew"
+            "name another file, or remove it to begin again"
         )
 
 
@@ -187,7 +187,7 @@ def _check_that_it_fits(
             raise ValueError(
                 f"the checkpoint must hold the tensors of the network, but for {name} it has "
                 f"{in_it} where the network has {in_network}; name another file, or remove it to "
-                "begin anew"
+                "begin again"
             )
 
 

@@ -141,7 +141,7 @@ class ModuleTraining:
             problem = f"stops training {what}"
         else:
             problem, remedy = (
-                f"gives {what} a gradient, or makes it anew",
+                f"gives {what} a gradient, or makes it again",
                 f"make it before, and {remedy}",
             )
         raise UnusableError(
@@ -452,7 +452,7 @@ def _check_kept(before: _State, module: torch.nn.Module) -> None:
         problem = f"gives {what} a gradient" if now[2] else f"stops training {what}"
         remedy = "set requires_grad before the search" if is_parameter else "store it detached"
     else:
-        problem = f"makes {what}, {_written(now)}, {f'of {_written(was)}' if was else 'anew'}"
+        problem = f"makes {what}, {_written(now)}, {f'of {_written(was)}' if was else 'again'}"
         of_type = "" if now[1].is_floating_point else f", dtype={now[1]}"
         zeros = f"register_buffer({name.rpartition('.')[2]!r}, torch.zeros({now[0]}{of_type}))"
         if is_parameter:

@@ -52,7 +52,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def started(
     *command: str, env: dict[str, str], log: Path, cwd: Path | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a program that goes on until the block ends; what it says goes into `log`."""
+    """Start a program that continues until the block ends; what it says goes into `log`."""
     with log.open("w") as out:
         program = subprocess.Popen(
             command, env=env, stdout=out, stderr=out, text=True, start_new_session=True, cwd=cwd

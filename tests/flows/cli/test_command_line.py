@@ -38,7 +38,7 @@ def test_a_first_run_needs_nothing_and_leaves_nothing_running(home, table):
     steps = ("1/9 ingest", "2/9 describe", "    starting Prefect", "3/9 split")
     expected = [line for step in steps for line in (step, f"{step}: done after # s")]
     lines = re.sub(r"[0-9]+\.[0-9] s", "# s", ended.stderr).splitlines()
-    # on a machine that is busy a step says after half a minute that it goes on
+    # on a machine that is busy a step says after half a minute that it continues
     lines = [line for line in lines if not re.search(r": (\d+ of \d+ )?after \d+ s$", line)]
     assert lines[: len(expected)] == expected
     assert lines[-2:] == ["9/9 write report", "9/9 write report: done after # s"]

@@ -21,7 +21,7 @@ from tests.flows.cli.programs import chaffinch as program
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Write the same rows, of which three columns tell the target, in each format."""
+    """Write the same rows, of which three columns predict the target, in each format."""
     path = tmp_path_factory.mktemp("rows")
     random = np.random.default_rng(0)
     X = random.normal(size=(3000, 40)) * (random.random((3000, 40)) < 0.5)
@@ -122,7 +122,7 @@ def test_what_cannot_be_is_a_line_and_a_descent_that_is_stopped_says_that_it_goe
         going.send_signal(signal.SIGTERM)
         assert going.wait(60) == 143
     said_last = log.read_text().splitlines()[-1]
-    assert said_last == "Stopped. The same command goes on where it was seconds ago."
+    assert said_last == "Stopped. The same command continues where it was seconds ago."
 
 
 @pytest.mark.e2e

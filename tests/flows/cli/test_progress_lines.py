@@ -1,4 +1,4 @@
-"""What a log says of a run while it goes on."""
+"""What a log says of a run while it continues."""
 
 from itertools import pairwise
 

@@ -33,7 +33,7 @@ def test_a_table_of_a_database_is_read_once_and_the_same_run_is_found_again(shop
     assert ended.returncode == 0, ended.stderr
     assert "Kept 2 of 6: first, second" in ended.stdout
     assert shop.log.read_text().count("DECLARE") == before + 1
-    # its rows may have changed meanwhile: it is read anew
+    # its rows may have changed meanwhile: it is read again
     again = run(shop.at("harvest"), *SMALL, home=home, PGPASSWORD=PASSWORD)
     assert again.stdout == ended.stdout
     assert "train base model: finished before" in again.stderr

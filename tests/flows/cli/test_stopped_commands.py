@@ -13,16 +13,16 @@ from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.flows.cli.options import Commands
 from chaffinch.tasks.workers.signals import Stopped
 
-GOES_ON = "The same command goes on where it was."
+GOES_ON = "The same command continues where it stopped."
 DONE_OR_NOT = "`chaffinch promoted` says whether it was done."
-ANEW = "The same command begins anew."
+AGAIN = "The same command begins again."
 SAID = {
     **dict.fromkeys(("run", "reselect", "compare"), GOES_ON),
     **dict.fromkeys(("promote", "rollback"), DONE_OR_NOT),
     "serve": "The same command serves again.",
-    "descend": "The same command goes on where it was seconds ago.",
-    **dict.fromkeys(("diff", "columns", "promoted", "runs", "show"), ANEW),
-    **dict.fromkeys(("announce", "automations", "methods", "shuffle"), ANEW),
+    "descend": "The same command continues where it was seconds ago.",
+    **dict.fromkeys(("diff", "columns", "promoted", "runs", "show"), AGAIN),
+    **dict.fromkeys(("announce", "automations", "methods", "shuffle"), AGAIN),
 }
 
 
@@ -88,7 +88,7 @@ def test_a_stop_while_the_command_line_is_imported_is_told_in_one_line(number, c
     """Standard error has nothing else, and no command is begun."""
     ended = program(STOPPED_AT_AN_IMPORT, "--help", NUMBER=str(int(number)))
     assert (ended.returncode, ended.stdout) == (code, "")
-    assert ended.stderr == "Stopped. The same command begins anew.\n"
+    assert ended.stderr == "Stopped. The same command begins again.\n"
 
 
 def test_nothing_heavy_is_imported_before_signals_are_minded():

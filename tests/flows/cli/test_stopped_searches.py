@@ -1,4 +1,4 @@
-"""`chaffinch run --method pefs`, killed amid a search, goes on with it."""
+"""`chaffinch run --method pefs`, killed amid a search, continues with it."""
 
 import signal
 import sys

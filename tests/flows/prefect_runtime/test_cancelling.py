@@ -1,4 +1,4 @@
-"""A run that no runner minds ends when it is cancelled in the UI, and goes on when asked again."""
+"""A run without a runner ends when it is cancelled in the UI, and continues when started again."""
 
 import threading
 
@@ -57,7 +57,7 @@ def test_a_run_that_a_person_started_ends_when_it_is_cancelled(server, slow, tmp
     thread.join()
     run = server.get(f"/flow_runs/{cancelled[0]}")
     assert run["state_type"] == "CANCELLED"
-    assert run["state"]["message"] == "Cancelled; started again, it goes on where it was."
+    assert run["state"]["message"] == "Cancelled; started again, it continues where it stopped."
     (kept,) = Store.find(tmp_path).runs()
     before = {record.stage for record in kept.records()}
 

@@ -110,7 +110,7 @@ def test_a_run_that_is_promoted_again_mends_it(runs, store, say, how):
     code, said, _ = say("promote", run, "--as", "mine")
     assert code == 0
     lines = said.splitlines()
-    assert lines[0].startswith("What that changes cannot be said: ")
+    assert lines[0].startswith("What that changes is not known: ")
     assert lines[-1] == f"Promoted {run} as mine."
     assert say("promoted", "mine")[::2] == (0, "")
     assert chaffinch.promoted("mine", store=store) == runs[1].contract
@@ -140,7 +140,7 @@ def test_a_rollback_to_a_damaged_contract_names_a_remedy_that_works(runs, store,
     assert chaffinch.promoted("mine", store=store) == runs[0].contract
 
 
-def test_a_damaged_history_that_is_moved_away_begins_anew(runs, store, say):
+def test_a_damaged_history_that_is_moved_away_begins_again(runs, store, say):
     from chaffinch import StorageError
 
     path = store / "promotions" / "mine.json"

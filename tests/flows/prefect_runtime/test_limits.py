@@ -217,7 +217,7 @@ def test_a_data_set_is_named_by_its_limits_its_promotion_or_its_table(
 def test_runs_of_one_data_set_wait_for_each_other_and_others_do_not(
     server, served, table, small, store, tmp_path
 ):
-    """What a run that goes on holds is held here by the test."""
+    """What a run that continues holds is held here by the test."""
     other = tmp_path / "other.csv"
     other.write_bytes(table.read_bytes())
     on_demand, every_night = served["feature_selection/on-demand"], served[nightly("harvest")]

@@ -152,7 +152,7 @@ def test_a_flow_that_waits_goes_on_with_what_a_person_says(flow, server, store, 
 def test_where_nobody_answers_the_run_is_done_and_nothing_promoted(flow, server, store):
     flow_run, result = flow(PromotionSettings(name="unanswered", wait=0.0005))
     assert server.get(f"/flow_runs/{flow_run}")["state_type"] == "COMPLETED"
-    assert "Not promoted as unanswered: nobody answered in 0.0005 h." in verdict(server, flow_run)
+    assert "Not promoted as unanswered: no answer came in 0.0005 h." in verdict(server, flow_run)
     assert result.features == ["first", "second"]
     assert not (store / "promotions").exists()
 

@@ -100,7 +100,7 @@ def test_an_address_where_somebody_else_is(table, tmp_path, somebody_else):
     assert (ended.returncode, ended.stdout) == (1, "")
     last = ended.stderr.splitlines()[-1]
     assert last.startswith(f"Error: the Prefect server at {somebody_else} failed (Client error ")
-    assert last.endswith("PREFECT_API_URL, and the same command goes on where it was")
+    assert last.endswith("PREFECT_API_URL, and the same command continues where it stopped")
     assert "Traceback" not in ended.stderr
 
 

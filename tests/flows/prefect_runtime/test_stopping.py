@@ -17,7 +17,7 @@ from tests.flows.cli.programs import CHAFFINCH, environment, eventually, run, st
 # With the other tests of a server that a run starts for itself.
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
 
-# Far below the minute that Prefect goes on asking a server that is gone.
+# Far below the minute that Prefect continues asking a server that is gone.
 SECONDS_TO_STOP = 30
 
 
@@ -94,7 +94,7 @@ def test_told_to_stop_it_ends_in_order(home, slow_run, tmp_path, send, number, c
     assert list(temporary(store).iterdir()) == []
     assert set(manifests(store)) == {"describe", "split", "train_base_model"}
     said = store.with_suffix(".log").read_text()
-    assert said.splitlines()[-1] == "Stopped. The same command goes on where it was."
+    assert said.splitlines()[-1] == "Stopped. The same command continues where it stopped."
     assert "Traceback" not in said
 
 
@@ -109,7 +109,7 @@ def test_told_to_stop_while_it_checks_it_leaves_nothing(tmp_path, table, number,
         assert program.wait(SECONDS_TO_STOP) == code
         assert still_running(tmp_path) == []
     *before, last = log.read_text().splitlines()
-    assert last == "Stopped. The same command goes on where it was."
+    assert last == "Stopped. The same command continues where it stopped."
     assert not any("train" in line or "Traceback" in line for line in before)
 
 
@@ -185,6 +185,6 @@ def test_when_its_server_dies_it_says_so_in_one_line(home, slow_run, tmp_path):
     *progress, last = store.with_suffix(".log").read_text().splitlines()
     assert last == (
         "Error: the Prefect server of this run ended by itself (code -9); "
-        "the same command goes on where it was"
+        "the same command continues where it stopped"
     )
     assert {line.lstrip()[1:4] for line in progress} <= {"/9 ", "tar"}

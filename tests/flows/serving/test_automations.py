@@ -110,7 +110,7 @@ def test_a_run_that_is_killed_with_what_serves_it_crashes_and_is_told_of(
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
     more = ("--store", str(store), "--cluster", "none")
     with (
-        Store.open(store).turn("harvest"),  # so that it goes on until it is killed
+        Store.open(store).turn("harvest"),  # so that it continues until it is killed
         started(*command, *more, env=server.env, log=tmp_path / "serve.log") as serving,
     ):
         deployment = eventually(server.deployments)["feature_selection/on-demand"]

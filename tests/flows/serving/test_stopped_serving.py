@@ -1,4 +1,4 @@
-"""`chaffinch serve` is stopped while a run goes on, and served again."""
+"""`chaffinch serve` is stopped while a run continues, and served again."""
 
 import os
 import signal

@@ -87,7 +87,7 @@ def test_at_any_prices_cliques_are_searched_to_the_best(problem, seed) -> None:
         graph = graph_of(known, bound)
         walk = Walk.of(graph, known.designs.n_sets, math.inf, -math.inf)
         while search_cliques(graph, walk, 1, is_smallest_counted, bound.value) != DONE:
-            continue  # whenever it is paused, it goes on from where it was
+            continue  # whenever it is paused, it continues from where it was
         if best == -math.inf:
             assert walk.best[0] == -1
         else:

@@ -339,7 +339,7 @@ def test_a_feature_is_in_as_many_sets_as_pairs_allow() -> None:
     [(30, 10, 21, 8, 0.01), (30, 5, 21, 2, 0.03), (170, 10, 21, 2, 0.01), (170, 5, 21, 1, 0.01)],
 )
 def test_many_sets_come_near_to_a_bound(n, k, n_sets, overlap, gap) -> None:
-    """Annealed before anything else; what goes on after it is given no time here."""
+    """Annealed before anything else; what continues after it is given no time here."""
     values = np.random.default_rng(0).random(n)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(univariate, "table_of_uses", lambda *what: None)

@@ -16,7 +16,7 @@ BOTH = pytest.mark.parametrize(("method", "l1_ratio"), [(lasso, 1.0), (elastic_n
 
 
 def made_up(n_classes=0, seed=0):
-    """Eight numbers that go together, the first three of which tell the target."""
+    """Eight numbers that go together, the first three of which predict the target."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(N, 8)) + 0.7 * random.normal(size=(N, 1))
     y = X[:, 0] - 0.6 * X[:, 1] + 0.3 * X[:, 2] + random.normal(size=N)

@@ -37,7 +37,7 @@ SQUARED = Loss("squared_error", "regression")
 
 
 def made_up(n_classes=0, *, gaps=True, seed=0):
-    """Features 0, 2 (a category) and 3 tell the target, 1 does not, and 4 is constant."""
+    """Features 0, 2 (a category) and 3 predict the target, 1 does not, and 4 is constant."""
     random = np.random.default_rng(seed)
     X = np.asfortranarray(random.normal(size=(N, 5)))
     X[:, 2], X[:, 4] = random.integers(0, 3, N), 7.0

@@ -1,4 +1,4 @@
-"""A descent that goes on from its state: as if it had never stopped, or with newer rows."""
+"""A descent that continues from its state: as if it had never stopped, or with newer rows."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_classes_are_those_of_the_start() -> None:
         X[few], three[few], Aim(n_features=3), Rules(steps=9), start=first.state
     )
     assert later.state.learned.outputs.labels.tolist() == ["a", "b", "c"]
-    said = "y holds the class 'd', which was none of the 3 before; begin anew, without start"
+    said = "y holds the class 'd', which was none of the 3 before; begin again, without start"
     four = np.where(three == "c", "d", three)
     with pytest.raises(ValueError, match=said):
         select_by_descent(X, four, Aim(n_features=3), Rules(), start=first.state)

@@ -1,4 +1,4 @@
-"""A first layer is computed anew when rounding may have spoilt it, and not before."""
+"""A first layer is computed again when rounding may have spoilt it, and not before."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def test_a_block_is_due_once_a_unit_is_far_smaller_than_it_has_been() -> None:
     assert drift.due(SIZES * [[1.0, 1.0], [1.0, 1 / 65]], NONE).tolist() == [True, True]
 
 
-def test_what_was_computed_anew_is_measured_by_its_new_size() -> None:
+def test_what_was_computed_again_is_measured_by_its_new_size() -> None:
     drift = Drift(SIZES)
     assert drift.due(SIZES / [[1000], [1]], NONE).tolist() == [True, False]
     drift.renewed(SIZES / [[1000], [1]])

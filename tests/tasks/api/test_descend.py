@@ -28,7 +28,7 @@ from tests.tasks.api.test_differentiable_selection import INFORMATIVE, made_up
 pytestmark = pytest.mark.xdist_group("dask")
 
 ASKED = DescentSettings(n_features=3, steps=20)
-NAME_IT = r"name the state that a descent left, such as state\.safetensors, or begin anew, without"
+NAME_IT = r"name the state that a descent left, such as state\.safetensors, or begin again, without"
 
 
 def written(folder, name="table", **options):
@@ -325,7 +325,9 @@ def test_a_damaged_checkpoint_is_of_no_use(tables, tmp_path, damage, said, caplo
     made = []
     descend(tables[0], tmp_path / "out", ASKED, on_progress=lambda *said: made.append(said))
     assert ("descend", 0, 20) in made
-    assert f"what checkpoint {checkpoint} is about begins anew: {said}" in caplog.text
+    assert (
+        f"checkpoint {checkpoint} cannot be used, so its work starts again: {said}" in caplog.text
+    )
     assert "without start" not in caplog.text  # there was none
     descend(tables[0], tmp_path / "whole", ASKED)
     assert left_in(tmp_path / "out") == left_in(tmp_path / "whole")

@@ -64,8 +64,12 @@ ZEROS = r"from the start, as by register_buffer\('memory', torch.zeros\(\({}\)\)
 @pytest.mark.parametrize(
     ("forward", "memory", "said"),
     [
-        (centred, None, r"makes buffer 'memory', \(8,\) in float32, anew; .*" + ZEROS.format("8,")),
-        (centred_later, None, r"makes buffer 'memory', \(8,\) in float32, anew"),
+        (
+            centred,
+            None,
+            r"makes buffer 'memory', \(8,\) again; .*" + ZEROS.format("8,"),
+        ),
+        (centred_later, None, r"makes buffer 'memory', \(8,\) in float32, again"),
         (
             growing,
             torch.zeros(1),
@@ -79,7 +83,11 @@ ZEROS = r"from the start, as by register_buffer\('memory', torch.zeros\(\({}\)\)
         (forgetting, torch.zeros(1), "removes 'memory'; let it stay"),
         (attached, torch.zeros(2), "gives buffer 'memory' a gradient; store it detached"),
         (thawing, None, "stops training parameter 'inner.0.bias'; set requires_grad before"),
-        (making_a_parameter, None, r"makes parameter 'late', \(2,\) .*, anew; make it in __init__"),
+        (
+            making_a_parameter,
+            None,
+            r"makes parameter 'late', \(2,\) .*, again; make it in __in",
+        ),
     ],
 )
 def test_a_network_that_makes_its_buffers_or_parameters_on_the_way_is_refused(
@@ -228,8 +236,11 @@ def removing(own):
             r"stops training parameter 'inner.4.bias' at .* 6; set requires_grad before the",
         ),
         (unfreezing, r"gives parameter 'inner.0.bias' a gradient, .* and set requires_grad before"),
-        (adding, r"gives parameter 'extra.weight' a gradient, or makes it anew at .*; make it bef"),
-        (replacing, r"gives parameter 'inner.4.bias' a gradient, or makes it anew at .*; make it"),
+        (
+            adding,
+            r"gives parameter 'extra.weight' a gradient, or makes it again at .*; make it ",
+        ),
+        (replacing, r"gives parameter 'inner.4.bias' a gradient, or makes it again at .*; make it"),
         (removing, r"removes parameter 'inner.4.bias' at iteration 6; let it stay"),
     ],
 )

@@ -289,7 +289,7 @@ def test_the_same_cell_gives_the_same(loaded) -> None:
 
 @pytest.mark.parametrize("columns", [{}, {"group": "x1"}], ids=["rows", "groups"])
 @pytest.mark.parametrize("n_classes", [0, 2])
-def test_seeds_deal_the_folds_anew(loaded, columns, n_classes) -> None:
+def test_seeds_deal_the_folds_again(loaded, columns, n_classes) -> None:
     table = numbers(120, 6).assign(y=lambda t: t["x0"] > 0 if n_classes else t["x0"])
     table["x1"] = np.arange(120) % 30
     compared = loaded(table, folds=3, seeds=4, columns=ColumnSettings(**columns))

@@ -1,4 +1,4 @@
-"""A comparison: stopped at any point it goes on, and ends as if it had never been stopped."""
+"""A comparison: stopped at any point it continues, and ends as if it had never been stopped."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_more_methods_models_and_seeds_measure_only_what_is_new(source, tmp_path
 def test_when_the_time_is_up_what_is_done_is_there(source, tmp_path) -> None:
     said: list[str] = []
     some = compared(source, tmp_path / "store", time_budget=1e-9, say=said.append)
-    assert said == ["The time is up with 1 of 8 cells measured; the same again goes on."]
+    assert said == ["The time is up with 1 of 8 cells measured; call it again to continue."]
     assert len(some[["model", "seed", "fold"]].drop_duplicates()) == 1
     whole = compared(source, tmp_path / "store")
     assert_same(whole.iloc[: len(some)], some)
@@ -184,7 +184,7 @@ def test_without_a_store_nothing_goes_on(source) -> None:
         source, "y", methods=["anova_f"], models=[LINEAR], folds=2, seeds=2, time_budget=1e-9,
         say=said.append,
     )  # fmt: skip
-    assert said == ["The time is up with 1 of 4 cells measured; with a store it could go on."]
+    assert said == ["The time is up with 1 of 4 cells measured; give a store to continue."]
 
 
 def test_an_error_about_one_of_several_tables_names_it(source, tmp_path) -> None:
@@ -417,14 +417,14 @@ def test_the_result_of_compare_holds_what_is_odd(source) -> None:
     assert "'leak'" in warning
 
 
-def test_a_comparison_that_does_not_say_what_is_odd_is_to_be_concluded_anew(
+def test_a_comparison_that_does_not_say_what_is_odd_is_to_be_concluded_again(
     source, tmp_path
 ) -> None:
     execution = ExecutionSettings(store=tmp_path / "store", cluster="none")
     run = compare_methods([source], settings(models=[LINEAR]), execution)
     with run.stage("conclude", "of an earlier version") as writer:
         writer.write("results.parquet", (run.folder / "results.parquet").read_bytes())
-    with pytest.raises(StorageError, match="give its command again and it is concluded anew"):
+    with pytest.raises(StorageError, match="give its command again and it is concluded again"):
         load_comparison(run)
     again = compare_methods([source], settings(models=[LINEAR]), execution)
     assert load_comparison(again).warnings == ()

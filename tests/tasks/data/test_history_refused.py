@@ -124,9 +124,9 @@ def test_with_history_refuses_what_is_no_name(asked, said) -> None:
 def test_times_that_differ_by_less_than_a_microsecond_are_said_not_to_be_told_apart() -> None:
     moments = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(100), "ns")
     data = pd.DataFrame({"day": moments, "y": np.arange(100.0), "x": np.arange(100) % 7})
-    with pytest.raises(InputError, match="times finer than a microsecond are not told apart"):
+    with pytest.raises(InputError, match="times finer than a microsecond count as one"):
         made(data, lags=(1,))
-    with pytest.raises(InputError, match="times finer than a microsecond are not told apart"):
+    with pytest.raises(InputError, match="times finer than a microsecond count as one"):
         chaffinch.select(data, "y", model=LINEAR, time="day")
 
 

@@ -222,7 +222,7 @@ def test_members_that_parts_need():
         (np.repeat([0, 1], [60, 20]), {"times": np.arange(80)},
          "class 'rare' has 0 rows in the train part but needs 1"),
         (np.zeros(40), {"times": np.arange(40), "groups": np.arange(40)},
-         "rows are parted by groups or by times, not by both"),
+         "rows are split by groups or by times, not by both"),
     ],
 )  # fmt: skip
 def test_too_little_to_part_is_said_in_one_line(y, given_as, message):

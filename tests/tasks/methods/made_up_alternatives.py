@@ -10,7 +10,7 @@ LINE = ModelSettings(name="linear", tuning="none")
 
 
 def table() -> pd.DataFrame:
-    """Two features that tell the target, each four times with more and more noise."""
+    """Two features that predict the target, each four times with more and more noise."""
     random = np.random.default_rng(0)
     causes = random.normal(size=(400, 2))
     columns = {

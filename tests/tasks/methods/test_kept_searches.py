@@ -73,7 +73,7 @@ def test_what_had_ended_is_read_back_and_it_says_so(
     same_searches(found, clean)
     assert n_made == sum(len(one.sweeps) for one in clean.searches) - 4
     assert caplog.messages[0] == (
-        "pefs goes on after a stop; searches: 2, ended before: 1, under way: 1"
+        "pefs continues after a stop; searches: 2, ended before: 1, under way: 1"
     )
     again, n_made = read_back(checkpoints, monkeypatch)
     same_searches(again, clean)
@@ -103,7 +103,7 @@ def test_a_search_for_a_size_and_one_with_nothing_to_search_are_read_back(
         ),
     ],
 )
-def test_one_that_is_damaged_is_warned_of_and_its_search_begins_anew(
+def test_one_that_is_damaged_is_warned_of_and_its_search_begins_again(
     clean, hasty, tmp_path, monkeypatch, caplog, number, damage, reason
 ) -> None:
     checkpoints, clean = (
@@ -116,7 +116,7 @@ def test_one_that_is_damaged_is_warned_of_and_its_search_begins_anew(
     found, n_made = read_back(checkpoints, monkeypatch)
     same_searches(found, clean)
     (said,) = (r.getMessage() for r in caplog.records if r.levelno == logging.WARNING)
-    assert said.startswith(f"what checkpoint {path} is about begins anew: {reason}")
+    assert said.startswith(f"checkpoint {path} cannot be used, so its work starts again: {reason}")
     intact = 1 if number == 1 else 3
     assert n_made == sum(len(one.sweeps) for one in clean.searches) - intact
 
@@ -145,7 +145,7 @@ def test_a_disk_that_is_full_stops_no_search(hasty, tmp_path, monkeypatch, caplo
     found, _ = read_back(Checkpoints(tmp_path / "key"), monkeypatch, one)
     same_searches(found, one.search(material_of()))
     said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert sum("the work goes on without this checkpoint" in one for one in said) == 2
+    assert sum("the work continues without this checkpoint" in one for one in said) == 2
 
 
 def test_without_a_store_none_are_written(monkeypatch) -> None:

@@ -251,20 +251,20 @@ def test_where_no_former_feature_varies_there_is_nothing_to_begin_with(former) -
 
 
 def test_where_all_former_features_are_dropped_or_the_target_that_is_what_is_said(former) -> None:
-    newer, anew = causes("x3"), "use one of them, or select again without a former run"
+    newer, again = causes("x3"), "use one of them, or select again without a former run"
     for rows, options, said in (
         (
             newer, {"drop": ["x1", "x2"]},
-            f"'x1' and 'x2' (left out as asked); {anew}",
+            f"'x1' and 'x2' (left out as asked); {again}",
         ),
         (
             newer.assign(x2=1.5), {"drop": ["x1"]},
-            f"'x1' (left out as asked), 'x2' (constant); {anew}",
+            f"'x1' (left out as asked), 'x2' (constant); {again}",
         ),
         (
             newer, {"drop": ["x1"], "target": "x2"},
             "'x1' (left out as asked), 'x2' (is the target now); "
-            f"{anew}",
+            f"{again}",
         ),
     ):  # fmt: skip
         with pytest.raises(InputError) as error:
@@ -420,6 +420,7 @@ def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
             {"settings": {"columns": dict.fromkeys(("weight", "group", "time")), "method": "0"}},
             InputError, r"contract \(settings.method: input should be an object",
         ),
+        ({"model": {"kind": ["linear"]}}, InputError, r"contract \(model.kind: input should be"),
         ({"features": 2 * [{"name": "x1", "type": "number"}]}, InputError, "'x1' is named twice"),
         ({"candidates": ["x1", "x1"]}, InputError, "'x1' is named twice"),
         ({"format_version": 2}, StorageError, r"by a later release .*; update chaffinch"),

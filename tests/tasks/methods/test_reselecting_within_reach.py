@@ -49,7 +49,7 @@ def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_ther
 def test_what_was_to_be_dropped_stays_so_when_it_is_there_again() -> None:
     before = run_of(with_roles(0), **ROLES)
     without = chaffinch.reselect(before, with_roles(1).drop(columns=["junk", "code", "pad"]))
-    again = with_roles(2).assign(junk=lambda rows: rows["y"])  # it would tell the target
+    again = with_roles(2).assign(junk=lambda rows: rows["y"])  # it would predict the target
     after = chaffinch.reselect(without, again)
     assert "junk" not in after.candidates
     kinds = {feature["name"]: feature["type"] for feature in after.contract["features"]}

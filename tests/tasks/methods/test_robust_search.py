@@ -75,7 +75,7 @@ def test_the_report_says_that_features_were_masked(tmp_path) -> None:
 
 
 def linear_table(n=240):
-    """Three features that tell the target among nine that do not."""
+    """Three features that predict the target among nine that do not."""
     random = np.random.default_rng(3)
     table = pd.DataFrame(random.normal(size=(n, 12)), columns=[f"x{j}" for j in range(12)])
     told = table[["x2", "x5", "x7"]].to_numpy() @ [3, 2, 1]

@@ -289,7 +289,7 @@ def test_how_features_depend_on_each_other_is_measured_once_for_all_runs(quality
     assert second.alternatives == alone.alternatives
 
     (matrix,) = (tmp_path / "dependencies").glob("*.npy")
-    matrix.write_bytes(matrix.read_bytes()[:-8])  # cut short: measured anew, not believed
+    matrix.write_bytes(matrix.read_bytes()[:-8])  # cut short: measured again, not believed
     third = run(tau=0.9)
     assert third.alternatives["prices"] == run(tau=0.8).alternatives["prices"]
     assert kept().keys() == measured.keys()

@@ -1,4 +1,4 @@
-"""A run by PEFS that is killed amid its searches goes on with them, to the very bits of another."""
+"""A run by PEFS that is killed during its searches continues them, and has the same result."""
 
 from __future__ import annotations
 

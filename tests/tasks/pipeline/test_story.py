@@ -205,7 +205,7 @@ def test_but_makes_all_for_other_settings_rows_or_versions_or_if_what_is_kept_is
     kept = max(store.glob("runs/*/checkpoints/*/*/fits.json"), key=lambda one: one.stat().st_size)
     kept.write_bytes(kept.read_bytes().replace(b"0.", b"1.", 1))
     assert tuned_run(source, store, monkeypatch, 1)[1:] == ([1], 1)
-    assert "fits.json is about begins anew: it is damaged" in caplog.text
+    assert "fits.json cannot be used, so its work starts again: it is damaged" in caplog.text
     source.write_text("\n".join(rows[:-1]))
     assert tuned_run(source, store, monkeypatch, 1)[1:] == ([1], 1)
 
@@ -253,7 +253,7 @@ def test_a_finished_run_is_read_back(folder, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("damaged", ["base_model/model.txt", "elimination.parquet"])
-def test_a_damaged_file_is_made_anew(folder, tmp_path, damaged: str) -> None:
+def test_a_damaged_file_is_made_again(folder, tmp_path, damaged: str) -> None:
     first = run(folder / "wine.csv", tmp_path)
     whole, said = (first.folder / damaged).read_bytes(), contract(first)
     (first.folder / damaged).write_bytes(whole[:-10])

@@ -54,7 +54,7 @@ TABLE = [
     # worth it, but not harmless
     (with_interval(-0.3, -0.1, share_changed=0.3), "promote", "its test loss is lower"),
     (with_interval(-0.3, -0.1, share_changed=0.31), "wait", "31 % of the features change, of 30 %"),
-    (with_interval(-0.3, -0.1, telling=("b",)), "wait", "'b' alone tells the target, and may"),
+    (with_interval(-0.3, -0.1, telling=("b",)), "wait", "'b' alone predicts the target, and may"),
     # not worth it, harmless or not: nobody is asked
     (with_interval(-0.3, 0.1, share_changed=0.9), "keep", "nothing shows that the new set is bet"),
     (with_interval(0.1, 0.3, telling=("b",)), "keep", "the new set's test loss is higher"),

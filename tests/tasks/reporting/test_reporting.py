@@ -83,7 +83,7 @@ def test_sizes_asked_for_are_shown_as_numbers_or_shares() -> None:
 
 
 def test_mask_baseline_and_slack_are_explained(page: Page) -> None:
-    assert "Mask says for each feature" in page.text
+    assert "Mask is the set of features that the model may see" in page.text
     assert "Baseline is that value, here by the rule “median”" in page.text
     assert "Slack is the share by which the loss may rise" in page.text
 

@@ -260,7 +260,7 @@ def test_what_goes_on_for_too_long_is_stopped_as_by_ctrl_c():
     with pytest.raises(KeyboardInterrupt) as stopped, stopped_after(0.05, "too long"):
         work_for(30)
     assert isinstance(stopped.value, OutOfTime)
-    assert stopped.value.said == "too long"
+    assert stopped.value.message == "too long"
 
 
 def test_what_ends_in_time_is_left_alone_and_nothing_is_due_any_more():

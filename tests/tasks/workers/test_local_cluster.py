@@ -38,7 +38,7 @@ def is_dead(program: psutil.Process) -> bool:
 
 def test_what_ends_before_it_is_killed_stops_nothing(monkeypatch) -> None:
     seen = psutil.Process.children
-    gone = [ended(), ended()]  # as where a worker is being started anew
+    gone = [ended(), ended()]  # as where a worker is being started again
 
     def seen_too_early(process: psutil.Process, *, recursive: bool) -> list[psutil.Process]:
         return [gone.pop()] if gone else seen(process, recursive=recursive)

@@ -84,7 +84,7 @@ def check_unit(engine: MaskedLoss, rows: Rows, loss: Loss) -> None:
             return
     if shows(engine.rounding, loss, engine.prediction[: len(some)], some.y):
         raise NotCovered(
-            f"beside its greatest values a row may be off by {engine.rounding:.2g}, too much for "
+            f"next to its greatest values a row may be off by {engine.rounding:.2g}, too much for "
             "the losses of the other rows"
         )
 
