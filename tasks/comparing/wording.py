@@ -255,7 +255,7 @@ def _friedman(ranking: Ranking) -> str:
     sentence = f"(Friedman, p {number(p_value)})"
     if p_value <= 1 - CONFIDENCE:
         return f"Some are better than others {sentence}."
-    return f"That any is better than another is not shown {sentence}, and so for every pair."
+    return f"That any is better than another is not shown {sentence}; this holds for every pair."
 
 
 def grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> str:

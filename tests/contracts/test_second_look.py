@@ -198,7 +198,7 @@ def test_telling_a_class_is_an_auc_of_one_against_the_rest(values, n_classes, by
     aucs = [rank_auc(values, y == c) for c in range(n_classes)]
 
     expected = any(auc in (0, 1) for auc in aucs)
-    assert PerfectPredictors(y).tells(values, 0) == expected
+    assert PerfectPredictors(y).predicts(values, 0) == expected
 
 
 @settings(max_examples=200, deadline=None)
@@ -210,15 +210,15 @@ def test_categories_tell_when_each_occurs_with_one_class(codes, pure):
     values = np.where(codes < 0, np.nan, codes)
 
     expected = all(len(set(y[codes == code])) == 1 for code in set(codes))
-    assert PerfectPredictors(y).tells(values, 4) == expected
+    assert PerfectPredictors(y).predicts(values, 4) == expected
 
 
 def test_a_class_told_in_the_sample_is_looked_for_in_all_rows():
     y = np.repeat([0, 1], 20_000)
     values = y.astype(np.float64)
-    assert PerfectPredictors(y).tells(values, 0)
+    assert PerfectPredictors(y).predicts(values, 0)
     values[1] = 1.0
-    assert not PerfectPredictors(y).tells(values, 0)
+    assert not PerfectPredictors(y).predicts(values, 0)
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.1])
@@ -230,13 +230,13 @@ def test_features_that_alone_tell_a_number(noise):
     far = np.abs(np.corrcoef(close, y)[0, 1]) < 0.999
     predictors = PerfectPredictors(y)
 
-    assert predictors.tells(-close, 0) != far
-    assert predictors.tells(level.astype(np.float64), 4)
-    assert not predictors.tells(random.integers(0, 4, 400).astype(np.float64), 4)
-    assert not predictors.tells(np.where(np.arange(400) < 9, y, np.nan), 0)
-    assert predictors.tells(np.where(np.arange(400) < 99, y, np.nan), 0)
+    assert predictors.predicts(-close, 0) != far
+    assert predictors.predicts(level.astype(np.float64), 4)
+    assert not predictors.predicts(random.integers(0, 4, 400).astype(np.float64), 4)
+    assert not predictors.predicts(np.where(np.arange(400) < 9, y, np.nan), 0)
+    assert predictors.predicts(np.where(np.arange(400) < 99, y, np.nan), 0)
 
 
 def test_categories_of_a_row_or_two_each_tell_nothing():
     y = np.arange(60) % 2
-    assert not PerfectPredictors(y).tells(np.arange(60.0) // 2 * 2 + y, 60)
+    assert not PerfectPredictors(y).predicts(np.arange(60.0) // 2 * 2 + y, 60)

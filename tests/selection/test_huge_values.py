@@ -88,7 +88,7 @@ def test_ordinary_rows_keep_their_digits_beside_a_huge_one(kind, huge, loss, cap
     with caplog.at_level(logging.INFO, "chaffinch"):
         engine = masked_loss(model, X[LEFT], y[LEFT], loss=loss)
     if kind == "tree":  # the others are far off in the marked rows themselves
-        assert "beside its greatest values a row may be off by" in caplog.text
+        assert "next to its greatest values a row may be off by" in caplog.text
     check(engine, model, X[LEFT], y[LEFT], loss)
 
 

@@ -101,7 +101,7 @@ def test_what_cannot_be_is_a_line_and_a_descent_that_is_stopped_says_that_it_goe
 ):
     table = str(tmp_path / "table")
     for command, line in (
-        (("shuffle", str(folder / "0.svm"), "--to", table), "zero_based must be said"),
+        (("shuffle", str(folder / "0.svm"), "--to", table), "zero_based must be given"),
         (("descend", table, "--n-features", "3", "--to", "out"), f"there is no file {table}"),
         (
             ("descend", str(folder / "rows.parquet"), "--n-features", "3", "--to", "out"),

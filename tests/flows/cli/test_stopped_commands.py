@@ -14,7 +14,7 @@ from chaffinch.flows.cli.options import Commands
 from chaffinch.tasks.workers.signals import Stopped
 
 GOES_ON = "The same command continues where it stopped."
-DONE_OR_NOT = "`chaffinch promoted` says whether it was done."
+DONE_OR_NOT = "`chaffinch promoted` shows whether it was done."
 AGAIN = "The same command begins again."
 SAID = {
     **dict.fromkeys(("run", "reselect", "compare"), GOES_ON),

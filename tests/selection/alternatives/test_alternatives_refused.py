@@ -20,7 +20,7 @@ SETTINGS = {
     "nothing": ({"k": [2, None]}, "k must be whole numbers, one for each set, but holds None"),
     "too many": (
         {"n_alternatives": 10**12},
-        "n_alternatives must be at most 1000000 but is 1000000000000; alternatives_one_by_one goes",
+        "n_alternatives must be at most 1000000 but is 1000000000000; alternatives_one_by_one nee",
     ),
     "sizes": (
         {"k": [2, 2, 2]},
@@ -272,6 +272,6 @@ def test_values_as_large_as_they_may_be_are_added_up() -> None:
 
 def test_only_one_by_one_there_may_be_no_number_of_alternatives() -> None:
     for k in (2, [2, 2]):
-        with refused("n_alternatives must be given but is None; alternatives_one_by_one goes"):
+        with refused("n_alternatives must be given but is None; alternatives_one_by_one needs"):
             find_alternatives(Q6, k=k, n_alternatives=None, tau=0.5)
     assert len(list(alternatives_one_by_one(Q6, k=[2, 2], n_alternatives=None, tau=0.5))) == 2

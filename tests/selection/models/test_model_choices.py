@@ -409,7 +409,9 @@ def test_a_class_wrapped_for_its_probabilities_works():
 def test_weights_that_an_estimator_cannot_take_are_refused():
     rows, schema = regression()
     weighted = Rows(rows.X, rows.y, np.ones(len(rows)))
-    with pytest.raises(ValueError, match="KNeighborsRegressor takes no sample weights; leave the"):
+    with pytest.raises(
+        ValueError, match="KNeighborsRegressor takes no sample weights; use another"
+    ):
         fit_estimator(
             make_pipeline(SimpleImputer(), KNeighborsRegressor()), weighted, schema, seed=0
         )

@@ -398,7 +398,7 @@ def test_files_are_known_by_what_they_hold(tmp_path):
         ([copy], {"target": "target"}, already),
         ([parquet, copy], {"target": "y"}, already),
         ([parquet], {}, "target must be named, as the files are Parquet; .* as in --target price"),
-        ([text], {}, "zero_based must be said, .* does not tell: give --zero-based where"),
+        ([text], {}, "zero_based must be given, .* does not show it: give --zero-based where"),
         ([parquet], {"target": "y", "zero_based": False}, "zero_based is for text in the format"),
         ([parquet], {"target": "y", "n_columns": 5}, "n_columns is for text in .* leave it out"),
         (

@@ -67,7 +67,7 @@ ZEROS = r"from the start, as by register_buffer\('memory', torch.zeros\(\({}\)\)
         (
             centred,
             None,
-            r"makes buffer 'memory', \(8,\) again; .*" + ZEROS.format("8,"),
+            r"makes buffer 'memory', \(8,\) .*, again; .*" + ZEROS.format("8,"),
         ),
         (centred_later, None, r"makes buffer 'memory', \(8,\) in float32, again"),
         (

@@ -334,7 +334,7 @@ def assert_refused(store: Path, capsys) -> None:
     with pytest.raises(InputError, match=f"^{why}.* cannot score these predictions"):
         load_comparison(run)
     shown = listed(store, capsys)
-    assert f"not finished, of which chaffinch show says why: {run.name}\n" in shown
+    assert f"not finished, of which chaffinch show reports why: {run.name}\n" in shown
     assert "Comparisons, for chaffinch show" not in shown
 
 
@@ -424,7 +424,7 @@ def test_a_comparison_that_does_not_say_what_is_odd_is_to_be_concluded_again(
     run = compare_methods([source], settings(models=[LINEAR]), execution)
     with run.stage("conclude", "of an earlier version") as writer:
         writer.write("results.parquet", (run.folder / "results.parquet").read_bytes())
-    with pytest.raises(StorageError, match="give its command again and it is concluded again"):
+    with pytest.raises(StorageError, match="give its command again to complete it"):
         load_comparison(run)
     again = compare_methods([source], settings(models=[LINEAR]), execution)
     assert load_comparison(again).warnings == ()

@@ -293,5 +293,5 @@ def test_a_column_without_a_value_to_scale_by_is_what_is_to_be_left_out(of, seri
     priced = data.assign(price=data["noise"])
     asked["history_columns"] = ["price", "y"]
     before = chaffinch.select(priced, "y", **asked, keep=["price_lag_1"])
-    with pytest.raises(InputError, match="to be scaled by; give rows in which it has values, or s"):
+    with pytest.raises(InputError, match="to be scaled by; change the rows, or s"):
         chaffinch.reselect(before, data)

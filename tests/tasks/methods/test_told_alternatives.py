@@ -274,7 +274,7 @@ def test_what_a_set_may_lack_is_a_share_of_the_best_there_can_be(quality, bound,
     )
     at_once = {"search": "simultaneous", "aggregate": None, "number": 2}
     by_sum = {"settings": at_once, "sets": [one, one], "status": "feasible"}
-    assert proof(by_sum, one) == told.replace("the best", "the best beside the others")
+    assert proof(by_sum, one) == told.replace("the best", "the best together with the others")
     in_all = None if bound is None else 2 * bound
     assert proof_of_all(by_sum | {"bound": in_all}) == f"All together they are {told}".replace(
         "the best", "the best there can be"
@@ -305,7 +305,7 @@ def test_of_sets_at_once_that_time_stopped_it_is_told_what_all_lack_and_each_bes
     spare = found["bound"] - sum(one["quality"] for one in found["sets"])
     for one in found["sets"]:
         assert one["bound"] <= one["quality"] + spare + 1e-12
-        assert "short of the best beside the others" in proof(found, one)
+        assert "short of the best together with the others" in proof(found, one)
     page = result.report(tmp_path / "report.html").read_text()
     told = proof_of_all(found)
     assert told.startswith("All together they are at most ")

@@ -184,7 +184,7 @@ def test_all_at_once_they_are_worth_no_less_in_all(found, aggregate, tmp_path) -
     assert "the best there is" not in page  # beside the chosen set alone there may be better ones
     is_of_sum = aggregate == "sum"
     assert page.count("No other such sets are worth more in all: proven.") == is_of_sum
-    assert page.count("the best beside the others") == 2 * is_of_sum
+    assert page.count("the best together with the others") == 2 * is_of_sum
 
 
 def test_what_cannot_be_is_refused_in_one_line() -> None:
