@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, GetJsonSchemaHandler, SerializeAsAny
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from chaffinch.storage.datasets.column_names import alike
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.base import Settings, choices_in_words
@@ -147,7 +148,11 @@ def class_of(kind: object) -> type[Method]:
     """
     place = {**_CLASSES, RESELECT: _RESELECTION}.get(kind) if isinstance(kind, str) else None
     if place is None:
-        raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {in_one_line(kind)}")
+        close = alike(kind, _CLASSES) if isinstance(kind, str) else []
+        raise InputError(
+            f"method must be one of {', '.join(_CLASSES)} but is {in_one_line(kind)}",
+            f"did you mean {' or '.join(close)}?" if close else "",
+        )
     module, _, name = place.partition(":")
     found: type[Method] = getattr(import_module(module), name)
     return found

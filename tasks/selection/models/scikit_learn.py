@@ -261,7 +261,9 @@ def _class(name: str) -> Any:
             f"give {', '.join(built_in)}, or the name of a classifier or regressor of "
             "scikit-learn, such as RandomForestClassifier"
         )
-        remedy = nearest(name, (*built_in, *known), otherwise)
+        # XGBClassifier, lgbm: names that the libraries and their users give the built-in models
+        library = {"xg": "xgboost", "lg": "lightgbm"}.get(name[:2].lower())
+        remedy = nearest(library or name, (*built_in, *known), otherwise)
         raise ValueError(f"there is no model {name!r}; {remedy}")
     return known[name]
 
