@@ -6,12 +6,14 @@ equal settings on equal rows have equal results. `ExecutionSettings` is where an
 Each raises `InputError`, in one line, for a value that cannot be.
 """
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.tasks.selection.baselines.names import WEIGHTED
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.alternatives import WEIGHTED as QUALITIES_WEIGHTED
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, Asked, alternatives_of
 from chaffinch.tasks.settings.base import (
@@ -71,6 +73,24 @@ class ModelSettings(Settings):
         "Folds",
         "Folds of the cross-validation that tunes the model, and of rfecv and robust_elimination.",
     )
+
+    @field_validator("parameters")
+    @classmethod
+    def _are_json(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Return numbers of numpy as those of Python; refuse what JSON cannot hold."""
+        plain = {
+            name: value.tolist() if hasattr(value, "tolist") else value
+            for name, value in given.items()
+        }
+        for name, value in plain.items():
+            try:
+                json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ValueError(
+                    f"model parameter {name!r} must be a JSON value, with finite numbers, but is "
+                    f"{in_one_line(value)}"
+                ) from error
+        return plain
 
 
 class SelectionSettings(Settings):

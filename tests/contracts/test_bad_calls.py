@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import chaffinch
-from chaffinch import InputError
+from chaffinch import InputError, ModelSettings
 from chaffinch.flows.cli.main import main
 from tests.made_up import N, bad_table
 from tests.refusals import AMOUNTS, chaffinch_run, changed, left_in, select
@@ -109,6 +109,17 @@ def test_a_table_in_place_of_a_run_is_told_by_its_type(tmp_path):
     for call in (chaffinch.load_run, chaffinch.promote, chaffinch.promotions, chaffinch.rollback):
         with pytest.raises(InputError, match=r"^a name must be text but is of type DataFrame$"):
             call(bad_table(), store=tmp_path)
+
+
+@pytest.mark.parametrize("value", [np.inf, [1.0, np.nan], {"a": -np.inf}, object()])
+def test_a_model_parameter_that_json_cannot_hold(value):
+    with pytest.raises(InputError, match="model parameter 'C' must be a JSON value, with finite"):
+        ModelSettings(name="linear", parameters={"C": value})
+
+
+def test_a_number_of_numpy_is_a_model_parameter_like_any_other():
+    given = {"num_leaves": np.int64(7), "learning_rate": np.float32(0.5)}
+    assert ModelSettings(parameters=given).parameters == {"num_leaves": 7, "learning_rate": 0.5}
 
 
 @pytest.mark.parametrize("model", [3, Ridge, lambda: None])
