@@ -94,8 +94,8 @@ def test_runs_as_a_table_newest_first(store):
     places = [done.stdout.index(these) for these in words]
     assert places == sorted(places)
     assert done.stdout.endswith(
-        "An unfinished run continues, or says again why it cannot, when the command that began it "
-        "is given again.\n"
+        "Give the command that began an unfinished run again: it continues, or reports why it "
+        "cannot.\n"
     )
     for run in (store / "runs").iterdir():
         assert f" {run.name} " in done.stdout

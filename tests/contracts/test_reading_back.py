@@ -183,7 +183,7 @@ def test_a_changed_manifest_is_refused_by_name_and_mended(good, bad, finished):
     done = chaffinch_run("runs", "--store", store)
     assert done.returncode == 0
     assert " damaged " in done.stdout
-    assert "What is damaged, and how to correct it, is said by chaffinch show RUN." in done.stdout
+    assert "chaffinch show RUN reports what is damaged and how to repair it." in done.stdout
 
     manifest.unlink()
     again(store)
