@@ -362,7 +362,7 @@ def test_a_damaged_run_is_listed_beside_the_others(tmp_path):
         chaffinch.select(
             good_table(),
             "churned",
-            model=ModelSettings(name="linear"),
+            model=QUICK,
             n_features=n,
             store=tmp_path,
         ).run

@@ -50,8 +50,14 @@ def table_with(**columns):
     return table
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """Return the run of the table without a further column."""
+    return run_of(table_with())
+
+
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_select_leaves_it_out_and_says_so(kind) -> None:
+def test_select_leaves_it_out_and_says_so(kind, plain) -> None:
     table = table_with(odd=COLUMNS[kind])
     result = run_of(table)
     is_time = kind in ("timestamp", "timestamp[tz]", "date")
@@ -61,12 +67,16 @@ def test_select_leaves_it_out_and_says_so(kind) -> None:
     assert {"name": "odd", "reason": reason} in result.contract["dropped"]
     assert "odd" not in result.candidates
     # neither predictions nor the contract ask for it
-    plain = table_with()
-    assert (result.model.predict(plain) == result.model.predict(table)).all()
-    chaffinch.load_contract(result).validate(plain)
-    assert result.features == run_of(plain).features
+    without = table_with()
+    assert (result.model.predict(without) == result.model.predict(table)).all()
+    chaffinch.load_contract(result).validate(without)
+    assert result.features == plain.features
     with pytest.raises(InputError, match=r"^keep column 'odd' is "):
         run_of(table, keep=["odd"])
+
+
+def test_a_dropped_column_is_not_warned_of() -> None:
+    table = table_with(odd=COLUMNS["timestamp"])
     assert run_of(table, drop=["odd"]).warnings == ()
 
 

@@ -45,6 +45,7 @@ print(found.status, len(before) > 0, compiled() - before)
 """
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     "asked",
     [

@@ -156,17 +156,21 @@ def test_each_price_says_what_is_proven_of_it() -> None:
 
 
 @pytest.mark.parametrize("quality", get_args(QualityName))
-def test_every_quality_finds_the_same_sets_with_workers_and_says_what_it_has_proven(
-    quality, scheduler
-) -> None:
-    asked = AlternativeSettings(number=2, quality=quality)
-    result = select(alternatives=asked)
-    assert select(alternatives=asked, cluster=scheduler).alternatives == result.alternatives
+def test_what_is_proven_of_the_sets_of_every_quality(quality) -> None:
+    result = select(alternatives=AlternativeSettings(number=2, quality=quality))
     statuses = [one["status"] for one in result.alternatives["sets"]]
     proven = "feasible" if quality == "masked_loss" else "optimal"
     assert statuses[:1] == [proven]
     if quality != "fcbf":  # of which copies are in conflict
         assert statuses == [proven] * 2
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("quality", get_args(QualityName))
+def test_every_quality_finds_the_same_sets_with_workers(quality, scheduler) -> None:
+    asked = AlternativeSettings(number=2, quality=quality)
+    result = select(alternatives=asked)
+    assert select(alternatives=asked, cluster=scheduler).alternatives == result.alternatives
 
 
 @pytest.mark.parametrize("aggregate", ["sum", "min"])
