@@ -24,6 +24,7 @@ from chaffinch.tasks.settings.method import (
     method_of,
 )
 from chaffinch.tasks.settings.selection import (
+    TASK_IN_WORDS,
     Baseline,
     ModelSettings,
     SelectionSettings,
@@ -74,7 +75,7 @@ class ComparisonSettings(Settings):
         "number is scored besides its own choice.",
     )
     columns: ColumnSettings = setting(ColumnSettings(), 6, "Columns", "What columns are for.")
-    task: TaskOrAuto = setting("auto", 7, "Task", "What the target is; auto looks at its values.")
+    task: TaskOrAuto = setting("auto", 7, "Task", TASK_IN_WORDS)
     loss: str | None = setting(
         None,
         8,

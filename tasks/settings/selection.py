@@ -34,6 +34,7 @@ from chaffinch.tasks.settings.method import AnyMethod, form_of_methods
 from chaffinch.tasks.settings.reselection import Reselect
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
+TASK_IN_WORDS = "What the target is; auto takes text and at most 20 whole numbers as classes."
 BaselineValues = Annotated[
     dict[str, float | str],
     Field(title="Values", description="Values by feature; the other features get their mean."),
@@ -101,7 +102,7 @@ class SelectionSettings(Settings):
     target: str = Field(
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
-    task: TaskOrAuto = setting("auto", 1, "Task", "What the target is; auto looks at its values.")
+    task: TaskOrAuto = setting("auto", 1, "Task", TASK_IN_WORDS)
     method: AnyMethod = setting(
         "gbmo",
         2,
