@@ -26,8 +26,8 @@ from chaffinch.flows.prefect_runtime.tasks import (
 )
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import looked_up_too
+from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.pipeline.run import check_settings, select_features
-from chaffinch.tasks.pipeline.stage import steps_of
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult, load_result
 from chaffinch.tasks.settings.reselection import ReselectionSettings

@@ -161,8 +161,8 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
     server = Server()
     from chaffinch.flows.cli import output
     from chaffinch.tasks.pipeline.ingestion import each_read_once
+    from chaffinch.tasks.pipeline.progress import steps_of
     from chaffinch.tasks.pipeline.run import check
-    from chaffinch.tasks.pipeline.stage import steps_of
     from chaffinch.tasks.results.previous_run import read_former, settings_of
 
     asked = ReselectionSettings(**nested(given, RESELECTION))
@@ -262,8 +262,8 @@ def run(
     from chaffinch.flows.cli import output
     from chaffinch.tasks.api.select import method_settings
     from chaffinch.tasks.pipeline.ingestion import each_read_once
+    from chaffinch.tasks.pipeline.progress import steps_of
     from chaffinch.tasks.pipeline.run import check
-    from chaffinch.tasks.pipeline.stage import steps_of
 
     own = values_of(type(method_of(method)), values)
     asked = method_settings(method_of({"kind": method, **own}), n_features, min_score)

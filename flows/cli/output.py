@@ -28,7 +28,7 @@ from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory,
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.comparing.run import ComparisonResult
-from chaffinch.tasks.pipeline.stage import STEPS, OnProgress, Say, Warn, no_progress
+from chaffinch.tasks.pipeline.progress import STEPS, OnProgress, Say, Warn, no_progress
 from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.sections import (
     lines_of_changes,

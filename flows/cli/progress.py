@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from chaffinch.tasks.pipeline.stage import STEPS
+from chaffinch.tasks.pipeline.progress import STEPS
 
 # Steps that only look at what was given; if they refuse it, that is the only line.
 _CHECKING = ("ingest", "describe")

@@ -36,8 +36,7 @@ from chaffinch.flows.cli.output import STARTING_PREFECT
 from chaffinch.storage.errors import InputError, printable
 from chaffinch.storage.files import path_in
 from chaffinch.storage.runs.store import Run
-from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
-from chaffinch.tasks.pipeline.stage import (
+from chaffinch.tasks.pipeline.progress import (
     STEPS,
     OnProgress,
     Say,
@@ -46,6 +45,7 @@ from chaffinch.tasks.pipeline.stage import (
     no_progress,
     no_warnings,
 )
+from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
 from chaffinch.tasks.reporting.text import on_scales
 from chaffinch.tasks.results.result import SelectionResult

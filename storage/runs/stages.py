@@ -12,7 +12,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -257,8 +257,8 @@ class StageWriter:
         self._files: dict[str, str] = {}
         self._record: StageRecord | None = None
 
-    def write(self, name: str, data: bytes) -> Path:
-        """Write a file of the run atomically, and return its path.
+    def write(self, name: str, data: bytes | Callable[[Path], None]) -> None:
+        """Write a file of the run atomically: bytes, or what a function writes to a path.
 
         Raises
         ------
@@ -267,11 +267,14 @@ class StageWriter:
         StorageError
             If the device is full or fails.
         """
-        return self._write(name, data)
+        path = path_in(self._folder, name)
+        write_file(path, data)
+        self._files[name] = sha256_of_written(path)
 
-    def write_with(self, name: str, write: Callable[[Path], None]) -> Path:
-        """Write a file with a function that receives a path; otherwise as `write`."""
-        return self._write(name, write)
+    def write_all(self, folder: str, files: Callable[[], Mapping[str, bytes]]) -> None:
+        """Write the files that a function returns by name into a folder of the run."""
+        for name, content in files().items():
+            self.write(f"{folder}/{name}", content)
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -290,12 +293,6 @@ class StageWriter:
         if self._record is None:
             raise RuntimeError("a stage has a record only after its with block")
         return self._record
-
-    def _write(self, name: str, data: bytes | Callable[[Path], None]) -> Path:
-        path = path_in(self._folder, name)
-        write_file(path, data)
-        self._files[name] = sha256_of_written(path)
-        return path
 
     def _commit(self, seconds: float) -> None:
         stage, key = self._stage, self._key

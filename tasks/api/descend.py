@@ -25,7 +25,7 @@ from chaffinch.storage.shuffled.table import ShuffledTable, open_shuffled
 from chaffinch.storage.shuffled.writer import are_parquet, shuffle_parquet, shuffle_svmlight
 from chaffinch.tasks.api.differentiable_selection import sharing_of, state_from
 from chaffinch.tasks.errors import as_input_error
-from chaffinch.tasks.pipeline.stage import OnProgress, no_progress
+from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.selection.dfs.descent import FILE as STATE
 from chaffinch.tasks.selection.dfs.descent import (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.tasks.api.select import model_settings, naming, selected
-from chaffinch.tasks.pipeline.stage import OnProgress, no_progress
+from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.settings.reselection import ReselectionSettings

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Literal
 
 from chaffinch.storage.datasets.column_names import Labels
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.pipeline.run import select_features
-from chaffinch.tasks.pipeline.stage import OnProgress, no_progress
-from chaffinch.tasks.results.result import SelectionResult, load_result
+from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
+from chaffinch.tasks.pipeline.run import select_features, select_in_memory
+from chaffinch.tasks.results.result import SelectionResult, load_result, result_in_memory
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
@@ -212,27 +211,15 @@ def selected(
     store: str | Path | None,
     on_progress: OnProgress,
 ) -> SelectionResult:
-    """Run the story and read its result back; the parameters are those of `select`."""
-    with tempfile.TemporaryDirectory(prefix="chaffinch-") as temporary:
-        execution: dict[str, Any] = {
-            "store": temporary if store is None else store,
-            "cluster": "none" if cluster is None else cluster,
-            "workers": workers,
-        }
-        run = select_features(
-            data,
-            settings,
-            ExecutionSettings(**execution),
-            on_progress=on_progress,
-            estimator=estimator,
-            is_kept=store is not None,
-        )
-        return load_result(
-            run,
-            keep_folder=store is not None,
-            trusted=() if estimator is None else packages_of(estimator),
-            labels=Labels(data),
-        )
+    """Run the pipeline and return its result; the parameters are those of `select`."""
+    where: dict[str, Any] = {} if store is None else {"store": store}
+    cluster = "none" if cluster is None else cluster
+    execution = ExecutionSettings(cluster=cluster, workers=workers, **where)
+    given: dict[str, Any] = {"on_progress": on_progress, "estimator": estimator}
+    if store is None:
+        return result_in_memory(select_in_memory(data, settings, execution, **given), Labels(data))
+    trusted = () if estimator is None else packages_of(estimator)
+    return load_result(select_features(data, settings, execution, **given), trusted, Labels(data))
 
 
 def method_settings(

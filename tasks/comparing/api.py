@@ -10,7 +10,7 @@ from typing import Any
 from chaffinch.tasks.api.select import naming
 from chaffinch.tasks.comparing.run import ComparisonResult, compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.pipeline.stage import (
+from chaffinch.tasks.pipeline.progress import (
     OnProgress,
     Say,
     Warn,

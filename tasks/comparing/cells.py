@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,38 +14,20 @@ import pyarrow as pa
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing.library_warnings import collected_warnings, merged
 from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
-from chaffinch.tasks.data.matrix import Roles
 from chaffinch.tasks.data.outer_folds import RowsToSplit
-from chaffinch.tasks.data.splits import Splits, fold_indices
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splits import Splits
 from chaffinch.tasks.errors import as_input_error
-from chaffinch.tasks.methods.fitting import (
-    Fold,
-    Recipe,
-    Tuner,
-    baseline_of,
-    loss_of,
-    recipe_of,
-    tune,
-)
-from chaffinch.tasks.methods.protocol import SearchContext, Seen, as_search
-from chaffinch.tasks.methods.refits import Refit, refitted_loss
-from chaffinch.tasks.pipeline.stage import no_progress
-from chaffinch.tasks.selection.core import Mask, Rows, Schema
-from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.methods.fitting import loss_of
+from chaffinch.tasks.methods.protocol import as_search
+from chaffinch.tasks.methods.refits import refitted_loss
+from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask
+from chaffinch.tasks.pipeline.selection_run import LoadedTable, SelectionRun
+from chaffinch.tasks.pipeline.training import train_base_model
+from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.statistics.verdict import constant_prediction
-from chaffinch.tasks.workers.interface import InProcess
 
 _Chosen = tuple[int | None, Mask, float]  # requested size or None, mask, seconds
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """Rows of a table as inputs of a model, with their other roles."""
-
-    rows: Rows
-    roles: Roles
 
 
 @dataclass(frozen=True)
@@ -54,7 +35,7 @@ class Compared:
     """Inputs that all cells share: the plan and the rows of every table."""
 
     plan: Plan
-    tables: tuple[Loaded, ...]
+    tables: tuple[LoadedTable, ...]
 
     def splits(self, cell: Cell) -> Splits:
         """Return the split of a cell's rows; its test set is the outer fold."""
@@ -70,27 +51,6 @@ class Asked:
 
     cell: Cell
     methods: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Bench:
-    """Inputs that the methods of a cell share."""
-
-    schema: Schema
-    recipe: Recipe
-    loss: Loss
-    rows: Rows
-    splits: Splits
-    sizes: tuple[int, ...]
-    context: SearchContext
-
-    def part(self, *names: str) -> Rows:
-        """Return the rows of some sets."""
-        return self.rows.take(np.concatenate([getattr(self.splits, name) for name in names]))
-
-    def refit(self, fitted: Rows, judged: Rows) -> Refit:
-        """Return the `Refit` with rows for fitting and rows for scoring."""
-        return Refit(fitted, judged, self.schema, self.recipe, self.loss)
 
 
 def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
@@ -112,7 +72,7 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
     with collected_warnings() as of_all:
         try:
             with as_input_error():
-                bench = _bench(compared, asked.cell, splits)
+                run = _trained(compared, asked.cell, splits)
         except InputError as error:
             failed = {**about, "sets": [], "error": str(error)}
             return {name: {**failed, "warned": merged(of_all)} for name in asked.methods}
@@ -120,68 +80,44 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
         with collected_warnings() as of_method:
             try:
                 with as_input_error():
-                    results[name] = {**about, "sets": _sets(bench, name, plan), "error": None}
+                    results[name] = {
+                        **about,
+                        "sets": _sets(run, name, asked.cell, plan),
+                        "error": None,
+                    }
             except InputError as error:
                 results[name] = {**about, "sets": [], "error": str(error)}
         results[name]["warned"] = merged(of_all, of_method)
     return results
 
 
-def _bench(compared: Compared, cell: Cell, splits: Splits) -> _Bench:
-    """Tune and fit the base model of a cell."""
-    table, settings = compared.tables[cell.table], compared.plan.selection(cell)
-    description = compared.plan.sources[cell.table].description
-    schema, rows = description.schema, table.rows
-    train, loss = rows.take(splits.train), loss_of(settings, schema)
-
-    def index(*parts: Seen) -> Index:
-        return np.sort(np.concatenate([getattr(splits, part) for part in parts]))
-
-    def folds(*parts: Seen) -> list[Fold]:
-        inner = table.roles.take(index(*parts))
-        return fold_indices(inner.y, settings, groups=inner.groups, times=inner.times)
-
-    of_train = partial(folds, "train")
-    recipe = tune(recipe_of(settings), settings, train, schema, of_train, InProcess()).recipe
-    kept = settings.columns.keep
-    context = SearchContext(
-        schema=schema,
-        recipe=recipe,
-        tuner=Tuner(recipe_of(settings), settings),
-        model=recipe.fit(train, schema),
-        baseline=baseline_of(settings, train, description),
-        loss=loss,
-        keep=tuple(j for j, name in enumerate(schema.features) if name in kept),
-        seed=cell.seed,
-        rows=lambda *parts: rows.take(index(*parts)),
-        folds=folds,
-        workers=InProcess(),
-        on_progress=partial(no_progress, "compare"),
-        warnings=description.warnings,
-    )
-    sizes = compared.plan.sizes(cell.table)
-    return _Bench(schema, recipe, loss, rows, splits, sizes, context)
+def _trained(compared: Compared, cell: Cell, splits: Splits) -> SelectionRun:
+    """Return the run of a cell with its base model, without a method."""
+    source, loaded = compared.plan.sources[cell.table], compared.tables[cell.table]
+    run = SelectionRun(compared.plan.selection(cell), source.dataset, loaded=loaded)
+    run.description, run.splits = source.description, splits
+    train_base_model(run)
+    return run
 
 
-def _sets(bench: _Bench, name: str, plan: Plan) -> list[dict[str, Any]]:
+def _sets(run: SelectionRun, name: str, cell: Cell, plan: Plan) -> list[dict[str, Any]]:
     """Return the sets of one method with their losses on the outer fold."""
-    fitted, outside = bench.part("train", "mask_validation"), bench.part("test")
+    refit = run.refit(("train", "mask_validation"), "test")
     if name == NONE:
         began = time.perf_counter()
-        n_classes = bench.schema.n_classes
-        constant = constant_prediction(bench.loss, fitted.y, fitted.weight, len(outside), n_classes)
-        loss = bench.loss(outside.y, constant, outside.weight)
+        fitted, outside, n_classes = refit.train, refit.held_out, run.schema.n_classes
+        constant = constant_prediction(run.loss, fitted.y, fitted.weight, len(outside), n_classes)
+        loss = run.loss(outside.y, constant, outside.weight)
         return [_set(None, [], loss, 0.0, time.perf_counter() - began)]
-    refit = bench.refit(fitted, outside)
     judged: dict[bytes, tuple[float, float]] = {}
     sets = []
-    for size, mask, seconds in _chosen(bench, plan.method(name)):
+    for size, mask, seconds in _chosen(run, plan.method(name), plan.sizes(cell.table)):
         if mask.tobytes() not in judged:
             began = time.perf_counter()
             loss = refitted_loss(refit, mask)
             judged[mask.tobytes()] = loss, time.perf_counter() - began
         loss, training = judged[mask.tobytes()]
-        features = [bench.schema.features[j] for j in np.flatnonzero(mask)]
+        features = [run.schema.features[j] for j in np.flatnonzero(mask)]
         sets.append(_set(size, features, loss, seconds, training))
     return sets
 
@@ -204,30 +140,26 @@ def _set(
     }
 
 
-def _chosen(bench: _Bench, method: Method | None) -> list[_Chosen]:
+def _chosen(run: SelectionRun, method: Method | None, sizes: Sequence[int]) -> list[_Chosen]:
     """Return the size, mask and seconds of a method's own choice and of each requested size.
 
     Only the seconds of the own choice include the refits that choose between candidates.
     """
     if method is None:
-        return [(None, np.ones(len(bench.schema.features), dtype=bool), 0.0)]
-    method = as_search(method).reaching(bench.sizes)
-    began = time.perf_counter()
-    found = method.search(bench.context)
+        return [(None, np.ones(len(run.schema.features), dtype=bool), 0.0)]
+    search = as_search(method).reaching(sizes)
+    run, began = run.with_method(search), time.perf_counter()
+    optimise_mask(run)
     searched = time.perf_counter() - began
-    own = _own_choice(bench, [candidate.mask for candidate in method.candidates(found)])
+    candidates = search.candidates(run.found)
+    if len(candidates) > 1:
+        choose_mask(run)
+    own = run.mask if len(candidates) > 1 else candidates[0].mask
     chosen: list[_Chosen] = [(None, own, time.perf_counter() - began)]
-    sizes = bench.sizes if method.takes_sizes else ()
-    return chosen + method.of_sizes(found, sizes, bench.context, searched)
-
-
-def _own_choice(bench: _Bench, standing: list[Mask]) -> Mask:
-    """Return the candidate mask with the lowest loss on the model-validation set."""
-    if len(standing) == 1:
-        return standing[0]
-    refit = bench.refit(bench.part("train"), bench.part("model_validation"))
-    losses = [refitted_loss(refit, mask) for mask in standing]
-    return standing[int(np.argmin(np.nan_to_num(losses, nan=np.inf)))]
+    context = run.search_context("optimise_mask")
+    return chosen + search.of_sizes(
+        run.found, sizes if search.takes_sizes else (), context, searched
+    )
 
 
 def as_table(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> pa.Table:

@@ -23,7 +23,7 @@ from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source as TableSource
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, as_table, measure
+from chaffinch.tasks.comparing.cells import Asked, Compared, as_table, measure
 from chaffinch.tasks.comparing.library_warnings import remarks_of
 from chaffinch.tasks.comparing.plan import (
     NONE,
@@ -46,8 +46,7 @@ from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.table_check import TableDescription, describe_table
 from chaffinch.tasks.errors import refuse_warnings
 from chaffinch.tasks.pipeline.ingestion import ingest, rows_counted_in_the_source
-from chaffinch.tasks.pipeline.run import WrapStep, check_fit, check_settings
-from chaffinch.tasks.pipeline.stage import (
+from chaffinch.tasks.pipeline.progress import (
     OnProgress,
     Say,
     Warn,
@@ -55,6 +54,8 @@ from chaffinch.tasks.pipeline.stage import (
     no_progress,
     no_warnings,
 )
+from chaffinch.tasks.pipeline.run import WrapStep, check_fit, check_settings
+from chaffinch.tasks.pipeline.selection_run import LoadedTable
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.identity import digest, versions
 from chaffinch.tasks.settings.selection import ExecutionSettings
@@ -281,7 +282,7 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
     with run.stage("conclude", key) as writer:
         if refusal is not None:
             raise refusal
-        writer.write_with("results.parquet", lambda path: pq.write_table(results, path))
+        writer.write("results.parquet", lambda path: pq.write_table(results, path))
         writer.write("report.html", render_comparison(summary, title=run.name))
         writer.result = {
             "warnings": list(plan.warnings),
@@ -308,7 +309,7 @@ def _loaded(plan: Plan) -> Compared:
     return Compared(
         plan,
         tuple(
-            Loaded(
+            LoadedTable(
                 load_rows(source.dataset, of_any, source.description),
                 load_roles(source.dataset, of_any, source.description),
             )

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
-from chaffinch.storage.runs.stages import StageRecord, StageWriter
 from chaffinch.tasks.data.reselection_fit import why_gone
 from chaffinch.tasks.data.roles import target_type
 from chaffinch.tasks.data.split_requirements import PARTS
 from chaffinch.tasks.data.stratified_split import Index
-from chaffinch.tasks.methods.fitting import loss_of
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.methods.removals import step_of_each
-from chaffinch.tasks.pipeline.ingestion import description_of, part_roles, part_rows
-from chaffinch.tasks.pipeline.search import PATH_FILE, mask_of
-from chaffinch.tasks.pipeline.stage import Context, stage
-from chaffinch.tasks.pipeline.training import read_model, tuned_recipe, write_model
+from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, SelectionRun
+from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.core import Floats, Mask, Schema
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.settings.identity import versions
@@ -32,7 +30,6 @@ from chaffinch.tasks.statistics.bootstrap import (
     difference_of,
     interval_in_words,
     paired_interval,
-    resampling_units,
     signed,
 )
 from chaffinch.tasks.statistics.verdict import (
@@ -45,82 +42,57 @@ from chaffinch.tasks.statistics.verdict import (
 _FITTED = ("train", "mask_validation")  # training data of the final models
 
 
-@stage
-def retrain(
-    context: Context,
-    writer: StageWriter,
-    described: StageRecord,
-    divided: StageRecord,
-    trained: StageRecord,
-    chosen: StageRecord,
-) -> None:
+@stage("describe", "split", "train_base_model", "choose_mask")
+def retrain(run: SelectionRun, writer: Writer) -> None:
     """Fit the final model on the kept features, and a model on all features for comparison.
 
     Both use the training and mask-validation rows, because the mask is already fixed. The published
     runs used the training rows only.
     """
-    schema, mask = description_of(described).schema, mask_of(chosen)
-    rows = part_rows(context, described, divided, *_FITTED)
-    recipe = tuned_recipe(context, trained)
-    write_model(writer, "all_features_model", recipe.fit(rows, schema))
-    context.on_progress("retrain", 1, 2)
+    schema, mask, rows = run.schema, run.mask, run.rows(*_FITTED)
+    run.all_features_model = run.recipe.fit(rows, schema)
+    writer.write_all("all_features_model", run.all_features_model.to_files)
+    run.on_progress("retrain", 1, 2)
     rows = rows.select(mask)  # the other columns are not needed any more
-    write_model(writer, "model", recipe.fit(rows, schema.select(mask)))
-    writer.result = {"kind": trained.result["kind"], "rows": len(rows)}
+    run.selected_model = run.recipe.fit(rows, schema.select(mask))
+    writer.write_all("model", run.selected_model.to_files)
+    writer.result = {"kind": run.selected_model.kind, "rows": len(rows)}
 
 
-@stage
-def evaluate(
-    context: Context,
-    writer: StageWriter,
-    described: StageRecord,
-    divided: StageRecord,
-    trained: StageRecord,
-    eliminated: StageRecord,
-    chosen: StageRecord,
-    retrained: StageRecord,
-) -> None:
+@stage("describe", "split", "train_base_model", "optimise_mask", "choose_mask", "retrain")
+def evaluate(run: SelectionRun, writer: Writer) -> None:
     """Score both final models on every set, compare them on the test set, write the contract."""
-    schema, mask = description_of(described).schema, mask_of(chosen)
-    kind, loss = retrained.result["kind"], loss_of(context.settings, schema)
-    selected = read_model(context, retrained, "model", kind, schema.select(mask))
-    everything = read_model(context, retrained, "all_features_model", kind, schema)
+    mask, loss = run.mask, run.loss
     losses: dict[str, dict[str, float]] = {}
     fitted: list[tuple[NDArray[Any], Floats | None]] = []  # targets and weights, for a constant
     for done, part in enumerate(PARTS):
-        rows = part_rows(context, described, divided, part)
-        before = everything.predict(rows.X)
-        after = selected.predict(rows.X[:, mask])
+        rows = run.rows(part)
+        before = run.all_features_model.predict(rows.X)
+        after = run.selected_model.predict(rows.X[:, mask])
         losses[part] = {
             "all_features": loss(rows.y, before, rows.weight),
             "selected": loss(rows.y, after, rows.weight),
         }
         if part == "test":
-            roles = part_roles(context, described, divided, part)
-            units = resampling_units(len(rows), groups=roles.groups, times=roles.times)
-            constant = _constant(loss, fitted, len(rows), schema.n_classes)
-            seed = context.settings.seed
+            constant = _constant(loss, fitted, len(rows), run.schema.n_classes)
+            units, seed = run.units(part), run.settings.seed
             comparison = compare(loss, rows, before, after, constant, mask, units, seed=seed)
         elif part in _FITTED:
             fitted.append((rows.y, rows.weight))
-        context.on_progress("evaluate", done + 1, len(PARTS))
-    contract = _contract(context, described, divided, trained, eliminated, chosen)
-    contract["losses"] = losses
-    contract["comparison"] = asdict(comparison)
-    writer.write("selection.json", to_json(contract))
+        run.on_progress("evaluate", done + 1, len(PARTS))
+    scores = {"losses": losses, "comparison": asdict(comparison)}
+    contract = to_json({**_contract(run), **scores})
+    run.contract = json.loads(contract)
+    writer.write(CONTRACT_FILE, contract)
     metrics = {
-        "losses": losses,
-        "comparison": asdict(comparison),
-        "mask_validation_loss_unmasked": eliminated.result["unmasked_loss"],
-        "candidates": chosen.result["candidates"],
-        "tuning": trained.result["candidates"],
-        "seconds": {
-            record.stage: record.seconds
-            for record in (described, divided, trained, eliminated, chosen, retrained)
-        },
+        **scores,
+        "mask_validation_loss_unmasked": run.result("optimise_mask")["unmasked_loss"],
+        "candidates": run.result("choose_mask")["candidates"],
+        "tuning": run.result("train_base_model")["candidates"],
+        "seconds": run.seconds,
     }
     writer.write("metrics.json", to_json({"format_version": FORMAT_VERSION, **metrics}))
-    writer.result = {"losses": losses, "comparison": asdict(comparison)}
+    writer.result = scores
 
 
 def _constant(
@@ -133,19 +105,11 @@ def _constant(
     return constant_prediction(loss, y, weight, n_rows, n_classes)
 
 
-def _contract(
-    context: Context,
-    described: StageRecord,
-    divided: StageRecord,
-    trained: StageRecord,
-    eliminated: StageRecord,
-    chosen: StageRecord,
-) -> dict[str, Any]:
+def _contract(run: SelectionRun) -> dict[str, Any]:
     """Return the feature contract without the losses."""
-    description, mask = description_of(described), mask_of(chosen)
-    schema = description.schema
-    settings, dataset = context.settings, context.dataset
-    step_of = step_of_each(eliminated.read_table(PATH_FILE))
+    description, settings, dataset = run.description, run.settings, run.dataset
+    schema, mask, trained = run.schema, run.mask, run.result("train_base_model")
+    step_of = step_of_each(run.path)
     kept = [j for j in range(len(mask)) if mask[j]]
     method = settings.method.kind
     dropped: list[dict[str, Any]] = [
@@ -163,7 +127,7 @@ def _contract(
         "dataset": {
             "hash": dataset.hash,
             "rows": dataset.n_rows,
-            "rows_by_part": divided.result["rows"],
+            "rows_by_part": run.result("split")["rows"],
         },
         "target": {
             "name": settings.target,
@@ -177,7 +141,7 @@ def _contract(
                 j,
                 dataset.columns[schema.features[j]],
                 description.categories,
-                trained,
+                trained["baseline"][j],
                 step_of.get(schema.features[j]),
             )
             for j in kept
@@ -185,25 +149,17 @@ def _contract(
         "dropped": dropped,
         "candidates": list(schema.features),
         "model": {
-            "kind": trained.result["kind"],
+            "kind": trained["kind"],
             "name": settings.model.name,
-            "parameters": trained.result["parameters"],
+            "parameters": trained["parameters"],
         },
-        "loss": trained.result["loss"],
+        "loss": trained["loss"],
         "warnings": list(description.warnings),
-        **_scales(context),
+        **({} if run.scales is None else {"scales": run.scales}),
         "settings": settings.model_dump(mode="json"),
         "seed": settings.seed,
         "versions": versions(),
     }
-
-
-def _scales(context: Context) -> dict[str, Any]:
-    """Return the scales of the table's series, if they were scaled."""
-    history = context.settings.history
-    if history is None or history.scale == "none":
-        return {}
-    return {"scales": context.run.description["scales"]}
 
 
 def _feature(
@@ -211,10 +167,10 @@ def _feature(
     j: int,
     kind: str,
     categories: dict[str, tuple[str, ...]],
-    trained: StageRecord,
+    value: float,
     step: int | None,
 ) -> dict[str, Any]:
-    name, value = schema.features[j], trained.result["baseline"][j]
+    name = schema.features[j]
     if not schema.n_categories[j]:
         return {
             "name": name,
@@ -282,22 +238,9 @@ class Judge:
         return {"difference": difference, "interval": interval}
 
 
-def judge_of(
-    context: Context, described: StageRecord, divided: StageRecord, trained: StageRecord
-) -> Judge:
+def judge_of(run: SelectionRun) -> Judge:
     """Return the `Judge` of a run with its tuned hyper-parameters."""
-    schema = description_of(described).schema
-    test = part_rows(context, described, divided, "test")
-    roles = part_roles(context, described, divided, "test")
-    refit = Refit(
-        part_rows(context, described, divided, "train", "mask_validation"),
-        test,
-        schema,
-        tuned_recipe(context, trained),
-        loss_of(context.settings, schema),
-    )
-    units = resampling_units(len(test), groups=roles.groups, times=roles.times)
-    return Judge(refit, units, context.settings.seed)
+    return Judge(run.refit(_FITTED, "test"), run.units("test"), run.settings.seed)
 
 
 def predicted(refit: Refit, mask: Mask) -> Floats:
@@ -315,36 +258,29 @@ CHANGES_FILE = "changes.json"
 ChangeVerdict = Literal["change", "keep the former set", "cannot tell"]
 
 
-@stage
-def judge_changes(
-    context: Context,
-    writer: StageWriter,
-    described: StageRecord,
-    divided: StageRecord,
-    trained: StageRecord,
-    eliminated: StageRecord,
-    chosen: StageRecord,
-    retrained: StageRecord,
-) -> None:
+@stage("describe", "split", "train_base_model", "optimise_mask", "choose_mask", "retrain")
+def judge_changes(run: SelectionRun, writer: Writer) -> None:
     """Compare the former set, the new set, all features and each change on the test rows."""
-    description, new = description_of(described), mask_of(chosen)
-    schema, method = description.schema, _former_of(context.settings)
+    description, schema, new = run.description, run.schema, run.mask
+    method = _former_of(run.settings)
     former = np.isin(schema.features, list(method.former))
-    judge = judge_of(context, described, divided, trained)
-    kind, X = retrained.result["kind"], judge.refit.held_out.X
-    everything = read_model(context, retrained, "all_features_model", kind, schema)
-    selected = read_model(context, retrained, "model", kind, schema.select(new))
-    predictions = {"all": everything.predict(X), "new": selected.predict(X[:, new])}
+    judge = judge_of(run)
+    X = judge.refit.held_out.X
+    predictions = {
+        "all": run.all_features_model.predict(X),
+        "new": run.selected_model.predict(X[:, new]),
+    }
     changed = np.flatnonzero(former != new).tolist()
     undone = [_undone(new, j) for j in changed]
-    fitted = context.workers.map(
+    fitted = run.workers.map(
         predicted,
         judge.refit,
         [former, *(mask for mask in undone if mask.any())],
-        lambda done, total: context.on_progress("judge_changes", done, total),
+        partial(run.on_progress, "judge_changes"),
     )
     predictions["former"] = fitted.pop(0) if len(changed) else predictions["new"]
-    made = {trial["feature"]: trial for trial in eliminated.result["trials"] if trial["is_made"]}
+    tried = run.result("optimise_mask")["trials"]
+    made = {trial["feature"]: trial for trial in tried if trial["is_made"]}
     changes = []
     for j, mask in zip(changed, undone, strict=True):
         name = schema.features[j]
@@ -366,7 +302,7 @@ def judge_changes(
         name: {"n_features": int(mask.sum()), "test_loss": judge.loss(predictions[name])}
         for name, mask in sets.items()
     }
-    gone = why_gone(method, context.settings, description.features, description.excluded)
+    gone = why_gone(method, run.settings, description.features, description.excluded)
     content = {
         "format_version": FORMAT_VERSION,
         "format": "chaffinch changes",
@@ -375,7 +311,7 @@ def judge_changes(
         "features": [name for name, kept in zip(schema.features, new, strict=True) if kept],
         "gone": [{"feature": name, "reason": reason} for name, reason in gone.items()],
         "changes": changes,
-        "n_tried": len(eliminated.result["trials"]),
+        "n_tried": len(tried),
         "sets": scores,
         "comparisons": [
             {"set": one, "against": other, **judge.difference(predictions[one], predictions[other])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import TypeAdapter
 
 from chaffinch.storage.datasets import dataset
 from chaffinch.storage.datasets.column_names import check_known
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.runs.stages import StageRecord, StageWriter
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
-from chaffinch.tasks.data.matrix import Roles, load_roles, load_rows
+from chaffinch.tasks.data.matrix import load_roles
 from chaffinch.tasks.data.outer_folds import OuterFolds
 from chaffinch.tasks.data.reselection_fit import (
     check_columns_fit,
@@ -31,13 +29,16 @@ from chaffinch.tasks.data.reselection_fit import (
 from chaffinch.tasks.data.roles import roles_of, said_in_role
 from chaffinch.tasks.data.split_requirements import PARTS
 from chaffinch.tasks.data.splits import split_rows
-from chaffinch.tasks.data.stratified_split import Index
-from chaffinch.tasks.data.table_check import TableDescription, check_names, describe_table
-from chaffinch.tasks.pipeline.stage import Context, stage
-from chaffinch.tasks.selection.core import Rows
+from chaffinch.tasks.data.table_check import check_names, describe_table
+from chaffinch.tasks.pipeline.selection_run import (
+    DESCRIPTION,
+    PROFILE_FILE,
+    SPLITS_FILE,
+    SelectionRun,
+)
+from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.settings.selection import SelectionSettings
 
-_DESCRIPTION = TypeAdapter(TableDescription)
 _Asked = tuple[Source, str]  # and the settings
 _read_before: ContextVar[dict[_Asked, Dataset] | None] = ContextVar("read_before", default=None)
 
@@ -133,57 +134,31 @@ def rows_counted_in_the_source(
         raise
 
 
-@stage
-def describe(context: Context, writer: StageWriter) -> None:
+@stage()
+def describe(run: SelectionRun, writer: Writer) -> None:
     """Check the table against the settings and profile its columns."""
-    description = describe_table(context.dataset.read(), context.settings)
-    former = context.settings.former
+    description, former = describe_table(run.dataset.read(), run.settings), run.settings.former
     if former is not None:
-        since = warnings_since(former, description.classes, context.dataset.hash)
+        since = warnings_since(former, description.classes, run.dataset.hash)
         description = replace(description, warnings=(*since, *description.warnings))
-    writer.write("profile.json", _DESCRIPTION.dump_json(description, indent=2))
+    run.description = description
+    writer.write(PROFILE_FILE, DESCRIPTION.dump_json(description, indent=2))
 
 
-@stage
-def split(context: Context, writer: StageWriter, described: StageRecord) -> None:
+@stage("describe")
+def split(run: SelectionRun, writer: Writer) -> None:
     """Split the rows into the four sets."""
-    description = description_of(described)
-    roles = load_roles(context.dataset, context.settings, description)
-    splits = split_rows(
+    roles = load_roles(run.dataset, run.settings, run.description)
+    run.splits = splits = split_rows(
         roles.y,
-        context.settings,
+        run.settings,
         groups=roles.groups,
         times=roles.times,
-        classes=description.classes,
+        classes=run.description.classes,
     )
     part = np.empty(len(roles.y), dtype=np.int8)
     for code, name in enumerate(PARTS):
         part[getattr(splits, name)] = code
     column = pa.table({"part": pa.DictionaryArray.from_arrays(part, list(PARTS))})
-    writer.write_with("splits.parquet", lambda path: pq.write_table(column, path))
+    writer.write(SPLITS_FILE, lambda path: pq.write_table(column, path))
     writer.result = {"rows": {name: len(getattr(splits, name)) for name in PARTS}}
-
-
-def description_of(described: StageRecord) -> TableDescription:
-    """Return the description recorded by `describe`."""
-    return _DESCRIPTION.validate_json(described.read("profile.json"))
-
-
-def part_index(divided: StageRecord, parts: Collection[str]) -> Index:
-    """Return the row numbers of some sets, in the dataset's order."""
-    part = divided.read_table("splits.parquet")["part"].cast(pa.string())
-    return np.flatnonzero(np.isin(part.to_numpy(), list(parts)))
-
-
-def part_rows(context: Context, described: StageRecord, divided: StageRecord, *parts: str) -> Rows:
-    """Return the rows of some sets as inputs of a model."""
-    index = part_index(divided, parts)
-    return load_rows(context.dataset, context.settings, description_of(described), index)
-
-
-def part_roles(
-    context: Context, described: StageRecord, divided: StageRecord, *parts: str
-) -> Roles:
-    """Return target, weights, groups and times of some sets, in the order of `part_rows`."""
-    roles = load_roles(context.dataset, context.settings, description_of(described))
-    return roles.take(part_index(divided, parts))

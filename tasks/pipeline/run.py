@@ -7,12 +7,13 @@ makes each step a task.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
@@ -24,14 +25,14 @@ from chaffinch.tasks.pipeline.alternatives import score_alternatives, search_alt
 from chaffinch.tasks.pipeline.evaluation import evaluate, judge_changes, retrain
 from chaffinch.tasks.pipeline.ingestion import (
     describe,
-    description_of,
     ingest,
     rows_counted_in_the_source,
     split,
 )
+from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.pipeline.report import write_report
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask
-from chaffinch.tasks.pipeline.stage import Context, OnProgress, no_progress
+from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.training import train_base_model
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import check_importances
@@ -53,9 +54,8 @@ def select_features(
     wrap_step: WrapStep = lambda step: step,
     on_progress: OnProgress = no_progress,
     estimator: Any = None,
-    is_kept: bool = True,
 ) -> Run:
-    """Run the pipeline, or its unfinished steps, and return the finished run.
+    """Run the pipeline, or its unfinished steps, in a store, and return the finished run.
 
     Parameters
     ----------
@@ -71,8 +71,6 @@ def select_features(
         Called with a step's name, the number of finished items and the total.
     estimator : object, optional
         Unfitted scikit-learn estimator instead of a model by name.
-    is_kept : bool
-        Whether the store outlives the call; if not, the report is not rendered.
 
     Raises
     ------
@@ -83,33 +81,25 @@ def select_features(
     WorkersError
         If the workers die repeatedly.
     """
-    begun = _begun(data, settings, execution, wrap_step, on_progress, estimator, is_kept=is_kept)
-    with with_hints_for(settings), begun as (context, described):
-        divided = wrap_step(split)(context, described)
-        trained = wrap_step(train_base_model)(context, described, divided)
-        eliminated = wrap_step(optimise_mask)(context, described, divided, trained)
-        chosen = wrap_step(choose_mask)(context, described, divided, trained, eliminated)
-        retrained = wrap_step(retrain)(context, described, divided, trained, chosen)
-        evaluated = wrap_step(evaluate)(
-            context, described, divided, trained, eliminated, chosen, retrained
-        )
-        last = [evaluated]
-        if settings.former is not None:
-            last += [
-                wrap_step(judge_changes)(
-                    context, described, divided, trained, eliminated, chosen, retrained
-                )
-            ]
-        if settings.alternatives is not None:
-            found = wrap_step(search_alternatives)(context, described, divided, trained, chosen)
-            scored = wrap_step(score_alternatives)(
-                context, described, divided, trained, chosen, retrained, found
-            )
-            last += [found, scored]
-        wrap_step(write_report)(
-            context, described, divided, trained, eliminated, chosen, retrained, *last
-        )
-    return context.run
+    begun = _begun(data, settings, execution, wrap_step, on_progress, estimator)
+    with with_hints_for(settings), begun as run:
+        _finish(run, wrap_step)
+    return Store.open(execution.store).run(run.name)
+
+
+def select_in_memory(
+    data: Any,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    *,
+    on_progress: OnProgress = no_progress,
+    estimator: Any = None,
+) -> SelectionRun:
+    """Run the pipeline without a store, and return the finished run; see `select_features`."""
+    begun = _begun(data, settings, execution, _unwrapped, on_progress, estimator, in_memory=True)
+    with with_hints_for(settings), begun as run:
+        _finish(run, _unwrapped)
+    return run
 
 
 def check(
@@ -134,8 +124,19 @@ def check(
         See `select_features`.
     """
     begun = _begun(data, settings, execution, _unwrapped, on_progress, None)
-    with with_hints_for(settings), begun as (_, described):
-        return description_of(described).warnings
+    with with_hints_for(settings), begun as run:
+        return run.description.warnings
+
+
+def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
+    """Run every step after the description."""
+    steps = [split, train_base_model, optimise_mask, choose_mask, retrain, evaluate]
+    if run.settings.former is not None:
+        steps += [judge_changes]
+    if run.settings.alternatives is not None:
+        steps += [search_alternatives, score_alternatives]
+    for step in [*steps, write_report]:
+        wrap_step(step)(run)
 
 
 @contextmanager
@@ -147,49 +148,66 @@ def _begun(
     on_progress: OnProgress,
     estimator: Any,
     *,
-    is_kept: bool = True,
-) -> Iterator[tuple[Context, StageRecord]]:
-    """Ingest and check a table, open its run, and yield the context and the description."""
+    in_memory: bool = False,
+) -> Iterator[SelectionRun]:
+    """Ingest, check and describe a table, and yield its run, in the store or in memory."""
     source = source_of(data)
     source.check()
     check_settings(settings, estimator)
-    store = Store.open(execution.store)
-    on_progress("ingest", 0, 1)
-    # with history, a source that may change is read once: scales and features must match its rows
-    once = settings.history is not None and source.read_once
-    rows = source_of(source.read(settings.columns.categorical)) if once else source
-    dataset = wrap_step(ingest)(rows, settings, store.datasets)
-    on_progress("ingest", 1, 1)
-    run = store.run(run_name(source, settings, dataset, estimator))
-    with (
-        logging_about(run=run.name, dataset=dataset.hash[:16]),
-        run.lock(),
-        open_workers(execution.cluster, execution.workers) as workers,
-    ):
-        context = Context(dataset, run, settings, workers, on_progress, estimator, store, is_kept)
+    store = None if in_memory else Store.open(execution.store)
+    with ExitStack() as opened:
+        if store is None:
+            temporary = opened.enter_context(TemporaryDirectory(prefix="chaffinch-"))
+        datasets = Path(temporary) if store is None else store.datasets
+        on_progress("ingest", 0, 1)
+        # with history, a source that may change is read once: scales and features must match rows
+        once = settings.history is not None and source.read_once
+        rows = source_of(source.read(settings.columns.categorical)) if once else source
+        dataset = wrap_step(ingest)(rows, settings, datasets)
+        on_progress("ingest", 1, 1)
+        name = run_name(source, settings, dataset, estimator)
+        opened.enter_context(logging_about(run=name, dataset=dataset.hash[:16]))
+        stored = None if store is None else store.run(name)
+        if stored is not None:
+            opened.enter_context(stored.lock())
+        run = SelectionRun(
+            settings,
+            dataset,
+            name=name,
+            stored=stored,
+            store=store,
+            workers=opened.enter_context(open_workers(execution.cluster, execution.workers)),
+            on_progress=on_progress,
+            estimator=estimator,
+        )
         with rows_counted_in_the_source(rows, settings):
-            described = wrap_step(describe)(context)
-        description = description_of(described)
-        check_fit(settings, description.schema, estimator)
-        refuse_warnings(description.warnings, strict=execution.strict)
-        if not run.exists:
-            run.describe(
+            wrap_step(describe)(run)
+        check_fit(settings, run.schema, estimator)
+        refuse_warnings(run.description.warnings, strict=execution.strict)
+        if stored is None:
+            run.scales = _scales(rows, settings)
+            yield run
+            return
+        if not stored.exists:
+            scales = _scales(rows, settings)
+            stored.describe(
                 {
                     "source": source.name,
                     "dataset": dataset.hash,
                     "settings": settings.model_dump(mode="json"),
                     "versions": versions(),
-                    **_scales(rows, settings),
+                    **({} if scales is None else {"scales": scales}),
                 }
             )
-        yield context, described
+        run.scales = stored.description.get("scales")
+        yield run
 
 
-def _scales(source: Source, settings: SelectionSettings) -> dict[str, Any]:
+def _scales(source: Source, settings: SelectionSettings) -> Mapping[str, Any] | None:
     """Return the scales of a table's series, which users need to undo the scaling."""
     if settings.history is None or settings.history.scale == "none":
-        return {}
-    return {"scales": prepared(source, settings)[1]}
+        return None
+    return prepared(source, settings)[1]
 
 
 def _unwrapped(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,144 +1,112 @@
-"""Stages of a run: their context, and the reuse of finished stages.
+"""Stages of a run, and the reuse of finished stages.
 
-A stage is a plain function of the context, a writer and the records of earlier stages. The
-decorator `stage` computes its key from the versions of packages, the settings, the dataset's hash,
-and the files and results of the earlier stages. A finished stage with the same key and intact files
-is read back instead of run again, so that a killed run resumes where it stopped.
+A stage is a plain function of the run and a writer. In a run with a folder, the decorator `stage`
+computes its key from the versions of packages, the settings, the dataset's hash, and the files and
+results of the stages that it reads. A finished stage with the same key and intact files is not run
+again, so that a killed run resumes where it stopped.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.files import to_json
 from chaffinch.storage.memory import give_back
-from chaffinch.storage.runs.stages import StageRecord
-from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.runs.stages import StageRecord, StageWriter
+from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.settings.identity import digest, identity
-from chaffinch.tasks.settings.selection import SelectionSettings
-from chaffinch.tasks.workers.interface import InProcess, Workers
 from chaffinch.tasks.workers.logging import logging_about
 
 logger = logging.getLogger(__name__)
 
-OnProgress = Callable[[str, int, int], None]
-Say = Callable[[str], None]
-Warn = Callable[[Sequence[str]], None]
+
+class MemoryWriter:
+    """Writer of a run without a folder: keeps the small results, and writes no file."""
+
+    checkpoints = None
+
+    def __init__(self) -> None:
+        self.result: dict[str, Any] = {}
+
+    def write(self, name: str, data: bytes | Callable[[Path], None]) -> None:
+        """Write nothing."""
+
+    def write_all(self, folder: str, files: Callable[[], Mapping[str, bytes]]) -> None:
+        """Write nothing."""
 
 
-def no_progress(stage: str, done: int, total: int) -> None:
-    """Ignore progress; the default of `on_progress`."""
+Writer = StageWriter | MemoryWriter
+Stage = Callable[[SelectionRun], None]
 
 
-def no_messages(line: str) -> None:
-    """Ignore a message; the default callback."""
+def stage(*after: str) -> Callable[[Callable[[SelectionRun, Writer], None]], Stage]:
+    """Return a decorator that makes a stage of ``body(run, writer)``.
 
-
-def no_warnings(warnings: Sequence[str]) -> None:
-    """Ignore warnings; the default callback, because results include the warnings."""
-
-
-@dataclass(frozen=True)
-class Context:
-    """Inputs that the stages of a run share.
-
-    Attributes
+    Parameters
     ----------
-    dataset : Dataset
-        The ingested table.
-    run : Run
-        Run that stores the results of stages.
-    settings : SelectionSettings
-        Settings that can change the result.
-    workers : Workers
-        Workers; they do not change the result.
-    on_progress : callable
-        Called with the stage's name, the number of finished items and the total.
-    estimator : object, optional
-        Unfitted scikit-learn estimator instead of a model by name.
-    store : Store, optional
-        Store of results that runs share; without it each run computes them.
-    is_kept : bool
-        Whether the run's folder outlives the call; if not, the report is rendered on request and
-        there are no checkpoints.
+    *after : str
+        The stages that this one reads.
     """
 
-    dataset: Dataset
-    run: Run
-    settings: SelectionSettings
-    workers: Workers = field(default_factory=InProcess)
-    on_progress: OnProgress = no_progress
-    estimator: Any = None
-    store: Store | None = None
-    is_kept: bool = True
+    def decorate(body: Callable[[SelectionRun, Writer], None]) -> Stage:
+        name = body.__name__
+
+        def resumable(run: SelectionRun) -> None:
+            with logging_about(stage=name):
+                done(run)
+
+        def done(run: SelectionRun) -> None:
+            key = "" if run.stored is None else stage_key(name, run, after)
+            finished = None if run.stored is None else run.stored.finished(name, key)
+            if finished is not None:
+                logger.info("finished before, read back")
+                run.records[name] = finished
+            else:
+                run.on_progress(name, 0, 1)
+                with _recorded(run, name, key) as writer:
+                    try:
+                        body(run, writer)
+                    except UnusableError as error:
+                        raise InputError(error.message, error.hint) from error
+                give_back()  # frees memory of rows that are not read again
+            run.on_progress(name, 1, 1)
+
+        # Not functools.wraps: Prefect inspects the signature, and the wrapper takes no writer.
+        resumable.__name__, resumable.__doc__ = name, body.__doc__
+        return resumable
+
+    return decorate
 
 
-StageBody = Callable[..., None]
-Stage = Callable[..., StageRecord]
+@contextmanager
+def _recorded(run: SelectionRun, name: str, key: str) -> Iterator[Writer]:
+    """Record a stage in the run, and in its folder if it has one, at the end of the block."""
+    if run.stored is not None:
+        with run.stored.stage(name, key) as stored:
+            yield stored
+        run.records[name] = stored.record
+        return
+    writer, began = MemoryWriter(), time.perf_counter()
+    yield writer
+    seconds, result = time.perf_counter() - began, json.loads(to_json(writer.result))
+    run.records[name] = StageRecord(name, key, result, {}, seconds, Path())
 
 
-def stage(body: StageBody) -> Stage:
-    """Return ``body(context, writer, *records)`` as a stage that reuses its finished result."""
-    name = body.__name__
-
-    def resumable(context: Context, *records: StageRecord) -> StageRecord:
-        with logging_about(stage=name):
-            return done(context, *records)
-
-    def done(context: Context, *records: StageRecord) -> StageRecord:
-        key = stage_key(name, context, records)
-        finished = context.run.finished(name, key)
-        if finished is not None:
-            logger.info("finished before, read back")
-            context.on_progress(name, 1, 1)
-            return finished
-        context.on_progress(name, 0, 1)
-        with context.run.stage(name, key) as writer:
-            try:
-                body(context, writer, *records)
-            except UnusableError as error:
-                raise InputError(error.message, error.hint) from error
-        give_back()  # frees memory of rows that are not read again
-        context.on_progress(name, 1, 1)
-        return writer.record
-
-    # Not functools.wraps: Prefect inspects the signature, and the wrapper takes no writer.
-    resumable.__name__, resumable.__doc__ = name, body.__doc__
-    return resumable
-
-
-def stage_key(name: str, context: Context, records: tuple[StageRecord, ...] = ()) -> str:
-    """Return the key of a stage that depends on `records`."""
+def stage_key(name: str, run: SelectionRun, after: tuple[str, ...] = ()) -> str:
+    """Return the key of a stage that reads the results of others."""
+    records = [run.records[other] for other in after if other in run.records]
     return digest(
         {
             "stage": name,
-            "identity": identity(context.settings, context.dataset.hash, context.estimator),
+            "identity": identity(run.settings, run.dataset.hash, run.estimator),
             "after": [[r.stage, r.key, r.files, r.result] for r in records],
         }
     )
-
-
-STEPS = (
-    "ingest",
-    "describe",
-    "split",
-    "train_base_model",
-    "optimise_mask",
-    "choose_mask",
-    "retrain",
-    "evaluate",
-    "write_report",
-)
-_OF_ALTERNATIVES = ("search_alternatives", "score_alternatives")
-_OF_CHANGES = ("judge_changes",)
-
-
-def steps_of(*, with_alternatives: bool = False, with_changes: bool = False) -> tuple[str, ...]:
-    """Return the steps of a selection, optionally with those of alternatives and a reselection."""
-    further = (*_OF_ALTERNATIVES * with_alternatives, *_OF_CHANGES * with_changes)
-    return (*STEPS[:-1], *further, STEPS[-1])

@@ -12,10 +12,11 @@ from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs.promotions import How, Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
+from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.promotion.difference import Difference, between
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
 from chaffinch.tasks.results.previous_run import Former
-from chaffinch.tasks.results.result import CONTRACT_FILE, SelectionResult, load_result
+from chaffinch.tasks.results.result import SelectionResult, load_result
 
 
 def read_contract(histories: Promotions, promotion: Promotion) -> Mapping[str, Any]:

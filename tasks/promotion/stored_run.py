@@ -11,15 +11,13 @@ import numpy as np
 
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.matrix import load_roles
-from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.data.table_warnings import PerfectPredictors
 from chaffinch.tasks.pipeline.evaluation import CONFIDENCE, judge_of, predicted
-from chaffinch.tasks.pipeline.ingestion import description_of
-from chaffinch.tasks.pipeline.stage import Context, stage_key
+from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.pipeline.stage import stage_key
 from chaffinch.tasks.results.previous_run import may_be_ones_own
 from chaffinch.tasks.settings.selection import SelectionSettings
 
@@ -62,19 +60,11 @@ class KeptRun:
 
     Attributes
     ----------
-    context : Context
-        Of the run; this process computes.
-    described, divided, trained : StageRecord
-        What the stages left.
-    description : TableDescription
-        What the columns of its table are for.
+    run : SelectionRun
+        The run, with its description, split and base model; this process computes.
     """
 
-    context: Context
-    described: StageRecord
-    divided: StageRecord
-    trained: StageRecord
-    description: TableDescription
+    run: SelectionRun
 
     @classmethod
     def open(cls, folder: Path, contract: Mapping[str, Any], table: Dataset) -> KeptRun:
@@ -88,27 +78,28 @@ class KeptRun:
                 f"files of run {run.name!r} have changed since they were written; run the same "
                 "command again and they are made again"
             )
-        described, divided, trained = records
-        settings = SelectionSettings(**contract["settings"])
-        context = Context(table, run, settings)
-        if may_be_ones_own(settings.model) and described.key != stage_key("describe", context):
+        again = SelectionRun(SelectionSettings(**contract["settings"]), table, name=run.name)
+        again.records = {record.stage: record for record in records}
+        key, model = again.records["describe"].key, again.settings.model
+        if may_be_ones_own(model) and key != stage_key("describe", again):
             raise InputError(
-                f"the model {settings.model.name} may have been an estimator of your own, which a "
-                "store does not hold, so that nothing can be refitted"
+                f"the model {model.name} may have been an estimator of your own, which a store "
+                "does not hold, so that nothing can be refitted"
             )
-        return cls(context, described, divided, trained, description_of(described))
+        return cls(again)
 
     @property
     def kinds(self) -> dict[str, str]:
         """Number or category, by feature."""
-        categories = self.description.categories
-        return {n: "category" if n in categories else "number" for n in self.description.features}
+        description = self.run.description
+        categories = description.categories
+        return {n: "category" if n in categories else "number" for n in description.features}
 
     def loss_difference(self, before: Sequence[str], after: Sequence[str]) -> LossDifference:
         """Refit two sets of features and judge them on the test rows."""
         if not before:
             raise InputError("the newer rows have no feature of the first set")
-        judge = judge_of(self.context, self.described, self.divided, self.trained)
+        judge = judge_of(self.run)
         features = judge.refit.schema.features
         first, second = (
             predicted(judge.refit, np.isin(features, set_)) for set_ in (before, after)
@@ -126,8 +117,9 @@ class KeptRun:
         """Return which features alone tell the target, by the rule of the run's own warnings."""
         if not features:
             return ()
-        dataset, categories = self.context.dataset, self.description.categories
-        y = load_roles(dataset, self.context.settings, self.description).y
+        dataset, description = self.run.dataset, self.run.description
+        categories, settings = description.categories, self.run.settings
+        y = load_roles(dataset, settings, description).y
         predictors = PerfectPredictors(y)
 
         def predicts(name: str) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from chaffinch.tasks.settings.method import Method, declared
@@ -84,15 +83,6 @@ class ReportContent:
     searches: Sequence[Mapping[str, Any]] | None = None
     changes: Mapping[str, Any] | None = None
     trials: Sequence[Mapping[str, Any]] | None = None
-
-    def to_json(self) -> bytes:
-        """Return the content as JSON, which `from_json` reads."""
-        return json.dumps({one.name: getattr(self, one.name) for one in fields(self)}).encode()
-
-    @classmethod
-    def from_json(cls, content: bytes) -> ReportContent:
-        """Return the content that `to_json` wrote: pages drawn of the two are equal."""
-        return cls(**json.loads(content))
 
     @property
     def has_steps(self) -> bool:

@@ -49,19 +49,20 @@ class SelectedModel:
         cls, contract: Mapping[str, Any], files: Mapping[str, bytes], trusted: Sequence[str] = ()
     ) -> Self:
         """Rebuild the model that a feature contract describes from its native files."""
-        features, target = contract["features"], contract["target"]
-        categories = {
-            feature["name"]: tuple(feature["categories"])
-            for feature in features
-            if feature["type"] == "category"
-        }
-        names = tuple(feature["name"] for feature in features)
+        categories = _categories_of(contract)
+        names = tuple(feature["name"] for feature in contract["features"])
         n_categories = tuple(len(categories.get(name, ())) for name in names)
-        schema = Schema(names, n_categories, len(target["classes"]))
+        schema = Schema(names, n_categories, len(contract["target"]["classes"]))
         with as_input_error():
             fitted = models.load(contract["model"]["kind"], files, schema, trusted)
+        return cls.of_contract(contract, fitted)
+
+    @classmethod
+    def of_contract(cls, contract: Mapping[str, Any], fitted: FittedModel) -> Self:
+        """Return a fitted model with the categories and classes of its feature contract."""
+        target = contract["target"]
         classes = labels_of(target["classes"], target.get("type", "text"))
-        return cls(fitted, categories, classes)
+        return cls(fitted, _categories_of(contract), classes)
 
     @property
     def features(self) -> list[str]:
@@ -143,6 +144,14 @@ class SelectedModel:
                 unread = np.isnan(matrix[:, position])
                 warn_if_new(name, typed.column(position), unread, self.categories[name])
         return matrix
+
+
+def _categories_of(contract: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {
+        feature["name"]: tuple(feature["categories"])
+        for feature in contract["features"]
+        if feature["type"] == "category"
+    }
 
 
 def check_there(features: Sequence[str], columns: Sequence[str]) -> None:

@@ -14,8 +14,9 @@ from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
 from chaffinch.storage.files import check_regular, parse_json, path_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.files import reading
+from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.results.contract import FeatureContract, check_contract
-from chaffinch.tasks.results.result import CONTRACT_FILE, SelectionResult, load_result, load_run
+from chaffinch.tasks.results.result import SelectionResult, load_result, load_run
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.method import RESELECT, method_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings

@@ -13,14 +13,19 @@ import numpy as np
 
 from chaffinch.storage.datasets.column_names import text_of_label
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.files import file_to_write, parse_json, path_from, write_file
+from chaffinch.storage.files import file_to_write, path_from, write_file
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.methods.protocol import as_search
 from chaffinch.tasks.methods.removals import step_of_each
-from chaffinch.tasks.pipeline.report import report_of
-from chaffinch.tasks.pipeline.search import PATH_FILE
-from chaffinch.tasks.pipeline.stage import steps_of
+from chaffinch.tasks.pipeline.progress import steps_of
+from chaffinch.tasks.pipeline.report import REPORT_FILE
+from chaffinch.tasks.pipeline.selection_run import (
+    CONTRACT_FILE,
+    SelectionRun,
+    StageResults,
+    model_files,
+)
 from chaffinch.tasks.reporting import ReportContent, render_report
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
 from chaffinch.tasks.results.model import SelectedModel
@@ -82,10 +87,6 @@ def next_stage(run: Run, stages: Mapping[str, StageRecord]) -> str | None:
     )
     # ingestion is no stage: the dataset is its record
     return next((step for step in steps[1:] if step not in stages), None)
-
-
-_ALTERNATIVES, _CHANGES = "alternatives.json", "changes.json"
-CONTRACT_FILE = "selection.json"
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,7 +166,7 @@ class SelectionResult:
     folder: Path | None
     _features: tuple[Any, ...]
     _candidates: tuple[Any, ...]
-    _model_files: dict[str, bytes]
+    _model: SelectedModel | Mapping[str, bytes]
     _report: bytes | ReportContent
     _trusted: tuple[str, ...] = ()
 
@@ -194,7 +195,9 @@ class SelectionResult:
     @cached_property
     def model(self) -> SelectedModel:
         """The model retrained on the kept features; predicts from tables."""
-        return SelectedModel.from_contract(self.contract, self._model_files, self._trusted)
+        if isinstance(self._model, SelectedModel):
+            return self._model
+        return SelectedModel.from_contract(self.contract, self._model, self._trusted)
 
     def transform(self, table: Any) -> Any:
         """Return the kept columns of a table, in the table's own kind.
@@ -226,14 +229,6 @@ class SelectionResult:
         if self.scores is not None:
             columns["score"] = [self.scores[name] for name in self.candidates]
         return pd.DataFrame(columns)
-
-
-def _further(
-    stages: Mapping[str, StageRecord], stage: str, name: str, fields: Mapping[str, type]
-) -> dict[str, Any] | None:
-    """Return the file of a stage that not every run has; None in a run that does not."""
-    record = stages.get(stage)
-    return None if record is None else parse_json(record.read(name), record.path(name), fields)
 
 
 def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
@@ -287,11 +282,7 @@ def load_run(
 
 
 def load_result(
-    run: Run,
-    *,
-    keep_folder: bool = True,
-    trusted: Sequence[str] = (),
-    labels: Mapping[str, Any] = MappingProxyType({}),
+    run: Run, trusted: Sequence[str] = (), labels: Mapping[str, Any] = MappingProxyType({})
 ) -> SelectionResult:
     """Read a finished run back.
 
@@ -300,45 +291,53 @@ def load_result(
     Only files that a manifest names are read, each once, and taken only with the SHA-256 that
     the manifest gives. The dataset is not looked at.
     """
-    stages = {record.stage: record for record in run.records()}
-    if next_stage(run, stages):
+    results = StageResults(run.name, run.records())
+    if next_stage(run, results.records):
         raise InputError(f"run {run.name!r} is not finished; run it again to continue it")
-    evaluated, retrained = stages["evaluate"], stages["retrain"]
-    contract = parse_contract(evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE))
-    eliminated = stages["optimise_mask"]
-    elimination = eliminated.read_table(PATH_FILE)
-    model_files = {
-        name.removeprefix("model/"): retrained.read(name)
-        for name in retrained.files
-        if name.startswith("model/")
-    }
+    evaluated = results.records["evaluate"]
+    results.contract = parse_contract(evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE))
+    return _result(
+        results,
+        labels,
+        folder=run.folder,
+        _model=model_files(results.records["retrain"], "model"),
+        _report=results.records["write_report"].read(REPORT_FILE),
+        _trusted=tuple(trusted),
+    )
+
+
+def result_in_memory(run: SelectionRun, labels: Mapping[str, Any]) -> SelectionResult:
+    """Return the result of a finished run without a folder."""
+    model = SelectedModel.of_contract(run.contract, run.selected_model)
+    return _result(run, labels, folder=None, _model=model, _report=run.report)
+
+
+def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> SelectionResult:
+    """Return the result of a finished run; features have their labels in the user's table."""
+    contract, found = run.contract, {name: one.result for name, one in run.records.items()}
     features = tuple(feature["name"] for feature in contract["features"])
     candidates = tuple(contract["candidates"])
-    step_of = step_of_each(elimination)
-    kept = set(features)
+    step_of, kept = step_of_each(run.path), set(features)
     mask = np.array([name in kept for name in candidates])
     method = as_search(declared(contract["settings"]["method"]["kind"]))
-    scores = method.scores(elimination, eliminated.result, candidates, mask.tolist())
+    scores = method.scores(run.path, found["optimise_mask"], candidates, mask.tolist())
     return SelectionResult(
         mask=mask,
         steps=np.array([step_of.get(name, 0) for name in candidates]),
-        path=elimination.to_pandas(),
+        path=run.path.to_pandas(),
         scores=scores and {labels.get(name, name): score for name, score in scores.items()},
         losses=contract["losses"],
         comparison=contract["comparison"],
-        alternatives=_further(stages, "score_alternatives", _ALTERNATIVES, {"sets": list}),
-        changes=_further(stages, "judge_changes", _CHANGES, {"changes": list, "sets": dict}),
+        alternatives=found.get("score_alternatives"),
+        changes=found.get("judge_changes"),
         warnings=tuple(contract["warnings"]),
-        seconds=sum(record.seconds for record in stages.values()),
+        seconds=sum(run.seconds.values()),
         seed=contract["seed"],
         settings=contract["settings"],
         versions=contract["versions"],
         contract=FeatureContract(contract),
         run=run.name,
-        folder=run.folder if keep_folder else None,
         _features=tuple(labels.get(name, name) for name in features),
         _candidates=tuple(labels.get(name, name) for name in candidates),
-        _model_files=model_files,
-        _report=report_of(stages["write_report"]),
-        _trusted=tuple(trusted),
+        **given,
     )

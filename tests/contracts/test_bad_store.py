@@ -195,7 +195,7 @@ def with_other_files(store):
 
 @pytest.mark.parametrize("do", [without_the_store, with_other_files], ids=lambda do: do.__name__)
 def test_a_store_that_is_changed_amid_a_run_is_a_storage_error_in_one_line(do, tmp_path):
-    """At the beginning of every stage; the same call again is right."""
+    """At the beginning of a stage, unless what was changed is not read; the next call is right."""
 
     def selected(on_progress):
         quick = ModelSettings(name="linear", tuning="none")
@@ -213,11 +213,11 @@ def test_a_store_that_is_changed_amid_a_run_is_a_storage_error_in_one_line(do, t
                 do(tmp_path / "store")
 
         try:
-            selected(change)
+            assert selected(change).contract == whole.contract
         except StorageError as error:
             assert str(error).isprintable()  # noqa: PT017 - others are raised
             refused += 1
-    assert refused >= 5
+    assert refused >= 4
     assert selected(lambda *_: None).contract == whole.contract
 
 

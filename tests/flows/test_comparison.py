@@ -11,7 +11,7 @@ import pytest
 import chaffinch
 from chaffinch.flows.prefect_runtime.artifacts import watching
 from chaffinch.tasks.comparing.run import STEPS
-from chaffinch.tasks.pipeline.stage import no_progress
+from chaffinch.tasks.pipeline.progress import no_progress
 from tests.flows.cli.programs import eventually
 from tests.flows.conftest import Server
 

@@ -12,7 +12,7 @@ import pytest
 
 import chaffinch
 from chaffinch.storage.runs.store import Store
-from chaffinch.tasks.pipeline.stage import STEPS
+from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from tests.flows.cli.programs import eventually

@@ -178,8 +178,8 @@ def test_a_run_without_or_with_a_damaged_description(store: Store) -> None:
 def test_a_stage_is_recorded_when_it_ends(store: Store) -> None:
     run = store.run("r")
     with run.stage("train", "key-1") as stage:
-        assert stage.write("base_model/model.txt", b"tree") == run.folder / "base_model/model.txt"
-        stage.write_with("elimination.parquet", lambda path: path.write_bytes(b"rows") and None)
+        stage.write("base_model/model.txt", b"tree")
+        stage.write("elimination.parquet", lambda path: path.write_bytes(b"rows") and None)
         stage.result = {"loss": 0.1 + 0.2, "shape": (2, 3)}
         assert run.finished("train", "key-1") is None
     record = run.finished("train", "key-1")
@@ -368,7 +368,7 @@ with run.lock():
         with run.stage(name, "k") as stage:
             stage.write(f"{name}/first.txt", b"first")
             if name == "train":
-                stage.write_with("train/model.txt", half)
+                stage.write("train/model.txt", half)
 """
 
 

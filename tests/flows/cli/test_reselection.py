@@ -9,7 +9,7 @@ import pytest
 
 import chaffinch
 from chaffinch import ExecutionSettings, ReselectionSettings
-from chaffinch.tasks.pipeline.stage import steps_of
+from chaffinch.tasks.pipeline.progress import steps_of
 from tests.flows.cli.programs import chaffinch as program
 from tests.flows.cli.programs import eventually
 

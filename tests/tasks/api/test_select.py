@@ -566,7 +566,7 @@ def test_a_vote_without_probabilities_is_refused_with_what_to_do():
         ),
         (
             {"model": ModelSettings(parameters={"learning_rate": 1e308}, tuning="none")},
-            "lightgbm has learnt numbers that are too large for its file; use a smaller",
+            "squared_error must be finite but is inf with 3 of 3 features kept; choose another",
         ),
     ],
 )

@@ -13,11 +13,12 @@ import pytest
 from chaffinch.methods import Pefs
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing import cells
-from chaffinch.tasks.comparing.cells import Asked, Compared, Loaded, measure
+from chaffinch.tasks.comparing.cells import Asked, Compared, measure
 from chaffinch.tasks.comparing.plan import Cell
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.methods import pefs
 from chaffinch.tasks.methods.fitting import Recipe
+from chaffinch.tasks.pipeline.selection_run import LoadedTable
 from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import ModelSettings
@@ -88,7 +89,7 @@ def test_whatever_the_rows_outside_hold_the_same_is_selected(loaded, model) -> N
         y[outside] = 1000 * np.random.default_rng(fold).normal(size=len(outside))
         X[outside, 7] = y[outside]  # the target leaks, but only there
         X[outside, 0] = np.nan
-        other = Loaded(replace(rows, X=X, y=y), replace(roles, y=y))
+        other = LoadedTable(replace(rows, X=X, y=y), replace(roles, y=y))
         seen = everything(compared, cell)
         blind = everything(Compared(compared.plan, (other,)), cell)
         assert selected(blind) == selected(seen)

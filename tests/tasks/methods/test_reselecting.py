@@ -18,7 +18,7 @@ from sklearn.linear_model import LinearRegression
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.storage.errors import StorageError
-from chaffinch.tasks.pipeline.stage import steps_of
+from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.reporting.sections import lines_of_changes
 from chaffinch.tasks.results.previous_run import load_contract
 from chaffinch.tasks.selection.core import Rows

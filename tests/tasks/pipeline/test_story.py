@@ -15,8 +15,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.methods import fitting
+from chaffinch.tasks.pipeline.progress import STEPS, no_progress
 from chaffinch.tasks.pipeline.run import check, select_features
-from chaffinch.tasks.pipeline.stage import STEPS, no_progress
 from chaffinch.tasks.settings import identity
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers import distributed_masked_loss
@@ -324,9 +324,8 @@ def test_the_test_rows_play_no_part_in_the_choice(folder, tmp_path) -> None:
     is_test = np.array([part == "test" for part in parts])
 
     from chaffinch.storage.datasets.dataset import Dataset
-    from chaffinch.tasks.pipeline.ingestion import describe
-    from chaffinch.tasks.pipeline.search import choose_mask, mask_of, optimise_mask
-    from chaffinch.tasks.pipeline.stage import Context
+    from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask
+    from chaffinch.tasks.pipeline.selection_run import SelectionRun
     from chaffinch.tasks.pipeline.training import train_base_model
 
     class Scrambled:
@@ -351,18 +350,13 @@ def test_the_test_rows_play_no_part_in_the_choice(folder, tmp_path) -> None:
 
     hash_ = json.loads((dataset.parent / "dataset.json").read_text())["hash"]
     inner = Dataset.open(tmp_path / "a" / "datasets", hash_)
-    other = Store.open(tmp_path / "b").run("scrambled")
-    context = Context(Scrambled(inner), other, SelectionSettings(target="target", model=QUICK))
-    original = Context(inner, first, SelectionSettings(target="target", model=QUICK))
-    described = describe(original)
-    divided = first.records()[-3]
-    assert divided.stage == "split"
-    trained = train_base_model(context, described, divided)
-    eliminated = optimise_mask(context, described, divided, trained)
-    chosen = choose_mask(context, described, divided, trained, eliminated)
+    scrambled = SelectionRun(SelectionSettings(target="target", model=QUICK), Scrambled(inner))
+    scrambled.records = {r.stage: r for r in first.records() if r.stage in ("describe", "split")}
+    for step in (train_base_model, optimise_mask, choose_mask):
+        step(scrambled)
     kept = [f["name"] for f in json.loads(contract(first))["features"]]
     names = json.loads(contract(first))["candidates"]
-    assert [n for n, keep in zip(names, mask_of(chosen), strict=True) if keep] == kept
+    assert [n for n, keep in zip(names, scrambled.mask, strict=True) if keep] == kept
 
 
 def test_a_masked_feature_takes_the_value_that_was_asked_for(folder, tmp_path) -> None:

@@ -1,0 +1,280 @@
+"""One run of the pipeline: its inputs, and the results of its stages.
+
+A stage takes the run, and sets what it found. Results of an earlier process are read from the files
+of the run when they are first used.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import TypeAdapter
+
+from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.files import parse_json
+from chaffinch.storage.runs.stages import Checkpoints, StageRecord
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.data.matrix import Roles, load_roles, load_rows
+from chaffinch.tasks.data.split_requirements import PARTS
+from chaffinch.tasks.data.splits import Splits, fold_indices
+from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.table_check import TableDescription
+from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner, loss_of, recipe_of
+from chaffinch.tasks.methods.protocol import SearchContext, SearchMethod, as_search
+from chaffinch.tasks.methods.refits import Refit
+from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.selection import models
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.settings.method import Method
+from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.statistics.bootstrap import resampling_units
+from chaffinch.tasks.workers.interface import InProcess, Workers
+
+# Files of a run that are read back.
+PROFILE_FILE = "profile.json"
+SPLITS_FILE = "splits.parquet"
+PATH_FILE = "elimination.parquet"
+CONTRACT_FILE = "selection.json"
+
+DESCRIPTION = TypeAdapter(TableDescription)
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """All rows of a table as inputs of a model, with their other roles."""
+
+    rows: Rows
+    roles: Roles
+
+
+class StageResults:
+    """Results of the stages of a run.
+
+    Attributes
+    ----------
+    name : str
+        Name of the run.
+    records : dict of str to StageRecord
+        Records of the finished stages by name.
+    """
+
+    def __init__(self, name: str, records: Iterable[StageRecord] = ()) -> None:
+        self.name = name
+        self.records = {record.stage: record for record in records}
+
+    def result(self, stage: str) -> dict[str, Any]:
+        """Return the small results of a finished stage."""
+        return self.records[stage].result
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Duration of each finished stage."""
+        return {name: record.seconds for name, record in self.records.items()}
+
+    @cached_property
+    def description(self) -> TableDescription:
+        """Roles, classes and categories of the table's columns."""
+        return DESCRIPTION.validate_json(self.records["describe"].read(PROFILE_FILE))
+
+    @cached_property
+    def path(self) -> pa.Table:
+        """The recorded search: one row per step."""
+        return self.records["optimise_mask"].read_table(PATH_FILE)
+
+    @property
+    def mask(self) -> Mask:
+        """The chosen features, shape (d,)."""
+        return np.array(self.result("choose_mask")["mask"], dtype=bool)
+
+    @cached_property
+    def contract(self) -> dict[str, Any]:
+        """The feature contract."""
+        record = self.records["evaluate"]
+        return parse_json(record.read(CONTRACT_FILE), record.path(CONTRACT_FILE), {})
+
+
+class SelectionRun(StageResults):
+    """A run of the pipeline.
+
+    Parameters
+    ----------
+    settings : SelectionSettings
+        Settings that can change the result.
+    dataset : Dataset
+        The ingested table.
+    name : str
+        Name of the run.
+    stored : Run, optional
+        Folder of the run. Without it, results are kept in memory only.
+    store : Store, optional
+        Store of results that runs share. Without it, each run computes them.
+    workers : Workers, optional
+        Workers; they do not change the result. By default this process.
+    on_progress : callable
+        Called with the stage's name, the number of finished items and the total.
+    estimator : object, optional
+        Unfitted scikit-learn estimator instead of a model by name.
+    loaded : LoadedTable, optional
+        The rows of the dataset, if they are in memory.
+    """
+
+    report: ReportContent  # set by the last stage
+
+    def __init__(
+        self,
+        settings: SelectionSettings,
+        dataset: Dataset,
+        *,
+        name: str = "",
+        stored: Run | None = None,
+        store: Store | None = None,
+        workers: Workers | None = None,
+        on_progress: OnProgress = no_progress,
+        estimator: Any = None,
+        loaded: LoadedTable | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.settings, self.dataset = settings, dataset
+        self.stored, self.store = stored, store
+        self.workers = InProcess() if workers is None else workers
+        self.on_progress, self.estimator = on_progress, estimator
+        self.scales: Mapping[str, Any] | None = None
+        self._loaded = loaded
+
+    def with_method(self, method: Method) -> SelectionRun:
+        """Return a run with the results so far and another method."""
+        other = copy.copy(self)
+        other.records = dict(self.records)
+        other.settings = self.settings.model_copy(update={"method": method})
+        return other
+
+    @property
+    def method(self) -> SearchMethod[Any]:
+        """The method of selection."""
+        return as_search(self.settings.method)
+
+    @property
+    def schema(self) -> Schema:
+        """Schema of the d candidate features."""
+        return self.description.schema
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The loss of predictions."""
+        return loss_of(self.settings, self.schema)
+
+    @cached_property
+    def splits(self) -> Splits:
+        """Row numbers of the four sets."""
+        part = self.records["split"].read_table(SPLITS_FILE)["part"].cast(pa.string()).to_numpy()
+        return Splits(*(np.flatnonzero(part == name) for name in PARTS))
+
+    @property
+    def untuned_recipe(self) -> Recipe:
+        """The model with the fixed hyper-parameters of the settings."""
+        return recipe_of(self.settings, self.estimator)
+
+    @property
+    def recipe(self) -> Recipe:
+        """The model with the tuned hyper-parameters."""
+        tuned = self.result("train_base_model")["parameters"]
+        return replace(self.untuned_recipe, parameters=tuned)
+
+    @cached_property
+    def base_model(self) -> FittedModel:
+        """The model fitted on the training set with every feature."""
+        return self._read_model("train_base_model", "base_model", self.schema)
+
+    @cached_property
+    def found(self) -> Any:
+        """The result of the method's search."""
+        return self.method.read(self.path, self.result("optimise_mask"), self.schema)
+
+    @cached_property
+    def all_features_model(self) -> FittedModel:
+        """The final model on all features."""
+        return self._read_model("retrain", "all_features_model", self.schema)
+
+    @cached_property
+    def selected_model(self) -> FittedModel:
+        """The final model on the chosen features."""
+        return self._read_model("retrain", "model", self.schema.select(self.mask))
+
+    def rows(self, *parts: str) -> Rows:
+        """Return the rows of some sets as inputs of a model, in the dataset's order."""
+        index = self._index(parts)
+        if self._loaded is not None:
+            return self._loaded.rows.take(index)
+        return load_rows(self.dataset, self.settings, self.description, index)
+
+    def roles(self, *parts: str) -> Roles:
+        """Return target, weights, groups and times of some sets, in the order of `rows`."""
+        if self._loaded is not None:
+            return self._loaded.roles.take(self._index(parts))
+        roles = load_roles(self.dataset, self.settings, self.description)
+        return roles.take(self._index(parts))
+
+    def folds(self, *parts: str) -> list[Fold]:
+        """Return the folds of cross-validation inside some sets."""
+        roles = self.roles(*parts)
+        return fold_indices(roles.y, self.settings, groups=roles.groups, times=roles.times)
+
+    def units(self, part: str) -> Index:
+        """Return the resampling unit of each row of a set."""
+        roles = self.roles(part)
+        return resampling_units(len(roles.y), groups=roles.groups, times=roles.times)
+
+    def refit(self, fitted: tuple[str, ...], held_out: str) -> Refit:
+        """Return the inputs of refits on some sets that are scored on another."""
+        return Refit(self.rows(*fitted), self.rows(held_out), self.schema, self.recipe, self.loss)
+
+    def search_context(self, step: str, checkpoints: Checkpoints | None = None) -> SearchContext:
+        """Return the inputs of a search in a step of the run."""
+        schema, settings = self.schema, self.settings
+        kept = settings.columns.keep
+        return SearchContext(
+            schema=schema,
+            recipe=self.recipe,
+            tuner=Tuner(self.untuned_recipe, settings),
+            model=self.base_model,
+            baseline=self.baseline,
+            loss=self.loss,
+            keep=tuple(j for j, name in enumerate(schema.features) if name in kept),
+            seed=settings.seed,
+            rows=self.rows,
+            folds=self.folds,
+            workers=self.workers,
+            on_progress=partial(self.on_progress, step),
+            warnings=self.description.warnings,
+            units=partial(self.units, "mask_validation"),
+            checkpoints=checkpoints,
+        )
+
+    @property
+    def baseline(self) -> Floats:
+        """The value of each feature when it is masked, shape (d,)."""
+        return np.array(self.result("train_base_model")["baseline"])
+
+    def _index(self, parts: Iterable[str]) -> Index:
+        """Return the sorted row numbers of some sets."""
+        return np.sort(np.concatenate([getattr(self.splits, part) for part in parts]))
+
+    def _read_model(self, stage: str, folder: str, schema: Schema) -> FittedModel:
+        """Return a model from the files of a stage; packages of a user's estimator are trusted."""
+        record = self.records[stage]
+        own = () if self.estimator is None else models.packages_of(self.estimator)
+        return models.load(record.result["kind"], model_files(record, folder), schema, own)
+
+
+def model_files(record: StageRecord, folder: str) -> dict[str, bytes]:
+    """Return the native files of a model by name."""
+    names = [name for name in record.files if name.startswith(f"{folder}/")]
+    return {name.removeprefix(f"{folder}/"): record.read(name) for name in names}
