@@ -45,28 +45,12 @@ Train = Callable[[Mask], MaskedLoss]
 
 @dataclass(frozen=True)
 class Rules:
-    """Acceptance rule, and the ends of a round and of the search.
+    """Acceptance rule, and the ends of a round and of the search."""
 
-    Attributes
-    ----------
-    slack : float, at least 0
-        Delta L: a feature stays masked while loss <= last accepted loss (1 + slack).
-    rejections : int, at least 1
-        mu: a round ends when this many features were put back.
-    patience : int, at least 1
-        beta: the search ends after this many rounds in a row that masked nothing.
-    drift_cap : float, at least 0, optional
-        A feature stays masked only while loss <= very first loss (1 + drift_cap) as well.
-
-    Raises
-    ------
-    ValueError
-        If one is below its minimum.
-    """
-
-    slack: float
-    rejections: int
-    patience: int
+    slack: float  # Delta L: stay masked while loss <= last accepted loss (1 + slack)
+    rejections: int  # mu: a round ends when this many features were put back
+    patience: int  # beta: the search ends after so many rounds in a row that masked nothing
+    # stay masked only while loss <= very first loss (1 + drift_cap) too
     drift_cap: float | None = None
 
     def __post_init__(self) -> None:
@@ -78,47 +62,21 @@ class Rules:
 
 @dataclass(frozen=True)
 class MaskingRound:
-    """One training, and the trials that follow it.
+    """One training, and the trials that follow it."""
 
-    Attributes
-    ----------
-    mask : ndarray of bool, shape (d,)
-        Features kept at the end of the round.
-    trained_loss : float
-        Loss of the model trained on the features kept at the beginning.
-    tried : tuple of int
-        Features in the order in which they were drawn.
-    losses : tuple of float
-        `losses[i]` is the loss with `tried[i]` and all features masked so far in the round masked.
-    rejected : tuple of int
-        Tried features that were put back.
-    removed : tuple of int
-        Features that stay masked, in order. If the search would end with more features than
-        allowed, also the one that costs least, whether it was put back or not tried.
-    loss : float
-        Loss of the same model with these masked.
-    """
-
-    mask: Mask
-    trained_loss: float
+    mask: Mask  # (d,), at the end of the round
+    trained_loss: float  # of the model trained on the features kept at the beginning
     tried: tuple[int, ...]
-    losses: tuple[float, ...]
-    rejected: tuple[int, ...]
+    losses: tuple[float, ...]  # losses[i]: with tried[i] and all masked so far in the round masked
+    rejected: tuple[int, ...]  # put back
+    # stay masked, in order; also the cheapest one if the mask had to shrink
     removed: tuple[int, ...]
-    loss: float
+    loss: float  # of the same model with these masked
 
 
 @dataclass(frozen=True)
 class MaskingWalk:
-    """Rounds of a search with one slack.
-
-    Attributes
-    ----------
-    slack : float
-        Slack of its rules.
-    rounds : tuple of MaskingRound
-        At least one.
-    """
+    """Rounds of a search with one slack, at least one."""
 
     slack: float
     rounds: tuple[MaskingRound, ...]
@@ -136,19 +94,12 @@ class MaskingWalk:
 
 @dataclass(frozen=True)
 class MaskingWalks:
-    """Searches with several slacks.
-
-    Attributes
-    ----------
-    walks : tuple of MaskingWalk
-        At least one.
-    """
+    """Searches with several slacks, at least one."""
 
     walks: tuple[MaskingWalk, ...]
 
     @property
     def n_features(self) -> int:
-        """d, the number of features."""
         return len(self.walks[0].mask)
 
 
@@ -163,31 +114,8 @@ def alternate(
 ) -> MaskingWalk:
     """Train and mask in turn until the mask is stable (Algorithm 1).
 
-    Parameters
-    ----------
-    train : callable
-        Maps a mask (d,) to the masked loss of a new model trained on its features alone, on the
-        rows that masks are judged on. Called once per mask.
-    start : ndarray of bool, shape (d,)
-        The features to begin with, at least one.
-    rules : Rules
-        Acceptance and stopping rules.
-    seed : int
-        The only source of randomness.
-    keep : collection of int
-        Features of `start` that are never masked.
-    at_most : int, optional
-        Most features to keep, at least 1 and at least `keep`; by default any number.
-
-    Returns
-    -------
-    MaskingWalk
-        Its mask is the result.
-
-    Raises
-    ------
-    ValueError
-        If `start` is empty, `keep` is not in it, or `at_most` does not fit.
+    `train` is called once per mask. `keep` is never masked; `at_most` features are kept, at least 1
+    and at least `keep`. Raises ValueError if `start` is empty, or these do not fit it.
     """
     start, kept = np.asarray(start, dtype=bool), sorted(set(keep))
     if not start.any():
@@ -218,13 +146,7 @@ class _Walk:
         self._first_loss: float | None = None
 
     def round(self, *, must_shrink: bool) -> MaskingRound:
-        """Train if the mask has changed, and mask on trial.
-
-        Parameters
-        ----------
-        must_shrink : bool
-            Whether to mask the feature that costs least if none is accepted.
-        """
+        """Train if the mask has changed, and mask on trial; at least one if it must shrink."""
         if not self._is_trained:
             self._engine, self._features = self._train(self.mask.copy()), np.flatnonzero(self.mask)
             self._is_trained = True

@@ -31,33 +31,15 @@ from chaffinch.tasks.selection.core import Mask, MaskedLoss, loosened, mask_of_s
 
 @dataclass(frozen=True)
 class EliminationPath:
-    """One greedy walk from all features down.
-
-    Attributes
-    ----------
-    n_features : int
-        d, the number of features at the start.
-    unmasked_loss : float
-        Loss with every feature kept.
-    removed : tuple of int
-        Features in the order of their removal.
-    losses : tuple of float
-        `losses[t]` is the loss once `removed[0..t]` are masked.
-    """
+    """One greedy walk from all features down."""
 
     n_features: int
     unmasked_loss: float
     removed: tuple[int, ...]
-    losses: tuple[float, ...]
+    losses: tuple[float, ...]  # losses[t]: once removed[0..t] are masked
 
     def flbmo(self, n_features: int) -> Mask:
-        """Return the mask of exactly `n_features` features (Algorithm 3).
-
-        Raises
-        ------
-        ValueError
-            If the path does not reach that size.
-        """
+        """Return the mask of exactly `n_features` (Algorithm 3); ValueError if not reached."""
         return mask_of_size(self.n_features, self.removed, n_features)
 
     def gbmo(
@@ -65,20 +47,9 @@ class EliminationPath:
     ) -> Mask:
         """Return the mask at which Algorithm 2 stops.
 
-        Parameters
-        ----------
-        slack : float, at least 0
-            The paper's mu: a removal is accepted while loss <= previous loss (1 + mu). The first
-            removal is always accepted, because the paper starts from an infinite loss.
-        n_features : int, optional
-            Keep at most this many: go on removing until no more are left.
-        drift_cap : float, at least 0, optional
-            Accept a removal only while loss <= unmasked loss (1 + drift_cap) as well.
-
-        Raises
-        ------
-        ValueError
-            If slack or cap is below 0, or the path does not reach `n_features`.
+        `slack`, the paper's mu: accept a removal while loss <= previous loss (1 + mu). The first is
+        always accepted, because the paper starts from an infinite loss. `n_features`: keep at most
+        this many. `drift_cap`: accept only while loss <= unmasked loss (1 + drift_cap) as well.
         """
         if slack < 0:
             raise ValueError(f"slack must be at least 0 but is {slack}")
@@ -101,23 +72,10 @@ def eliminate(
     min_features: int = 1,
     on_removal: Callable[[int, int], None] | None = None,
 ) -> EliminationPath:
-    """Walk the elimination path: mask the least useful feature again and again (Algorithm 1).
+    """Mask the least useful feature again and again (Algorithm 1) until `min_features` are left.
 
-    Parameters
-    ----------
-    masked_loss : MaskedLoss
-        Fresh, with all d features kept; it is walked down.
-    keep : collection of int
-        Features that are never removed.
-    min_features : int in 1..d
-        Stop when this many are left, or when only `keep` is left.
-    on_removal : callable, optional
-        Called after each removal with the number done and the number in all.
-
-    Raises
-    ------
-    ValueError
-        If `min_features` or `keep` do not fit the number of features.
+    `masked_loss` must be new, with all d features kept. `keep` is never removed. `on_removal` gets
+    the number of removals done and the number in all.
     """
     n_features = len(masked_loss.mask)
     protected = sorted(set(keep))

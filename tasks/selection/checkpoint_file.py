@@ -23,13 +23,7 @@ def sealed(tensors: Mapping[str, NDArray[Any]], words: Mapping[str, str]) -> byt
 
 
 def unsealed(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str], bool]:
-    """Return the content of `sealed` bytes, and whether it is unchanged.
-
-    Raises
-    ------
-    ValueError
-        If they hold no arrays.
-    """
+    """Return the content of `sealed` bytes, and whether it is unchanged; may raise ValueError."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

@@ -20,22 +20,7 @@ Task = Literal["regression", "classification"]
 
 
 def mask_of_size(n_features: int, removed: Sequence[int], size: int) -> Mask:
-    """Return the mask, shape (n_features,), with `size` features left on a path of removals.
-
-    Parameters
-    ----------
-    n_features : int
-        d, number of features at its start.
-    removed : sequence of int
-        Features in the order in which they leave.
-    size : int in d - len(removed)..d
-        Number of features left.
-
-    Raises
-    ------
-    ValueError
-        If the path does not reach that size.
-    """
+    """Return the mask (n_features,) with `size` left; ValueError if the path does not reach it."""
     fewest = n_features - len(removed)
     if not fewest <= size <= n_features:
         raise ValueError(f"n_features must be in {fewest}..{n_features} but is {size}")
@@ -45,43 +30,20 @@ def mask_of_size(n_features: int, removed: Sequence[int], size: int) -> Mask:
 
 
 def loosened(loss: float, slack: float) -> float:
-    """Return the highest loss within a slack of another: loss + slack |loss|.
-
-    The slack is relative to the absolute value, so that it also loosens losses below zero, such as
-    negated scores.
-
-    Parameters
-    ----------
-    loss : float
-        The reference loss.
-    slack : float, at least 0
-        Relative slack.
-    """
+    """Return loss + slack |loss|, which also loosens losses below zero (negated scores)."""
     return loss * (1 + slack) if loss >= 0 else loss * (1 - slack)
 
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns of a feature matrix, and its target.
+    """Columns of a feature matrix, and its target."""
 
-    Attributes
-    ----------
-    features : tuple of str, length d
-        Names in the table's order.
-    n_categories : tuple of int, length d
-        0 for a numeric feature; otherwise its number of categories, held in the matrix as the
-        codes 0..n-1.
-    n_classes : int
-        0 for regression; otherwise the number of classes, at least 2.
-    """
-
-    features: tuple[str, ...]
-    n_categories: tuple[int, ...]
-    n_classes: int = 0
+    features: tuple[str, ...]  # d names in the table's order
+    n_categories: tuple[int, ...]  # (d,): 0 if numeric, else the matrix holds the codes 0..n-1
+    n_classes: int = 0  # 0 for regression, else at least 2
 
     @property
     def task(self) -> Task:
-        """Regression or classification."""
         return "classification" if self.n_classes else "regression"
 
     @property
@@ -101,21 +63,11 @@ class Schema:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a table in the form that models use.
+    """Rows of a table in the form that models use."""
 
-    Attributes
-    ----------
-    X : ndarray of float64, shape (n, d)
-        Features; categories as codes, a missing value as NaN.
-    y : ndarray, shape (n,)
-        float64 for regression, int64 class indices 0..n_classes-1 for classification.
-    weight : ndarray of float64, shape (n,), or None
-        Sample weights, positive; None means all equal.
-    """
-
-    X: Floats
-    y: NDArray[np.float64] | NDArray[np.int64]
-    weight: Floats | None = None
+    X: Floats  # (n, d); categories as codes, a missing value as NaN
+    y: NDArray[np.float64] | NDArray[np.int64]  # (n,); class indices 0..n_classes-1 are int64
+    weight: Floats | None = None  # (n,), positive; None means all equal
 
     def __len__(self) -> int:
         return len(self.y)
@@ -131,25 +83,13 @@ class Rows:
 
 
 class Predictor(Protocol):
-    """Interface of a trained model for masked losses.
-
-    Attributes
-    ----------
-    kind : str
-        Name of the family in the registry, such as ``"lightgbm"``.
-    schema : Schema
-        The features it was trained on.
-    """
+    """Interface of a trained model of `kind`, its name in the registry, trained on `schema`."""
 
     @property
-    def kind(self) -> str:
-        """See above."""
-        ...
+    def kind(self) -> str: ...
 
     @property
-    def schema(self) -> Schema:
-        """See above."""
-        ...
+    def schema(self) -> Schema: ...
 
     def predict(self, X: Floats) -> Floats:
         """Predict every row of X (n, d): values (n,), or class probabilities (n, n_classes).

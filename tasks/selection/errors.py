@@ -4,10 +4,7 @@ _LONGEST = 200  # characters
 
 
 def in_one_line(given: object) -> str:
-    """Return a value as Python writes it, or its type if that is long; text is shortened.
-
-    A table in place of a name would fill the screen.
-    """
+    """Return a value's repr, text shortened; its type instead if the repr is long."""
     written = repr(given)
     if len(written) <= _LONGEST and len(written.splitlines()) == 1:
         return written
@@ -17,15 +14,7 @@ def in_one_line(given: object) -> str:
 
 
 class SettingError(ValueError):
-    """A setting does not fit the others, or the rows.
-
-    Parameters
-    ----------
-    message : str
-        The problem.
-    hint : str, optional
-        The setting to change.
-    """
+    """A setting does not fit the others, or the rows; the hint names the setting to change."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(*filter(None, [message, hint]))

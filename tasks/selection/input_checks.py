@@ -17,22 +17,7 @@ from chaffinch.tasks.selection.errors import in_one_line
 
 
 def check_tensor(given: Any, name: str, whole: str | None = None) -> None:
-    """Refuse a torch tensor that numpy cannot convert.
-
-    Parameters
-    ----------
-    given : object
-        Any object.
-    name : str
-        Its name in the message.
-    whole : str, optional
-        Expression for one tensor of it, if it is part of the argument.
-
-    Raises
-    ------
-    ValueError
-        If it is sparse, has gradients, or is of bfloat16.
-    """
+    """Refuse a torch tensor that numpy cannot convert: sparse, with gradients, or bfloat16."""
     torch = sys.modules.get("torch")  # without torch loaded there are no tensors
     if torch is None or not isinstance(given, torch.Tensor):
         return
@@ -53,22 +38,7 @@ _NUMBERS = (*_WHOLE, float, np.floating)
 
 
 def check_no_mask(name: str, values: object, remedy: str) -> None:
-    """Refuse a numpy array with masked values: computations would use them as values.
-
-    Parameters
-    ----------
-    name : str
-        Its name in the message.
-    values : object
-        Any object.
-    remedy : str
-        Remedy in the message.
-
-    Raises
-    ------
-    ValueError
-        If any is masked.
-    """
+    """Refuse a numpy array with masked values: computations would use them as values."""
     # not by is_masked alone: arrays of pandas have a mask too, which becomes missing values
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
@@ -78,15 +48,8 @@ def check_no_mask(name: str, values: object, remedy: str) -> None:
 
 
 def check_same_order(X: object, values: object, name: str = "y") -> None:
-    """Refuse a frame and a series with the same row labels in another order.
-
-    Rows are matched by position, and would not belong together.
-
-    Raises
-    ------
-    ValueError
-        If so.
-    """
+    """Refuse a frame and a series with the same row labels in another order."""
+    # rows are matched by position
     import pandas as pd
 
     if not (isinstance(X, pd.DataFrame) and isinstance(values, pd.Series | pd.DataFrame)):
@@ -101,21 +64,9 @@ def check_same_order(X: object, values: object, name: str = "y") -> None:
 
 
 def target_array(y: Any) -> NDArray[Any]:
-    """Return a target as an array without loss of information.
-
-    numpy turns a list such as ``["a", nan]`` into text, so that a missing value would become a
-    class "nan". Numbers held as objects become a numeric array, or they would be taken for classes.
-
-    Parameters
-    ----------
-    y : array, shape (N,) or (N, C)
-        Numbers, true and false, or text.
-
-    Raises
-    ------
-    ValueError
-        If any is masked, it is no array, or whole numbers are too large.
-    """
+    """Return a target (N,) or (N, C) as an array without loss of information."""
+    # numpy would turn ["a", nan] into text, and so a missing value into a class "nan". Numbers held
+    # as objects become a numeric array, or they would be taken for classes.
     check_no_mask("y", y, LEAVE_OUT)
     given = _as_array(y)
     if given.dtype.kind in "US" and not hasattr(y, "dtype"):
@@ -126,7 +77,7 @@ def target_array(y: Any) -> NDArray[Any]:
 
 
 def _as_array(y: Any) -> NDArray[Any]:
-    """Return what is one value, or several, for each row as an array; ValueError if it is not."""
+    """Return one or several values per row as an array; ValueError if it is not that."""
     check_tensor(y, "y")
     if hasattr(y, "toarray"):
         remedy = "y.toarray().ravel()" if 1 in y.shape else "y.toarray()"
@@ -156,17 +107,7 @@ def _as_array(y: Any) -> NDArray[Any]:
 
 
 def not_of_rows(name: str, shape: tuple[int, ...], n_rows: int) -> str:
-    """Return the message and remedy for values that are not one per row.
-
-    Parameters
-    ----------
-    name : str
-        Its name in the message.
-    shape : tuple of int
-        Its shape.
-    n_rows : int
-        Number of rows of the table.
-    """
+    """Return the message and remedy for values that are not one per row."""
     remedy = "give one for each row"
     if shape == (n_rows, 1):
         remedy = f"give {name}.ravel(), or of a frame {name}.iloc[:, 0]"
@@ -180,11 +121,9 @@ def _check_no_masked_entry(entries: Iterable[Any]) -> None:
 
 
 def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
-    """Return objects that are all numbers, or all booleans, as such; others unchanged.
-
-    Booleans among numbers become 1 and 0, as in numpy. With a missing value among them they stay
-    objects, so that the error can name it.
-    """
+    """Return objects that are all numbers, or all booleans, as such; others unchanged."""
+    # Booleans among numbers become 1 and 0, as in numpy. With a missing value among them they stay
+    # objects, so that the error can name it.
     kinds = {type(entry) for entry in entries.flat}
     if not kinds or not all(
         issubclass(kind, _NUMBERS) and not issubclass(kind, np.timedelta64) for kind in kinds
@@ -213,13 +152,7 @@ def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_gaps(y: NDArray[Any]) -> None:
-    """Refuse a target without a value in some row; of floats `check_finite` does.
-
-    Raises
-    ------
-    ValueError
-        If so.
-    """
+    """Refuse a target without a value in some row; of floats `check_finite` does."""
     if y.dtype.kind == "O":
         import pandas as pd  # knows all missing markers; not loaded for other targets
 
@@ -233,13 +166,7 @@ def check_gaps(y: NDArray[Any]) -> None:
 
 
 def check_finite(y: NDArray[Any]) -> None:
-    """Refuse a target of floats of which one, named by its row, is missing or infinite.
-
-    Raises
-    ------
-    ValueError
-        If so.
-    """
+    """Refuse a target of floats of which one, named by its row, is missing or infinite."""
     if y.dtype.kind != "f" or np.isfinite(y).all():
         return
     place = tuple(np.argwhere(~np.isfinite(y))[0].tolist())
@@ -252,26 +179,14 @@ def check_finite(y: NDArray[Any]) -> None:
 
 
 def check_target(y: NDArray[Any]) -> None:
-    """Refuse a target, shape (N,) or (N, C), that has a gap or holds what is no target.
-
-    Raises
-    ------
-    ValueError
-        As `check_gaps`, `check_finite` and `check_entries`, in this order.
-    """
+    """Refuse a target, shape (N,) or (N, C), that has a gap or holds what is no target."""
     check_gaps(y)
     check_finite(y)
     check_entries(y)
 
 
 def check_entries(y: NDArray[Any]) -> None:
-    """Refuse a target of times, or of numbers that are neither whole ones nor floats.
-
-    Raises
-    ------
-    ValueError
-        If so.
-    """
+    """Refuse a target of times, or of numbers that are neither integers nor floats."""
     if y.dtype.kind in "mM":
         raise ValueError(
             f"y must hold numbers, true and false, or text but holds {y.dtype}; {_OF_TIMES}"
@@ -293,7 +208,7 @@ def check_entries(y: NDArray[Any]) -> None:
 
 
 def _no_target(entry: object, of_times: tuple[type, ...]) -> tuple[str, str] | None:
-    """Return what there must be in place of an entry, and the remedy; None if it may be one."""
+    """Return the requirement and the remedy for a wrong entry; None if it may be one."""
     if isinstance(entry, of_times):
         return "numbers, true and false, or text", _OF_TIMES
     if not isinstance(entry, Number) or isinstance(entry, (*_NUMBERS, np.timedelta64)):
@@ -304,7 +219,7 @@ def _no_target(entry: object, of_times: tuple[type, ...]) -> tuple[str, str] | N
 
 
 def without_order(y: NDArray[Any]) -> str:
-    """Return what is wrong with labels, at least one, that cannot be sorted, and the remedy."""
+    """Return the message and remedy for labels, at least one, that cannot be sorted."""
     kinds = [_kind(label) for label in y]
     other = next((row for row, kind in enumerate(kinds) if kind != kinds[0]), None)
     if other is None:
@@ -325,21 +240,7 @@ _MOST_CLASSES = 20  # whole numbers with more different values are a quantity
 
 
 def asks_for_classes(given: NDArray[Any], task: Task | None) -> bool:
-    """Return whether a target is one of classes.
-
-    Parameters
-    ----------
-    given : ndarray, shape (N,)
-        Of any type.
-    task : "classification" or "regression", optional
-        By default classification for text, true and false, and for whole numbers with at most 20
-        different values.
-
-    Raises
-    ------
-    ValueError
-        If there is no such task.
-    """
+    """Return whether a target of any type is one of classes, or as `task` sets it."""
     if task not in ("classification", "regression", None):
         raise ValueError(f"task must be classification or regression but is {task!r}")
     if task is not None:

@@ -34,46 +34,20 @@ PROBABILITY_FLOOR = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss of predictions against truth.
-
-    Attributes
-    ----------
-    name : str
-        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
-    task : "regression" or "classification"
-        What the target is.
-    labels : tuple of numbers, optional
-        Class labels, for scorers that take labels for numbers, or one of them for
-        the positive class. By default their positions, 0, 1, ...
-    """
+    """A loss of predictions against truth, by name: one of ours, or a scikit-learn scorer."""
 
     name: str
     task: Task
-    labels: tuple[int | float, ...] | None = None
+    labels: tuple[int | float, ...] | None = None  # for scorers; by default 0, 1, ...
 
     @property
     def is_mean_over_rows(self) -> bool:
-        """Whether the loss is a weighted mean of one number per row."""
         return is_mean_over_rows(self.name)
 
     def per_row(self, y: NDArray[np.float64] | NDArray[np.int64], prediction: Floats) -> Floats:
-        """Return each row's loss.
+        """Return each row's loss (n,) of values (n,) or class probabilities (n, n_classes).
 
-        Parameters
-        ----------
-        y : ndarray, shape (n,)
-            Values, or class indices.
-        prediction : ndarray, shape (n,) or (n, n_classes)
-            Values, or class probabilities.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-
-        Raises
-        ------
-        ValueError
-            If this loss is a scorer, which has no value per row.
+        Raises ValueError for a scorer, which has no value per row.
         """
         if self.name == "squared_error":
             return np.square(prediction - y)
@@ -98,7 +72,6 @@ class Loss:
 
 
 def is_mean_over_rows(name: str) -> bool:
-    """Return whether the loss of that name is a mean of one number per row, and no scorer."""
     return name in _ROW_LOSSES
 
 
@@ -116,22 +89,8 @@ def resolve_loss(
 ) -> Loss:
     """Return the loss of that name, or the task's default for None.
 
-    Parameters
-    ----------
-    name : str or None
-        See `Loss`; None takes squared error for regression and log loss for classes.
-    schema : Schema
-        Task and number of classes.
-    weighted : bool
-        Whether rows carry sample weights, which some scorers do not take.
-    labels : tuple of numbers, optional
-        See `Loss`; of use to scorers alone.
-
-    Raises
-    ------
-    ValueError
-        If the name is neither a loss of ours nor a scikit-learn scorer, or does not fit the
-        target or the weights.
+    Raises ValueError if the name is neither a loss of ours nor a scikit-learn scorer, or does not
+    fit the target or the weights: some scorers take none.
     """
     if name is None:
         return Loss(_DEFAULTS[schema.task], schema.task)
@@ -152,18 +111,7 @@ def resolve_loss(
 
 
 def check_loss(name: str | None) -> None:
-    """Refuse a name that is no loss for any target.
-
-    Parameters
-    ----------
-    name : str or None
-        See `resolve_loss`.
-
-    Raises
-    ------
-    ValueError
-        If the name is neither a loss of ours nor a scikit-learn scorer.
-    """
+    """Raise ValueError for a name that is no loss for any target."""
     if name is None or name in _ROW_LOSSES:
         return
     from sklearn.metrics import get_scorer_names

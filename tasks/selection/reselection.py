@@ -37,21 +37,11 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Gap:
-    """The loss of one mask less that of another, over the same rows.
+    """The loss of one mask less that of another, over the same rows."""
 
-    Attributes
-    ----------
-    difference : float
-        Below 0 the first is better.
-    error : float
-        Its standard error; NaN where there is none.
-    n_units : int
-        Number of rows, groups or blocks of time that it comes from.
-    """
-
-    difference: float
-    error: float
-    n_units: int
+    difference: float  # below 0 the first is better
+    error: float  # standard error; NaN where there is none
+    n_units: int  # rows, groups or blocks of time
 
     def highest(self, confidence: float) -> float:
         """Return the one-sided upper bound at a confidence in (0, 1); inf where none is known."""
@@ -62,20 +52,15 @@ class Gap:
         return self.difference + float(stats.t.ppf(confidence, self.n_units - 1)) * self.error
 
     def reversed(self) -> Gap:
-        """Return the same with the two masks changed over."""
         return Gap(-self.difference, self.error, self.n_units)
 
 
 class Refits(Protocol):
     """Losses of models fitted again on masks, each shape (d,)."""
 
-    def loss(self, mask: Mask) -> float:
-        """Return the loss of a model fitted on a mask's features alone."""
-        ...
+    def loss(self, mask: Mask) -> float: ...
 
-    def gap(self, mask: Mask, other: Mask) -> Gap:
-        """Return the loss of `mask` less that of `other`."""
-        ...
+    def gap(self, mask: Mask, other: Mask) -> Gap: ...
 
     def returning(self, mask: Mask) -> Sequence[int]:
         """Return the features outside a mask, the most promising first."""
@@ -88,39 +73,19 @@ class Refits(Protocol):
 
 @dataclass(frozen=True)
 class Trial:
-    """A change that was tried.
-
-    Attributes
-    ----------
-    feature : int
-        What was to return or to leave.
-    is_return : bool
-        Which of the two.
-    difference : float
-        Of the loss with the change: of a return to that without it, of a leave to that of the set
-        before any feature left in the round.
-    highest : float
-        Its upper bound.
-    is_made : bool
-        Whether the change was made.
-    """
+    """A change that was tried."""
 
     feature: int
     is_return: bool
+    # of a return: to the loss without it; of a leave: to the loss before any left
     difference: float
-    highest: float
+    highest: float  # upper bound of the difference
     is_made: bool
 
 
 @dataclass(frozen=True)
 class Revision(FoundMasks):
-    """A former mask and what became of it, change by change; the last mask is the result.
-
-    Attributes
-    ----------
-    trials : tuple of Trial
-        All that was tried, in order.
-    """
+    """A former mask and all changes tried, in order; the last mask is the result."""
 
     trials: tuple[Trial, ...]
 
@@ -136,25 +101,8 @@ def revise(
 ) -> Revision:
     """Let features return and leave in turn, as supported by the rows.
 
-    Parameters
-    ----------
-    refits : Refits
-        Fits models and judges them.
-    start : ndarray of bool, shape (d,)
-        The former mask, at least one feature.
-    gain : float, at least 0
-        Share of the loss that a feature must save to be of help.
-    slack : float, at least 0
-        Share of the loss by which it may rise for all leaves of a round together.
-    rejections : int, at least 1
-        Unsuccessful returns, or leaves, after which a round stops trying.
-    keep : collection of int
-        Features of `start` that never leave.
-
-    Raises
-    ------
-    ValueError
-        If `start` is empty, `keep` is not in it, or a number is below its least.
+    `gain` is the share of the loss that a returning feature must save; `slack` the share by which
+    the loss may rise for all leaves of a round together; a round stops after so many `rejections`.
     """
     start = np.asarray(start, dtype=bool)
     if not start.any():
@@ -182,7 +130,7 @@ def revise(
 
 
 class _Walk:
-    """The masks on the way, the present one last, and all that was tried."""
+    """All masks, the present one last, and all trials."""
 
     def __init__(
         self,
@@ -199,7 +147,6 @@ class _Walk:
 
     @property
     def mask(self) -> Mask:
-        """What is kept at present, shape (d,)."""
         return self.masks[-1]
 
     def let_return(self) -> bool:

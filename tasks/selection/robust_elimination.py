@@ -33,44 +33,17 @@ _ROUNDING = 1e-12  # of a loss: what a sum's order may change
 
 @dataclass(frozen=True)
 class Judge:
-    """A fold's model, asked about the rows that the fold holds out.
+    """A fold's model, asked about the rows that the fold holds out."""
 
-    Attributes
-    ----------
-    engine : MaskedLoss
-        Fresh, over the k features of a stage.
-    weight : float
-        Of the rows held out.
-    importances : ndarray of float64, shape (k,)
-        What use the model makes of each feature, at least 0.
-    """
-
-    engine: MaskedLoss
-    weight: float
-    importances: Floats
+    engine: MaskedLoss  # new, over the k features of a stage
+    weight: float  # of the rows held out
+    importances: Floats  # (k,), at least 0
 
 
 def with_masked_copies(
     rows: Rows, baseline: Floats, random: np.random.Generator, *, never: Collection[int] = ()
 ) -> Rows:
-    """Return rows followed by a copy of each in which features are masked.
-
-    Parameters
-    ----------
-    rows : Rows
-        X has shape (n, k).
-    baseline : ndarray of float64, shape (k,)
-        What a masked feature is set to.
-    random : numpy.random.Generator
-        Draws each row's share of masked features in 0..1, and which.
-    never : collection of int
-        Features that are never masked.
-
-    Returns
-    -------
-    Rows
-        X has shape (2 n, k).
-    """
+    """Return 2 n rows: those given, then a copy of each with a random share of features masked."""
     X = rows.X
     is_masked = random.random(X.shape) < random.random(len(X))[:, np.newaxis]
     is_masked[:, sorted(never)] = False
@@ -80,15 +53,7 @@ def with_masked_copies(
 
 
 def n_stages(n_features: int, fewest: int) -> int:
-    """Return how often the models are trained on the way from all features down to the fewest.
-
-    Parameters
-    ----------
-    n_features : int
-        d, how many there are.
-    fewest : int in 1..d
-        How many are left at the end.
-    """
+    """Return how often the models are trained on the way from all features down to the fewest."""
     return len(_sizes(n_features, fewest)) - 1
 
 
@@ -101,23 +66,8 @@ def eliminate_in_stages(
 ) -> RankedPath:
     """Remove features one by one until one is left, or only `keep`.
 
-    Parameters
-    ----------
-    judges : callable
-        Takes a mask (d,) and the number of its stage, from 0, to one judge for each fold, two at
-        least, whose models were trained on the features of that mask.
-    n_features : int
-        d, how many there are.
-    keep : collection of int
-        Features that never leave.
-    on_removal : callable, optional
-        Called after each removal with the number done and the number in all.
-
-    Returns
-    -------
-    RankedPath
-        A feature's score is its place in the order of leaving, from 1; all that outlast the path
-        have the one after the last.
+    `judges` takes a mask and the number of its stage, from 0, to one judge for each fold, two at
+    least. `on_removal` gets the number of removals done and the number in all.
     """
     kept = set(keep)
     sizes = _sizes(n_features, max(1, len(kept)))
@@ -141,27 +91,11 @@ def eliminate_in_stages(
 def on_the_way_down(
     fold_losses: Callable[[int], Floats], n_features: int, fewest: int
 ) -> tuple[list[int], Floats]:
-    """Refit ever fewer features, until that is clearly worse.
+    """Refit ever fewer features until clearly worse; return sizes and losses (folds, sizes).
 
     The way ends where two sizes in a row are clearly worse than the best one before them: their
     mean loss over the folds is above its mean by more than its standard error, and by more than
-    that of the difference.
-
-    Parameters
-    ----------
-    fold_losses : callable
-        Takes a number of features to the losses of refits on that many, on the rows that each fold
-        holds out, shape (folds,).
-    n_features : int
-        d, where the way begins.
-    fewest : int in 1..d
-        Where it ends at the latest.
-
-    Returns
-    -------
-    sizes : list of int
-        Numbers of features, falling, each by about a factor of the square root of a half.
-    losses : ndarray of float64, shape (folds, sizes)
+    that of the difference. `fold_losses` takes a size to the losses of refits on held-out rows.
     """
     all_sizes = sizes_down(n_features, fewest)
     best = fold_losses(n_features)
@@ -197,10 +131,7 @@ def _sizes(n_features: int, fewest: int) -> list[int]:
 
 
 def _leaving(judges: Sequence[Judge], protected: Mask) -> int:
-    """Return the feature that leaves next, as its place among those of the stage.
-
-    Of features that are as dispensable and as little used the lowest index leaves.
-    """
+    """Return the place of the next feature to leave; of equals the lowest."""
     by_fold = np.array([judge.engine.without_each() for judge in judges])
     open_places = np.flatnonzero(np.isfinite(by_fold).all(axis=0) & ~protected)
     by_fold = by_fold[:, open_places]
@@ -215,6 +146,6 @@ def _leaving(judges: Sequence[Judge], protected: Mask) -> int:
 
 
 def _shares(importances: Floats) -> Floats:
-    """Return what each importance is of their sum; all 0 if none is made use of."""
+    """Return each importance's share of their sum; all 0 if none is used."""
     total = importances.sum()
     return importances / total if total > 0 else np.zeros_like(importances)
