@@ -36,21 +36,10 @@ _BY_MASK = (BlackBox, NetworkMaskedLoss)
 
 
 def losses_ahead(engine: MaskedLoss, waiting: Sequence[int], n_sure: int) -> dict[int, float]:
-    """Return the loss of masking one more feature, for features that are about to be asked about.
+    """Return the loss of masking one more feature, for kept features about to be asked about.
 
-    Parameters
-    ----------
-    engine : MaskedLoss
-        The model under the present mask.
-    waiting : sequence of int
-        Kept features in the order in which they are to be asked about, at least one.
-    n_sure : int, at least 1
-        How many of them to ask about where each costs a mask of its own.
-
-    Returns
-    -------
-    dict
-        Feature -> loss: of the first `n_sure`, or of more where that costs nothing.
+    `waiting` is in the order of asking, at least one. The first `n_sure` are answered where each
+    costs a mask of its own; all of them where that costs nothing.
     """
     if not isinstance(engine, _BY_MASK):
         losses = engine.without_each()
@@ -64,14 +53,7 @@ def losses_ahead(engine: MaskedLoss, waiting: Sequence[int], n_sure: int) -> dic
 def dense_engine(
     model: Predictor, rows: Rows, loss: Loss, baseline: Floats, threads: int
 ) -> MaskedLoss:
-    """Return the masked loss of a network or a linear model; see `masked_loss`.
-
-    Raises
-    ------
-    NotCovered
-        If the model is neither, prepares its columns in a way that is not known here, or the
-        loss is no mean over rows.
-    """
+    """Return the masked loss of a network or a linear model; NotCovered if there is none."""
     if not loss.is_mean_over_rows:
         # a rank or a threshold can turn on the last bit, and that is not the model's own here
         raise NotCovered(f"{loss.name} is no mean over rows")
@@ -101,27 +83,8 @@ def masked_loss(
 ) -> MaskedLoss:
     """Return the masked loss of a model, by the fastest engine that covers it.
 
-    Parameters
-    ----------
-    model : Predictor
-        Trained on d features.
-    rows : Rows
-        The n rows whose loss is asked for; X has shape (n, d). They must not change afterwards.
-    loss : Loss
-        How predictions are judged.
-    baseline : ndarray of float64, shape (d,)
-        What a masked feature is set to.
-    threads : int, at least 1
-        How many threads an engine may use; changes no number.
-
-    Returns
-    -------
-    MaskedLoss
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, the baseline does not fit them, or `threads` is below 1.
+    `rows` (n, d) must not change afterwards. `baseline` (d,) is what a masked feature is set to.
+    `threads` changes no number. Raises ValueError for no rows, or arguments that do not fit.
     """
     if threads < 1:
         raise ValueError(f"threads must be at least 1 but is {threads}")
@@ -140,12 +103,9 @@ def masked_loss(
 def exact_engine(
     model: Predictor, rows: Rows, loss: Loss, baseline: Floats, *, threads: int = 1
 ) -> MaskedLoss:
-    """Return the first exact engine that covers a model; parameters are those of `masked_loss`.
+    """Return the first exact engine that covers a model; NotCovered if none does.
 
-    Raises
-    ------
-    NotCovered
-        If none does; whether its rounding suits the loss is not looked at.
+    Whether its rounding suits the loss is not checked.
     """
     reasons = []
     for build in _ENGINES.get(model.kind, ()):

@@ -29,13 +29,7 @@ SHRINKAGE_OF_A_ROW = 2.0**20
 
 
 class Drift:
-    """Sizes of the units of every block since they were computed.
-
-    Parameters
-    ----------
-    sizes : ndarray of float64, shape (n_blocks, width)
-        The largest pre-activation of each block's units, as they are computed first.
-    """
+    """Sizes of the units of every block, shape (n_blocks, width), since they were computed."""
 
     def __init__(self, sizes: Floats) -> None:
         self._largest = sizes.copy()
@@ -44,13 +38,9 @@ class Drift:
     def due(self, sizes: Floats, has_shrunken_row: Mask) -> Mask:
         """Count a removal and return the blocks to recompute, shape (n_blocks,).
 
-        Parameters
-        ----------
-        sizes : ndarray of float64, shape (n_blocks, width)
-            After the removal.
-        has_shrunken_row : ndarray of bool, shape (n_blocks,)
-            Whether a unit of some row has shrunk by more than `SHRINKAGE_OF_A_ROW` since its block
-            was computed.
+        `sizes` (n_blocks, width) are those after the removal; `has_shrunken_row` (n_blocks,):
+        whether a unit of some row has shrunk by more than `SHRINKAGE_OF_A_ROW` since its block was
+        computed.
         """
         self._removals += 1
         has_shrunk = np.any(self._largest > _SHRINKAGE_BEFORE_REFRESH * sizes, axis=1)
@@ -70,15 +60,7 @@ class NotCovered(Exception):  # noqa: N818 - it steers, it is not shown
 
 
 def check_own(thing: Any, package: str, library: str) -> None:
-    """Raise NotCovered unless an object behaves as its library wrote it; see `own_name`.
-
-    Parameters
-    ----------
-    thing, package
-        See `own_name`.
-    library : str
-        What the package is called.
-    """
+    """Raise NotCovered unless an object behaves as its library wrote it; see `own_name`."""
     if own_name(thing, package):
         return
     name, replaced = type(thing).__name__, replaced_methods(thing)
@@ -88,23 +70,18 @@ def check_own(thing: Any, package: str, library: str) -> None:
 
 
 class Alone:
-    """A lock for one thread at a time, which may take it again.
-
-    A forked child and a copy have a free lock.
-    """
+    """A reentrant lock; a forked child and a copy have a free one."""
 
     def __init__(self) -> None:
         self._lock, self._process = threading.RLock(), os.getpid()
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """The lock of this process, to be used with ``with``."""
         if self._process != os.getpid():
             self._lock, self._process = threading.RLock(), os.getpid()
         return self._lock
 
     def __copy__(self) -> Alone:
-        """Leave the lock behind: a copy begins with one of its own."""
         return Alone()
 
     def __deepcopy__(self, _: dict[int, Any]) -> Alone:
@@ -119,11 +96,6 @@ class Threads:
     """Threads that process pieces of work; a call waits for pieces left from an interrupted one.
 
     The pool is kept from one call to the next. Forked children and copies start their own.
-
-    Parameters
-    ----------
-    count : int, at least 1
-        How many.
     """
 
     def __init__(self, count: int) -> None:
@@ -164,21 +136,15 @@ class Threads:
         self._is_at_work = False
 
     def __reduce__(self) -> tuple[type[Threads], tuple[int]]:
-        """Leave the pool behind."""
         return Threads, (self.count,)
 
 
 class MaskState:
-    """The present mask, which starts with every feature kept.
+    """The present mask, which starts with all d features kept.
 
     State that an engine keeps besides the mask is either consistent with it or marked as invalid,
     and then rebuilt before it is read. So a removal is atomic, also if interrupted. Calls from
     several threads run one after the other.
-
-    Parameters
-    ----------
-    n_features : int
-        d, at least 1.
     """
 
     def __init__(self, n_features: int) -> None:
@@ -192,13 +158,7 @@ class MaskState:
         return self._mask.copy()
 
     def remove(self, feature: int) -> None:
-        """Mask one more feature for good.
-
-        Raises
-        ------
-        ValueError
-            If `feature` is no index of a kept feature.
-        """
+        """Mask one more feature for good; ValueError if it is no index of a kept feature."""
         last = len(self._mask) - 1
         if not isinstance(feature, Integral) or isinstance(feature, bool):
             raise ValueError(f"feature must be a whole number in 0..{last} but is {feature!r}")
@@ -244,19 +204,7 @@ class MaskState:
 
 
 def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> None:
-    """Raise `UnusableError` if a loss is not a finite number.
-
-    Parameters
-    ----------
-    name : str
-        Of the loss.
-    losses : ndarray of float64, shape (m,)
-        One for each mask.
-    n_kept : int
-        Features that each of the masks keeps.
-    n_features : int
-        d, the number of features in all.
-    """
+    """Raise `UnusableError` if a loss (m,) is not a finite number."""
     wrong = (~np.isfinite(losses)).nonzero()[0]  # flatnonzero takes thrice as long
     if len(wrong):
         raise UnusableError(

@@ -31,24 +31,12 @@ EvaluateMasks = Callable[[Sequence[Mask]], Floats]
 
 @dataclass(frozen=True)
 class MaskEvaluator:
-    """Evaluates masks by `predict`; holds no state, so a worker may own a copy.
-
-    Attributes
-    ----------
-    model : Predictor
-        Trained on d features.
-    rows : Rows
-        The n rows whose loss is asked for; X has shape (n, d).
-    loss : Loss
-        How predictions are judged.
-    baseline : ndarray of float64, shape (d,)
-        What a masked feature is set to.
-    """
+    """Evaluates masks by `predict`; holds no state, so a worker may own a copy."""
 
     model: Predictor
-    rows: Rows
+    rows: Rows  # X has shape (n, d)
     loss: Loss
-    baseline: Floats
+    baseline: Floats  # (d,)
 
     def __post_init__(self) -> None:
         n_features = self.rows.X.shape[1]
@@ -63,13 +51,7 @@ class MaskEvaluator:
             raise ValueError("baseline must be finite: a masked feature must hold a value")
 
     def __call__(self, masks: Sequence[Mask]) -> Floats:
-        """Return the loss of each mask, shape (m,).
-
-        Raises
-        ------
-        ValueError
-            If a loss is not a finite number.
-        """
+        """Return the loss of each mask, shape (m,); ValueError if one is not finite."""
         predict = _Predictor(self)
         losses = np.empty(len(masks))
         with single_thread():
@@ -147,13 +129,8 @@ def _rows_are_independent(model: Predictor) -> bool:
 class BlackBox(MaskState):
     """`MaskedLoss` of any model.
 
-    Parameters
-    ----------
-    evaluator : MaskEvaluator
-        Model, rows, loss and baseline.
-    evaluate : callable, optional
-        Takes a list of masks to their losses; must give the evaluator's own numbers. By default
-        the evaluator itself; a cluster puts its spread-out form here.
+    `evaluate` takes a list of masks to their losses and must give the evaluator's own numbers; a
+    cluster gives its distributed form.
     """
 
     def __init__(self, evaluator: MaskEvaluator, evaluate: EvaluateMasks | None = None) -> None:

@@ -41,24 +41,11 @@ def without_features(
     floor: float,
     out: Floats,
 ) -> None:
-    """Write the first layer with each of some features masked, for a block of rows.
+    """Write the first layer without each of m features, for a block of rows: (m, width, rows).
 
-    The rows are innermost, so that the loops vectorise. What is not a number stays one.
-
-    Parameters
-    ----------
-    present : ndarray, shape (width, n)
-        First layer under the present mask.
-    features : ndarray of int64, shape (m,)
-        What to mask, each by itself.
-    start : int
-        First row of the block; its length is that of `out`.
-    values, value_at_baseline, tabulated, first_row, table, at_baseline
-        See `FirstLayer`.
-    floor : float
-        Lower bound of what is written: 0 for relu, else -inf.
-    out : ndarray, shape (m, width, rows)
-        Where to write.
+    The rows are innermost, so that the loops vectorise. What is not a number stays one. `present`
+    (width, n) is the first layer under the present mask; `start` the block's first row; `floor` 0
+    for relu, else -inf. The other arrays are those of `FirstLayer`.
     """
     width, stop = out.shape[1], start + out.shape[2]
     for position in range(len(features)):
@@ -121,46 +108,21 @@ _SCALERS = frozenset({"MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardS
 
 @dataclass(frozen=True)
 class DenseModel:
-    """A model as an encoding, layers, and a link from the last layer to the prediction.
+    """A model as an encoding, layers, and a link from the last layer to the prediction."""
 
-    Attributes
-    ----------
-    encode : callable
-        Takes rows X (n, d) to columns (n, width), each row by itself.
-    feature_of_column : ndarray of int64, shape (width,)
-        The only feature that each column depends on.
-    weights, biases : tuple of ndarray of float64, shapes (fan_in, fan_out) and (fan_out,)
-        Layer by layer.
-    activation : str
-        Of the hidden layers.
-    link : str
-        From the outputs of the last layer to values or probabilities; logistic is that of the
-        second of two classes.
-    classes : ndarray of int64
-        The classes that the outputs stand for; empty for regression.
-    location, scale : float
-        A value is location + scale x output.
-    """
-
-    encode: Callable[[Floats], Floats]
-    feature_of_column: NDArray[np.int64]
-    weights: tuple[Floats, ...]
-    biases: tuple[Floats, ...]
-    activation: Activation
-    link: Link
-    classes: NDArray[np.int64]
-    location: float = 0.0
+    encode: Callable[[Floats], Floats]  # X (n, d) -> (n, width), each row by itself
+    feature_of_column: NDArray[np.int64]  # (width,): the only feature that each column depends on
+    weights: tuple[Floats, ...]  # (fan_in, fan_out)
+    biases: tuple[Floats, ...]  # (fan_out,)
+    activation: Activation  # of the hidden layers
+    link: Link  # logistic: of the second of two classes
+    classes: NDArray[np.int64]  # that the outputs stand for; empty for regression
+    location: float = 0.0  # a value is location + scale x output
     scale: float = 1.0
 
 
 def read_dense(model: Predictor) -> DenseModel:
-    """Return a network or a linear model in the common form.
-
-    Raises
-    ------
-    NotCovered
-        If the model is neither, or prepares its columns in a way that is not known here.
-    """
+    """Return a network or a linear model in the common form; NotCovered if it is none."""
     if isinstance(model, NeuralNetwork):
         return _of_network(model)
     if isinstance(model, ScikitLearnModel):
@@ -259,37 +221,14 @@ _EVERY_ROW = slice(None)
 class FirstLayer:
     """What n rows and the baseline contribute to the `width` units of a first layer.
 
-    Parameters
-    ----------
-    model : DenseModel
-        Its first layer.
-    X : ndarray of float64, shape (n, d)
-        Features.
-    baseline : ndarray of float64, shape (d,)
-        What a masked feature is set to.
+    `values` (d, n): encoded values, or for a tabulated feature its position in its part of the
+    table. `value_at_baseline` (d,): the encoded baseline; 0 if tabulated. `tabulated` (d,); `used`
+    (d,): whether a feature has any weight. `table` (rows, width): row j < d holds the weights of
+    feature j, zeros if it is tabulated; from row d on, contributions by distinct value of the
+    tabulated ones, whose parts start at `first_row` (d,). `at_baseline` (d, width): contribution of
+    the masked feature. `bias` (width,).
 
-    Attributes
-    ----------
-    values : ndarray of float64, shape (d, n)
-        Encoded value, or for a tabulated feature the position in its part of the table.
-    value_at_baseline : ndarray of float64, shape (d,)
-        The encoded baseline; 0 for a tabulated feature.
-    tabulated, used : ndarray of bool, shape (d,)
-        Whether a feature is tabulated, and whether it has any weight.
-    first_row : ndarray of int64, shape (d,)
-        Where the feature's part of the table starts.
-    table : ndarray of float64, shape (rows, width)
-        Row j < d: weights of feature j, zeros if it is tabulated; from row d on, contribution by
-        distinct value of the tabulated ones.
-    at_baseline : ndarray of float64, shape (d, width)
-        Contribution of the masked feature.
-    bias : ndarray of float64, shape (width,)
-        What every row has.
-
-    Raises
-    ------
-    NotCovered
-        If an encoded value is not finite.
+    Raises NotCovered if an encoded value is not finite.
     """
 
     def __init__(self, model: DenseModel, X: Floats, baseline: Floats) -> None:
@@ -341,12 +280,7 @@ class FirstLayer:
     def greatest_changes(self, rows: slice, reach: Floats) -> Floats:
         """Return how far masking each feature moves an output of the network at most, (d, n).
 
-        Parameters
-        ----------
-        rows : slice
-            Which rows.
-        reach : ndarray of float64, shape (width, n_outputs)
-            How far each unit moves each output, per unit of its own.
+        `reach` (width, n_outputs): how far each unit moves each output, per unit of its own.
         """
         by_weight = (np.abs(self._weights) @ reach).max(axis=1)
         moved = np.abs(self.values[:, rows] - self.value_at_baseline[:, np.newaxis])
@@ -378,7 +312,6 @@ class FirstLayer:
         floor: float,
         out: Floats,
     ) -> None:
-        """Write `present` (width, n) without each of some features; see `without_features`."""
         without_features(
             present,
             features,
@@ -395,7 +328,7 @@ class FirstLayer:
 
 
 def _encoded(model: DenseModel, X: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Encode a few rows at a time, so that no second table of one-hot columns is held."""
+    # a few rows at a time, so that no second table of one-hot columns is held
     for start in range(0, len(X), _ROWS_AT_ONCE):
         rows = slice(start, min(start + _ROWS_AT_ONCE, len(X)))
         yield rows, model.encode(X[rows])
@@ -430,25 +363,10 @@ _ROWS_TO_CHECK, _AGREEMENT = 256, 1e-9
 
 
 class OutputLoss:
-    """Losses of n rows, given outputs.
+    """Losses of n rows, given outputs; `loss` is a mean over rows.
 
-    Parameters
-    ----------
-    model : DenseModel
-        Its link, and the classes its outputs stand for.
-    rows : Rows
-        Truth and weights of n rows.
-    schema : Schema
-        The number of classes in all.
-    loss : Loss
-        A mean over rows.
-
-    Attributes
-    ----------
-    weight : ndarray of float64, shape (n,)
-        Of the rows; ones where they have none.
-    position : ndarray of int64, shape (n,)
-        Of each row's class among the outputs' classes, -1 if it is none; all 0 for regression.
+    `weight` (n,): ones where rows have none. `position` (n,): of each row's class among the
+    outputs' classes, -1 if it is none; all 0 for regression.
     """
 
     def __init__(self, model: DenseModel, rows: Rows, schema: Schema, loss: Loss) -> None:
@@ -462,7 +380,7 @@ class OutputLoss:
             self.position = position[rows.y.astype(np.int64)]
 
     def prediction(self, outputs: Floats) -> Floats:
-        """Return what the model would predict: (n,) or (n, n_classes), of outputs (width, n)."""
+        """Return what the model would predict, (n,) or (n, n_classes), of outputs (width, n)."""
         model = self._model
         if model.link == "identity":
             return np.asarray(model.location + model.scale * outputs[0])
@@ -476,19 +394,7 @@ class OutputLoss:
         return prediction
 
     def sums(self, outputs: Floats, rows: slice) -> Floats:
-        """Return the weighted sums of a block of rows' losses.
-
-        Parameters
-        ----------
-        outputs : ndarray, shape (m, width, rows)
-            For m maskings; overwritten.
-        rows : slice
-            The block.
-
-        Returns
-        -------
-        ndarray of float64, shape (m,)
-        """
+        """Return the weighted sums (m,) of a block's losses; spoils outputs (m, width, rows)."""
         if self._loss.name == "log_loss":
             losses = self._log_losses(outputs, self.position[rows])
         else:
@@ -520,10 +426,8 @@ class OutputLoss:
 
 
 def check_agreement(evaluator: MaskEvaluator, output_loss: OutputLoss, outputs: Floats) -> None:
-    """Raise NotCovered unless outputs (width, n) lead to the model's own predictions.
-
-    A few rows are enough: what could be misread is the same for all.
-    """
+    """Raise NotCovered unless outputs (width, n) lead to the model's own predictions."""
+    # a few rows are enough: what could be misread is the same for all
     expected = evaluator.model.predict(evaluator.rows.X[:_ROWS_TO_CHECK])
     given = output_loss.prediction(outputs[:, :_ROWS_TO_CHECK])
     if not np.allclose(given, expected, rtol=0, atol=_AGREEMENT * np.abs(expected).max()):

@@ -31,35 +31,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of every part.
+    """What is asked of every part."""
 
-    Attributes
-    ----------
-    question : str
-        See `RowSums.block_sums`.
-    removed : tuple of int
-        Every feature removed so far, in order.
-    masks : ndarray of bool, shape (m, d), or None
-        See `RowSums.block_sums`.
-    """
-
-    question: Question
-    removed: tuple[int, ...]
-    masks: Mask | None
+    question: Question  # see `RowSums.block_sums`
+    removed: tuple[int, ...]  # all so far, in order
+    masks: Mask | None  # (m, d)
 
 
 class Part:
-    """A run of blocks of rows, and the engine that is made of them when it is first asked.
-
-    Parameters
-    ----------
-    model, rows, loss, baseline
-        See `masked_loss`; the rows are those of the run.
-    first : int
-        Number of the run's first block.
-    n_blocks : int
-        How many blocks there are in all.
-    """
+    """A run of blocks of rows, and the engine that is made of them when it is first asked."""
 
     def __init__(
         self,
@@ -76,13 +56,7 @@ class Part:
         self._removed: tuple[int, ...] = ()
 
     def answer(self, asked: Asked) -> Nodes:
-        """Return the highest nodes of this part's sums; see `row_sums`.
-
-        Raises
-        ------
-        NotCovered
-            If no engine that adds up rows holds for these rows.
-        """
+        """Return the highest nodes of this part's sums; NotCovered if no engine covers its rows."""
         engine, self._engine = self._engine, None  # an interrupted call leaves no engine
         if engine is None or asked.removed[: len(self._removed)] != self._removed:
             made = exact_engine(*self._made_of)  # all rows were asked whether it suits them
@@ -96,7 +70,7 @@ class Part:
         return nodes_of(sums, self._first, self._n_blocks)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the engine behind: it is larger than what it is made of."""
+        # the engine is larger than what it is made of
         return {**self.__dict__, "_engine": None, "_removed": ()}
 
 
@@ -115,18 +89,8 @@ def parts_of(
 class PartedLoss(RowSums):
     """`MaskedLoss` over parts: the numbers of the engine of all rows, to the last bit.
 
-    Parameters
-    ----------
-    like : RowSums
-        An engine of some of the rows, with every feature kept.
-    total_weight : float
-        Of all rows.
-    n_blocks : int
-        Of all rows.
-    ask : callable
-        Takes a question to the answers of all parts.
-    exactly : callable, optional
-        As the engine of all rows has it; see `RowSums`.
+    `like` is an engine of some of the rows, with every feature kept; `total_weight` and `n_blocks`
+    are those of all rows; `ask` takes a question to the answers of all parts.
     """
 
     def __init__(

@@ -42,51 +42,25 @@ def _every_feature(n_features: int) -> Mask:
 
 @dataclass(frozen=True)
 class Given:
-    """A trained model as its own library gives it.
-
-    Attributes
-    ----------
-    name : str
-        What to call it.
-    predict : callable
-        Takes a table to values (n,) or class probabilities (n, n_classes).
-    classes : ndarray, shape (n_classes,), or None
-        Labels in the order of the probabilities, none for regression; None if only a prediction
-        shows them.
-    n_features : int or None
-        How many it was trained on, where that is known.
-    categories : sequence of sequence, or None
-        The categories that a table's categorical columns were trained with, column by column;
-        None if the model asks for a table as it is.
-    translate : callable
-        Takes a schema to a model in a form that engines read; raises NotCovered.
-    used_features : callable
-        Takes d to the features that can change a prediction, shape (d,).
-    """
+    """A trained model as its own library gives it."""
 
     name: str
-    predict: Callable[[Any], Any]
+    predict: Callable[[Any], Any]  # table -> values (n,) or class probabilities (n, n_classes)
+    # in the order of the probabilities; empty for regression; None if not known before
     classes: NDArray[Any] | None
-    n_features: int | None
+    n_features: int | None  # None if not known
+    # that a table's categorical columns were trained with, column by column; None if the model
+    # takes a table as it is
     categories: Sequence[Sequence[Any]] | None
-    translate: Callable[[Schema], Predictor]
+    translate: Callable[[Schema], Predictor]  # raises NotCovered
+    # d -> features that can change a prediction, shape (d,)
     used_features: Callable[[int], Mask] = _every_feature
 
 
 def read_model(model: Any, loss: str) -> Given:
-    """Return a trained model as its own library gives it.
+    """Return a model of LightGBM, XGBoost, scikit-learn or torch, or a function, as `Given`.
 
-    Parameters
-    ----------
-    model : object
-        Of LightGBM, XGBoost, scikit-learn or torch, or a function from a table to predictions.
-    loss : str
-        Loss name; see `torch_modules`.
-
-    Raises
-    ------
-    ValueError
-        If it is none of these, not fitted, or a classifier without probabilities.
+    Raises ValueError if it is none of these, not fitted, or a classifier without probabilities.
     """
     if _is_of(model, "lightgbm", "Booster", "LGBMModel"):
         return of_lightgbm(model)
@@ -107,22 +81,8 @@ def read_model(model: Any, loss: str) -> Given:
 def engine_of(given: Given, evaluator: MaskEvaluator, *, plain: bool, threads: int) -> MaskedLoss:
     """Return the fastest engine that gives a model's own losses.
 
-    Parameters
-    ----------
-    given : Given
-        The model.
-    evaluator : MaskEvaluator
-        Predicts as the model itself does.
-    plain : bool
-        Whether the model reads the numbers of X as they are, so that there is no category that
-        only its own library can read.
-    threads : int, at least 1
-        How many threads the engine may use; changes no number.
-
-    Raises
-    ------
-    ValueError
-        See `masked_loss`.
+    `plain`: whether the model reads the numbers of X as they are, so that there is no category that
+    only its own library can read.
     """
     rows, loss, baseline = evaluator.rows, evaluator.loss, evaluator.baseline
     try:
@@ -243,10 +203,7 @@ def _translated_estimator(estimator: Any, schema: Schema) -> Predictor:
 
 
 def _without_names(estimator: Any) -> Any:
-    """Return a copy that has classes 0, 1, ... and knows of no column names.
-
-    Only the copy's own attributes change; what it has learnt is shared.
-    """
+    """Return a copy that has classes 0, 1, ... and no column names; fitted arrays are shared."""
     from sklearn.pipeline import Pipeline
 
     if isinstance(estimator, str) or estimator is None:
@@ -269,13 +226,8 @@ _NO_CLASSES: NDArray[Any] = np.zeros(0)
 def of_lightgbm(model: Any) -> Given:
     """Read a Booster, or the scikit-learn interface of one.
 
-    It is asked itself, with its own parameters; what engines read is a copy, cut at the best
-    iteration where training stopped early.
-
-    Raises
-    ------
-    ValueError
-        If it is not fitted, or a classifier gives no probabilities.
+    It predicts itself, with its own parameters; engines read a copy, cut at the best iteration
+    where training stopped early.
     """
     import lightgbm
 
@@ -337,13 +289,7 @@ def _lightgbm_classes(text: str) -> NDArray[Any]:
 
 
 def of_xgboost(model: Any) -> Given:
-    """Read a Booster, or the scikit-learn interface of one.
-
-    Raises
-    ------
-    ValueError
-        If it is not trained, or predicts the numbers of classes.
-    """
+    """Read a Booster, or the scikit-learn interface of one."""
     import xgboost
 
     is_booster = isinstance(model, xgboost.Booster)

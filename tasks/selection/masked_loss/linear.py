@@ -49,20 +49,7 @@ def is_least_squares(evaluator: MaskEvaluator, model: DenseModel) -> bool:
 
 
 class LinearMaskedLoss(MaskState):
-    """`MaskedLoss` of a linear model's squared error; one thread, for it needs no more.
-
-    Parameters
-    ----------
-    evaluator : MaskEvaluator
-        Model, rows, loss and baseline.
-    model : DenseModel
-        The evaluator's model; see `is_least_squares`.
-
-    Raises
-    ------
-    NotCovered
-        If the model in this form does not give the model's own predictions.
-    """
+    """`MaskedLoss` of a linear model's squared error; one thread, for it needs no more."""
 
     def __init__(self, evaluator: MaskEvaluator, model: DenseModel) -> None:
         super().__init__(evaluator.rows.X.shape[1])
@@ -182,10 +169,8 @@ class LinearMaskedLoss(MaskState):
 
 
 def _first_of_equals(changes: Floats, squares: Floats) -> NDArray[np.int64]:
-    """Return for each feature the first one that changes the residuals alike, shape (d,).
-
-    A product of matrices may give equal rows sums that differ in the last bit.
-    """
+    """Return for each feature the first one that changes the residuals alike, shape (d,)."""
+    # a product of matrices may give equal rows sums that differ in the last bit
     first = np.arange(len(changes))
     order = np.argsort(squares, kind="stable")
     with np.errstate(invalid="ignore"):  # of squares that are not finite

@@ -40,22 +40,7 @@ _Write = Callable[[NDArray[np.int64], int, Floats], None]
 
 
 class NetworkMaskedLoss(RowSums):
-    """`MaskedLoss` of a network or a linear model, for a loss that is a mean over rows.
-
-    Parameters
-    ----------
-    evaluator : MaskEvaluator
-        Model, rows, loss and baseline.
-    model : DenseModel
-        The evaluator's model as layers.
-    threads : int, at least 1
-        How many blocks of rows are computed at once; changes no number.
-
-    Raises
-    ------
-    NotCovered
-        If the layers do not give the model's own predictions.
-    """
+    """`MaskedLoss` of a network or a linear model, for a loss that is a mean over rows."""
 
     _present: Floats  # first layer under the present mask, shape (width, n)
     _greatest: Floats  # its largest sizes since each block was recomputed
@@ -81,7 +66,6 @@ class NetworkMaskedLoss(RowSums):
         check_agreement(evaluator, self._output_loss, self._outputs(sample)[0])
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
-        """See `RowSums.block_sums`."""
         if question == "coarseness":
             weight = self._output_loss.weight
             return of_network(self._model, self._first, self.name, weight, _ROWS_AT_ONCE)
@@ -163,10 +147,7 @@ class NetworkMaskedLoss(RowSums):
         return sums
 
     def _outputs(self, layer: Floats) -> Floats:
-        """Return the last layer's outputs of first layers (m, width, rows), which it overwrites.
-
-        The first layer comes with its relu already applied.
-        """
+        """Return the outputs of first layers (m, width, rows) after relu; overwrites them."""
         for depth, (weight, bias) in enumerate(self._layers):
             if depth or self._model.activation != "relu":
                 self._activate(layer)

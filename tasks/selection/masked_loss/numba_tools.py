@@ -76,17 +76,7 @@ _RUN = 16  # up to here it is quicker to insert than to merge
 
 @compiled
 def stable_order(values: Any) -> NDArray[np.int64]:
-    """Return the places of values from the least to the greatest, of equal ones the first first.
-
-    Parameters
-    ----------
-    values : ndarray of numbers, shape (n,)
-        None of them NaN.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-    """
+    """Return the places of values (n,), none of them NaN, in ascending order; stable."""
     n = len(values)
     order, merged = np.empty(n, np.int64), np.empty(n, np.int64)
     for i in range(n):

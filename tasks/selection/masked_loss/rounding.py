@@ -25,19 +25,7 @@ _MOST_LOG_LOSS = 37.0  # of a probability of nothing, which counts as float64's 
 
 
 def of_rows(loss: str, errors: Floats) -> Floats:
-    """Return by how much rows' losses may be off, in the unit of the loss.
-
-    Parameters
-    ----------
-    loss : str
-        Squared error, absolute error or log loss.
-    errors : ndarray of float64
-        By how much each row's score may be off.
-
-    Returns
-    -------
-    ndarray of float64, of the same shape
-    """
+    """Return by how much rows' losses may be off, given by how much their scores may be."""
     if loss == "squared_error":
         with np.errstate(over="ignore"):  # nothing is sure then
             return np.square(errors)
@@ -51,25 +39,10 @@ def of_rows(loss: str, errors: Floats) -> Floats:
 def of_network(
     model: DenseModel, first: FirstLayer, loss: str, weight: Floats, rows_in_block: int
 ) -> Floats:
-    """Return what subtracting from a first layer may do to the losses, summed by blocks of rows.
+    """Return what subtracting from a first layer may do to the losses, (n_blocks, d + 1).
 
-    Parameters
-    ----------
-    model : DenseModel
-        Its layers; no activation moves its output further than its input moves.
-    first : FirstLayer
-        Of the same model.
-    loss : str
-        A mean over rows.
-    weight : ndarray of float64, shape (n,)
-        Of the rows.
-    rows_in_block : int
-        See `RowSums`.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_blocks, d + 1)
-        For masking each feature; last for any other mask, whose first layer is recomputed.
+    Summed by blocks of rows: for masking each feature; last for any other mask, whose first layer
+    is recomputed. No activation moves its output further than its input moves.
     """
     reach = np.eye(len(model.biases[0]))
     for of_layer in model.weights[1:]:
@@ -86,15 +59,8 @@ def shows(
 ) -> bool:
     """Return whether an error of that size in every row may show in a loss.
 
-    Parameters
-    ----------
-    rounding : float
-        By how much each row's score may be off.
-    loss : Loss
-        Any; of a scorer of numbers, whose formula is not known, it is the median row's error, and
-        the smallest value but 0, that must be far greater.
-    prediction, y : ndarray, shapes (n,) or (n, n_classes), and (n,)
-        Under the mask in question, and what is true.
+    `prediction` is that under the mask in question. For a scorer of numbers, whose formula is not
+    known, it is compared with the median row's error, and the smallest value but 0.
     """
     if loss.task == "classification":
         return rounding > _MOST_OF_A_CLASS

@@ -36,21 +36,10 @@ def _add_pairs(sums: Any) -> None:
 
 
 def nodes_of(sums: Floats, first: int, n_blocks: int) -> Nodes:
-    """Return the highest nodes of a run of blocks.
+    """Return the highest nodes of a run of blocks, each of shape (m,), at most two for each level.
 
-    Parameters
-    ----------
-    sums : ndarray of float64, shape (b, m)
-        Of each block of the run; written over.
-    first : int
-        Number of the run's first block.
-    n_blocks : int
-        How many blocks there are in all.
-
-    Returns
-    -------
-    dict
-        At most two for each level, each of shape (m,).
+    `sums` (b, m) are those of each block, and overwritten; `first` is the number of the run's first
+    block among `n_blocks`.
     """
     nodes: Nodes = {}
     level, last_is_ours = 0, first + len(sums) == n_blocks
@@ -96,23 +85,11 @@ def runs_of_blocks(n_blocks: int, n_runs: int) -> list[tuple[int, int]]:
 
 
 class RowSums(MaskState):
-    """`MaskedLoss` of a loss that is a weighted mean over rows, from sums over them.
+    """The masked loss as a mean over rows, from sums over them.
 
-    Parameters
-    ----------
-    name : str
-        Of the loss.
-    relevant : ndarray of bool, shape (d,)
-        Features that can change a prediction.
-    total_weight : float
-        Of all rows.
-    exactly : callable, optional
-        Takes masks (m, d) to their losses (m,) where rounding may show in them, and where two are
-        lowest but for rounding; by default they are asked for as any masks are.
-
-    Notes
-    -----
-    `coarseness` decides when a loss is computed in this other way.
+    `relevant` (d,): features that can change a prediction. `exactly` takes masks (m, d) to their
+    losses (m,) where rounding may show in them (`coarseness` decides), and where two are lowest but
+    for rounding; by default they are computed as for any masks.
     """
 
     is_summed = True  # whether the loss is such a mean; an engine may know others as well
@@ -148,11 +125,11 @@ class RowSums(MaskState):
             return everywhere
 
     def _settle_ties(self, losses: Floats) -> None:
-        """Put in place the exact losses of those features that may be the first to leave.
+        """Replace the losses of those features that may be the first to leave by exact ones.
 
-        Losses (d,) of whole numbers, as absolute errors of votes are, often tie. Which of them is
-        lowest then depends on the order of a sum, and that is to be the predictions' own. What
-        changes no row has the present loss, in any order.
+        Losses (d,) of integers, as absolute errors of votes are, often tie. Which of them is lowest
+        then depends on the order of a sum, and that is to be the predictions' own. What changes no
+        row has the present loss, in any order.
         """
         if self.exactly is None or not (self.is_summed and self.settles_ties):
             return
@@ -196,16 +173,11 @@ class RowSums(MaskState):
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         """Return the weighted sums of every block's losses, shape (n_blocks, m).
 
-        Parameters
-        ----------
-        question : "present", "without each", "moved", "under" or "coarseness"
-            Of the present mask; without each kept and relevant feature, in ascending order, and
-            of the present mask at last; likewise, but whether a row's prediction changes, 1 or 0;
-            or under `masks`. Of the last: by how much rounding may
-            change the losses without each of all d features, and at last any other; or one sum
-            for all of these.
-        masks : ndarray of bool, shape (m, d), optional
-            See above.
+        "present": of the present mask. "without each": without each kept and relevant feature, in
+        ascending order, and last of the present mask. "moved": likewise, but whether a row's
+        prediction changes, 1 or 0. "under": of each of `masks` (m, d). "coarseness": by how much
+        rounding may change the losses without each of all d features, and last any other; or one
+        sum for all of these.
         """
         raise NotImplementedError
 

@@ -29,13 +29,7 @@ _OF_NUMBERS = ("squared_error", "absolute_error")
 
 
 def frozen(module: Any) -> Any:
-    """Return a copy in float64 and in evaluation mode.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be copied, or has layers without weights yet.
-    """
+    """Return a copy in float64 and evaluation mode; ValueError if it is lazy or has no copy."""
     from torch.nn.parameter import UninitializedParameter
 
     if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
@@ -52,20 +46,8 @@ def frozen(module: Any) -> Any:
 def predict(module: Any, X: Floats, loss: str) -> Floats:
     """Return a frozen module's values (n,) or class probabilities (n, n_classes).
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        As `frozen` makes it.
-    X : ndarray of float64, shape (n, d)
-        Rows.
-    loss : str
-        Loss name; see above.
-
-    Raises
-    ------
-    ValueError
-        If the module does not take such rows, or returns anything but one tensor, with one or more
-        outputs a row.
+    Raises ValueError if the module does not take such rows, or returns anything but one tensor with
+    one or more outputs a row.
     """
     import torch
 
@@ -134,10 +116,7 @@ def _check_no_probabilities(outputs: Any, loss: str, *, several: bool) -> None:
 def layers(module: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation]:
     """Return weights (fan_in, fan_out), biases (fan_out,) and the hidden activation.
 
-    Raises
-    ------
-    NotCovered
-        If the module is no chain of linear layers with one kind of activation between them.
+    Raises NotCovered if the module is no chain of linear layers with one kind of activation.
     """
     import torch
 

@@ -15,13 +15,7 @@ from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XG
 def tree_engine(
     model: Predictor, rows: Rows, loss: Loss, baseline: Floats, threads: int
 ) -> MaskedLoss:
-    """Return the exact masked loss of a tree model; parameters are those of `masked_loss`.
-
-    Raises
-    ------
-    NotCovered
-        If the model is not made of trees in a way that is known here.
-    """
+    """Return the exact masked loss of a tree model; NotCovered if its trees are not known here."""
     from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 
     settle = settle_ties(model, rows, loss, baseline)
@@ -37,13 +31,7 @@ def tree_engine(
 
 
 def forest_of(model: Predictor) -> Forest:
-    """Return a tree model in normal form.
-
-    Raises
-    ------
-    NotCovered
-        See above.
-    """
+    """Return a tree model in normal form; NotCovered if it is none."""
     if isinstance(model, LightGBMModel):
         return lightgbm.forest_of(model.booster)
     if isinstance(model, XGBoostModel):

@@ -66,13 +66,6 @@ def check_unit(engine: MaskedLoss, rows: Rows, loss: Loss) -> None:
 
     The model would then compute nearly every loss, see `coarseness`. If the unit is coarse only
     compared with losses near 0, as on memorised rows, it computes few.
-
-    Parameters
-    ----------
-    engine : MaskedLoss
-        With every feature kept; only a `TreeEngine` is looked at.
-    rows, loss
-        Its own.
     """
     if not isinstance(engine, TreeEngine):
         return
@@ -92,13 +85,7 @@ def check_unit(engine: MaskedLoss, rows: Rows, loss: Loss) -> None:
 def check_rounding(engine: MaskedLoss, model: Predictor, rows: Rows, loss: Loss) -> None:
     """Raise NotCovered if XGBoost's rounding is too much for a loss.
 
-    Parameters
-    ----------
-    engine : MaskedLoss
-        With every feature kept.
-    model, rows, loss
-        Its own; only a `TreeEngine` of XGBoost's is looked at. Of a scorer, which has no value per
-        row, squared error or log loss is looked at.
+    For a scorer, which has no value per row, squared error or log loss is compared.
     """
     if not isinstance(model, XGBoostModel) or not isinstance(engine, TreeEngine):
         return
@@ -131,16 +118,8 @@ _REACH, _REACH_IN_SINGLE_PRECISION = 1e-11, 1e-5
 def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> Settle | None:
     """Return what makes the probabilities under a mask rank as the model's own do.
 
-    Parameters
-    ----------
-    model, rows, loss, baseline
-        See `masked_loss`.
-
-    Returns
-    -------
-    callable or None
-        Takes probabilities (n, n_classes) and a mask (d,) to probabilities; None where no rank
-        and no class counts.
+    It takes probabilities (n, n_classes) and a mask (d,) to probabilities; None where no rank and
+    no class counts.
     """
     if loss.is_mean_over_rows or loss.task != "classification":
         return None
@@ -181,25 +160,7 @@ _KINDS = {
 
 
 class TreeEngine(RowSums):
-    """`MaskedLoss` of a forest.
-
-    Parameters
-    ----------
-    forest : Forest
-        The trees, in normal form.
-    rows : Rows
-        The n rows whose loss is asked for, at least one; X has shape (n, d).
-    loss : Loss
-        How predictions are judged.
-    baseline : ndarray of float64, shape (d,)
-        What a masked feature is set to.
-    settle : callable, optional
-        See `settle_ties`, for a loss in which ranks or classes count.
-    exactly : callable, optional
-        See `RowSums`; the losses of the model's own predictions.
-    threads : int, at least 1
-        How many blocks of rows are worked on at a time; never changes a bit of the result.
-    """
+    """`MaskedLoss` of a forest; `settle` is that of `settle_ties`, `threads` changes no bit."""
 
     rows_in_block = BLOCK
 
@@ -243,7 +204,6 @@ class TreeEngine(RowSums):
             return self._predictions(self._brought_up().score)
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
-        """See `RowSums.block_sums`."""
         if question == "coarseness":  # the same for every row and mask
             off_by = of_rows(self.name, np.full(1, self.rounding))
             return np.outer(self._weight.sum(axis=1), off_by)
@@ -266,10 +226,8 @@ class TreeEngine(RowSums):
     def _brought_up(self, then: Callable[[State, int, int], None] | None = None) -> State:
         """Return the state under the present mask.
 
-        Parameters
-        ----------
-        then : callable, optional
-            Called with the state and each run of blocks, start..stop-1, as soon as these are so.
+        `then` is called with it and each run of blocks, start..stop-1, as soon as these are brought
+        up.
         """
         waiting = (~self._mask[self._used] & ~self._is_visited).nonzero()[0]
 
@@ -285,10 +243,7 @@ class TreeEngine(RowSums):
         return self._state
 
     def _mask_run(self, used: int, start: int, stop: int) -> None:
-        """Visit again the trees that test a used feature, with the rows of a run of blocks.
-
-        Where the feature is masked already, that changes nothing.
-        """
+        """Visit again the trees that test a used feature; no effect if it is masked already."""
         self._visit(self._state, *self._tests[used], used, start, stop)
 
     def _features(self, question: Question) -> Integers:
@@ -349,10 +304,8 @@ class TreeEngine(RowSums):
         return score
 
     def _each_block(self, of_block: Callable[[int, Floats], None]) -> None:
-        """Call ``of_block(block, columns (n_columns, 128))`` for every block.
-
-        The baseline's columns fill the last block up.
-        """
+        """Call ``of_block(block, columns (n_columns, 128))`` for every block."""
+        # the baseline's columns fill the last block up
 
         def of_rows(begin: int) -> None:
             prepared = self.forest.prepare(self._rows.X[begin : begin + _PREPARED_ROWS])

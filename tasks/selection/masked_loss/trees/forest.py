@@ -36,96 +36,49 @@ NUMERIC = -1
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """The nodes of all trees in a library's own order, inner nodes and leaves mixed.
-
-    Attributes
-    ----------
-    column, threshold, missing_left : ndarray, shape (n,)
-        What an inner node tests; see `Forest`.
-    left, right : ndarray of int64, shape (n,)
-        Positions of the children in these arrays; -1 for a leaf.
-    value : ndarray of float64, shape (n, width)
-        What a leaf adds.
-    root : ndarray of int64, shape (n_trees,)
-        Position of each tree's root.
-    category_start : ndarray of int64, shape (n,)
-        See `Forest`.
-    """
+    """Nodes of all trees in a library's own order, inner nodes and leaves mixed; see `Forest`."""
 
     column: Integers
     threshold: Floats
     missing_left: Flags
-    left: Integers
+    left: Integers  # (n,), a position in these arrays; -1 for a leaf
     right: Integers
-    value: Floats
-    root: Integers
+    value: Floats  # (n, width), what a leaf adds
+    root: Integers  # (n_trees,)
     category_start: Integers
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees in normal form, and how their sum becomes a prediction.
+    """Trees in normal form, and how their sum becomes a prediction."""
 
-    Attributes
-    ----------
-    column : ndarray of int64, shape (n_inner,)
-        The column each inner node tests.
-    threshold : ndarray of float64, shape (n_inner,)
-        Go left iff the value is at most this.
-    missing_left : ndarray of bool, shape (n_inner,)
-        Whether NaN goes left.
-    category_start : ndarray of int64, shape (n_inner,)
-        Where in `category_left` the flags of a categorical test begin; -1 for a numeric test.
-    category_left : ndarray of bool
-        Whether a code goes left, test after test.
-    child : ndarray of int64, shape (n_inner, 2)
-        Right child, left child.
-    first : ndarray of int64, shape (n_trees + 1,)
-        Tree t has the inner nodes ``first[t]`` to ``first[t + 1] - 1``.
-    root : ndarray of int64, shape (n_trees,)
-        Root of each tree, an inner node or ``~leaf``.
-    value : ndarray of float64, shape (n_leaves, width)
-        What a leaf adds to the outputs ``output[t]`` to ``output[t] + width - 1``.
-    output : ndarray of int64, shape (n_trees,)
-        The first output each tree adds to.
-    base : ndarray of float64, shape (n_outputs,)
-        Score before the first tree.
-    divisor : float
-        1 for a sum of trees; the number of trees for an average.
-    link : "identity", "logistic", "logistic_single", "softmax" or "probability"
-        How scores become predictions; "probability" takes them as they are, "logistic_single"
-        rounds to float32 as it goes. One output of "logistic" or "probability" is that of
-        the second of two classes.
-    feature_of_column : ndarray of int64, shape (n_columns,)
-        The feature each column is made of.
-    prepare : callable
-        Makes the columns (n, n_columns) of rows X (n, d), in float64, each row by itself.
-    """
-
-    column: Integers
-    threshold: Floats
-    missing_left: Flags
+    column: Integers  # (n_inner,), the column each inner node tests
+    threshold: Floats  # go left iff the value is at most this
+    missing_left: Flags  # whether NaN goes left
+    # where in `category_left` a categorical test's flags begin; -1: numeric
     category_start: Integers
-    category_left: Flags
-    child: Integers
-    first: Integers
-    root: Integers
-    value: Floats
-    output: Integers
-    base: Floats
-    divisor: float
+    category_left: Flags  # whether a code goes left, test after test
+    child: Integers  # (n_inner, 2): right child, left child
+    first: Integers  # (n_trees + 1,): tree t has the inner nodes first[t]..first[t + 1] - 1
+    root: Integers  # (n_trees,), an inner node or ~leaf
+    value: Floats  # (n_leaves, width), what a leaf adds to outputs output[t]..output[t] + width - 1
+    output: Integers  # (n_trees,), the first output each tree adds to
+    base: Floats  # (n_outputs,), score before the first tree
+    divisor: float  # 1 for a sum of trees; the number of trees for an average
+    # "probability" takes scores as they are, "logistic_single" rounds to float32; one output of
+    # "logistic" or "probability" is that of the second of two classes
     link: Link
-    feature_of_column: Integers
+    feature_of_column: Integers  # (n_columns,)
+    # makes the columns (n, n_columns) of rows X (n, d), each row by itself
     prepare: Callable[[Floats], Floats]
 
     @property
     def used_features(self) -> Integers:
-        """The features that some tree tests, ascending."""
+        """Features that some tree tests, ascending."""
         return np.unique(self.feature_of_column[self.column])
 
     @property
     def n_inner(self) -> Integers:
-        """Number of inner nodes of each tree, shape (n_trees,)."""
         return np.diff(self.first)
 
     def predict(self, raw: Floats) -> Floats:
@@ -152,10 +105,7 @@ def assemble(
     feature_of_column: Integers,
     prepare: Callable[[Floats], Floats],
 ) -> Forest:
-    """Renumber a library's nodes breadth first; what no root leads to is left out.
-
-    Parameters are those of `Forest`.
-    """
+    """Renumber a library's nodes breadth first; what no root leads to is left out."""
     n_nodes = len(nodes.column)
     depth, tree = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=np.int64)
     tree[nodes.root] = np.arange(len(nodes.root))
@@ -194,13 +144,8 @@ def assemble(
 def as_codes(values: Floats, known: Integers) -> Floats:
     """Return category codes that lie in a table of ``len(known) + 2`` flags.
 
-    Parameters
-    ----------
-    values : ndarray of float64
-        Codes as a table holds them; of a fraction, its whole part counts.
-    known : ndarray of int64
-        The codes that are distinguished, ascending. They are numbered 0, 1, ... in this order; any
-        other is ``len(known)``, and a missing one is ``len(known) + 1``.
+    Of a fraction its whole part counts. The codes of `known`, ascending, are numbered 0, 1, ... in
+    this order; any other is ``len(known)``, and a missing one is ``len(known) + 1``.
     """
     missing = np.isnan(values)
     codes = np.floor(np.where(missing, -1, values))
@@ -220,18 +165,8 @@ def category_flags(
     """Return `category_start`, `category_left`, and for each column its distinguished codes.
 
     Those are the codes that some test on the column names. All others take one way at every test,
-    so that one flag does for them, however large codes are.
-
-    Parameters
-    ----------
-    tests : ndarray of int64, shape (n_tests,)
-        The nodes with a categorical test.
-    sets : sequence of ndarray of int64
-        The codes that each test names.
-    column, missing_left : ndarray, shape (n,)
-        See `Nodes`.
-    in_set_left : bool
-        Whether the codes that a test names go left and all others right, or the other way.
+    so that one flag does for them, however large codes are. `tests` are the nodes with a
+    categorical test, `sets` the codes that each names.
     """
     of_test = column[tests]
     known = {
@@ -259,15 +194,7 @@ _SUM_BITS = 60
 
 
 def pack(forest: Forest, baseline: Floats) -> tuple[float, Integers, Trees]:
-    """Return the unit, the base scores in units, and the trees; see also `rounding_of`.
-
-    Parameters
-    ----------
-    forest : Forest
-        In normal form.
-    baseline : ndarray of float64, shape (n_columns,)
-        The columns of the baseline row.
-    """
+    """Return the unit, the base scores in units, and the trees; see also `rounding_of`."""
     exponent = _SUM_BITS - _exponent_of(_greatest_score(forest))
     tree = np.repeat(np.arange(len(forest.root)), forest.n_inner)
     feature = np.searchsorted(forest.used_features, forest.feature_of_column[forest.column])

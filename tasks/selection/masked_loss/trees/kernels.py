@@ -112,7 +112,6 @@ class Walks(NamedTuple):
 
 @inlined
 def _walks_for(n: int) -> Walks:
-    """Return room for n of them."""
     return Walks(
         np.empty(n, np.uint64),
         np.empty(n, np.uint64),
@@ -146,20 +145,10 @@ def _number(trees: Trees, tree: int, place: Any) -> Any:
 
 @inlined
 def _follow(trees: Trees, tree: int, rows: Walks, n: int, walks: Walks) -> Any:
-    """Walk n rows of a small tree down, and each of them without each feature.
+    """Walk n rows of a small tree down, and each of them without each feature; return how many.
 
-    Parameters
-    ----------
-    rows : Walks
-        With the rows' words; their places are filled in.
-    walks : Walks
-        Filled: a walk for each feature of which a test on a row's path differs from the
-        baseline's.
-
-    Returns
-    -------
-    int
-        Number of walks.
+    `rows` has the rows' words; their places are filled in. `walks` is filled: one for each feature
+    of which a test on a row's path differs from the baseline's.
     """
     first, baseline = trees.first[tree], trees.baseline_word[tree]
     rows.place[:n] = 0
@@ -256,18 +245,8 @@ def visit_by_word(
 ) -> None:
     """Visit small trees with all rows of the blocks start..stop-1; bring scores and changes up.
 
-    Parameters
-    ----------
-    trees, state
-        `state` is written to.
-    visited : ndarray of int64
-        The trees to visit.
-    turned : ndarray of uint64, as long
-        N_f in each of them for the feature f to mask.
-    is_first : bool
-        Whether nothing is masked or to take away yet.
-    start, stop : int
-        Which blocks.
+    `turned` holds N_f in each visited tree for the feature f to mask; `is_first`: nothing is masked
+    or to take away yet.
     """
     n_rows = state.score.shape[2]
     rows, walks = _walks_for(n_rows), _walks_for(n_rows * WORD_BITS)
@@ -400,18 +379,8 @@ def visit_by_test(
 ) -> None:
     """Visit deep trees with all rows of the blocks start..stop-1; bring scores and changes up.
 
-    Parameters
-    ----------
-    trees, state
-        `state` is written to.
-    visited : ndarray of int64
-        The trees to visit.
-    masked : int
-        The feature to mask; -1 to visit for the first time, when nothing is to take away.
-    columns, baseline : ndarray of int64 and of float64, as long
-        The columns of that feature, and what they become.
-    start, stop : int
-        Which blocks.
+    `masked` is the feature to mask, -1 for the first visit, when nothing is to take away; `columns`
+    are its columns, and `baseline` what they become.
     """
     longest = np.int64(0)
     for tree in visited:
@@ -563,23 +532,11 @@ def loss_sums(
     start: int,
     stop: int,
 ) -> None:
-    """Sum the weighted row losses of the blocks start..stop-1 without each feature.
+    """Write the blocks' sums of weighted losses without each of m features, (n_blocks, m + 1).
 
-    Parameters
-    ----------
-    kind : int
-        SQUARED or ABSOLUTE error, or the log loss of LOGISTIC scores (SINGLE: of a probability
-        that is rounded to float32), SOFTMAX or PROBABILITY scores.
-    unit, divisor : float
-        A raw score is ``score * unit / divisor``.
-    score, change : ndarray of int64, shapes (n_blocks, c, 128) and (n_blocks, n_used, c, 128)
-        As in `arrays.State`.
-    features : ndarray of int64, shape (m,)
-        Which of the used features.
-    y, weight : ndarray of float64, shape (n_blocks, 128)
-        Truth and weights; a weight of 0 fills the last block up.
-    sums : ndarray of float64, shape (n_blocks, m + 1)
-        Written to; the last column is for the present mask.
+    A raw score is ``score * unit / divisor``; `score` and `change` are those of `State`. `y` and
+    `weight` have shape (n_blocks, 128); a weight of 0 fills the last block up. The last column is
+    for the present mask.
     """
     n_rows = score.shape[2]
     unchanged = np.zeros(score.shape[1:], np.int64)

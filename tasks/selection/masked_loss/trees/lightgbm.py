@@ -41,13 +41,7 @@ _PLAIN, _ZEROS_MISSING, _CODES = range(3)
 
 
 def forest_of(booster: Any) -> Forest:
-    """Return the forest of a trained `lightgbm.Booster`.
-
-    Raises
-    ------
-    NotCovered
-        If leaves are linear models, or the objective is another one.
-    """
+    """Return the forest of a `lightgbm.Booster`; NotCovered for linear leaves, other objectives."""
     header, _, trees = booster.model_to_string().partition("\nTree=0\n")
     link = _link(header)
     n_outputs = int(_setting(header, "num_tree_per_iteration"))

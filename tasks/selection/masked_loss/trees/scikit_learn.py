@@ -39,13 +39,7 @@ _HISTOGRAM_CODES = 256  # as many as its bitsets hold
 
 
 def forest_of(model: ScikitLearnModel) -> Forest:
-    """Return the forest of a trained scikit-learn model.
-
-    Raises
-    ------
-    NotCovered
-        If the estimator is not one of those above, or does not know all classes.
-    """
+    """Return a trained model's forest; NotCovered if it has none, or does not know all classes."""
     estimator, n_classes = model.estimator, model.schema.n_classes
     if n_classes and len(getattr(estimator, "classes_", ())) != n_classes:
         raise NotCovered("it was trained without some class")

@@ -39,13 +39,7 @@ _LINKS: dict[str, Link] = {
 
 
 def forest_of(booster: Any) -> Forest:
-    """Return the forest of a trained `xgboost.Booster`.
-
-    Raises
-    ------
-    NotCovered
-        If it is no forest, a leaf has several values, or the objective is another one.
-    """
+    """Return the forest of an `xgboost.Booster`; NotCovered if none, or of other objectives."""
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     objective, trainer = learner["objective"]["name"], learner["gradient_booster"]
     if objective not in _LINKS:
