@@ -34,18 +34,7 @@ _FULL = 0.2  # below this share of nonzeros a sparse table is faster
 
 
 def columns_of(rows: Rows, schema: Schema, feature: int) -> Iterator[Floats]:
-    """Yield the columns of a feature, shape (n,), weighted mean 0 and variance 1.
-
-    Constant columns carry no information and are left out.
-
-    Parameters
-    ----------
-    rows : Rows
-        Training rows.
-    schema : Schema
-        Which features are categories.
-    feature : int in 0..d-1
-    """
+    """Yield the columns (n,) of a feature that vary, with weighted mean 0 and variance 1."""
     values = rows.X[:, feature]
     if not schema.n_categories[feature]:
         filled = standardised(without_gaps(values, rows.weight), rows.weight)
@@ -60,22 +49,10 @@ def columns_of(rows: Rows, schema: Schema, feature: int) -> Iterator[Floats]:
 
 
 def one_table(rows: Rows, schema: Schema) -> tuple[Any, NDArray[np.int64]]:
-    """Return all columns of all features side by side.
+    """Return all columns of all features side by side, and the feature of each column, ascending.
 
-    Parameters
-    ----------
-    rows : Rows
-        Training rows.
-    schema : Schema
-        Which features are categories.
-
-    Returns
-    -------
-    table : ndarray of float64 (n, c), or csr_array where most of it is 0
-        Numbers without gaps, categories as 0 and 1; not standardised. Constant columns are left
-        out.
-    feature : ndarray of int64, shape (c,)
-        Which feature each column is of, ascending.
+    The table (n, c) is dense, or a csr_array where most of it is 0: numbers without gaps,
+    categories as 0 and 1; not standardised. Constant columns are left out.
     """
     parts, feature = [], []
     for j, n_categories in enumerate(schema.n_categories):
@@ -100,10 +77,7 @@ def one_table(rows: Rows, schema: Schema) -> tuple[Any, NDArray[np.int64]]:
 
 
 def without_gaps(values: Floats, weight: Floats | None = None) -> Floats:
-    """Return numbers, shape (n,), with missing ones replaced by the weighted mean.
-
-    If all are missing, all become 0.
-    """
+    """Return numbers (n,) with missing ones replaced by the weighted mean; 0 if all are missing."""
     missing = np.isnan(values)
     if not missing.any():
         return values
@@ -127,14 +101,7 @@ def codes_of(values: Floats) -> NDArray[np.int64]:
 
 
 def standardised(values: Floats, weight: Floats | None = None) -> Floats | None:
-    """Return values standardised by their weighted mean and deviation; None if all are equal.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n,)
-        Without gaps.
-    weight : ndarray of float64, shape (n,), optional
-    """
+    """Return values by their weighted mean and deviation, without gaps; None if all are equal."""
     if values.min() == values.max():
         return None
     if (scale := _scale(values)) < 1:
@@ -154,13 +121,7 @@ Codes = NDArray[np.int32]
 def in_bins(values: NDArray[Any], *, is_category: bool, n_bins: int | None = None) -> Codes:
     """Return values as integers from 0, shape (n,), without gaps.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Categories as numbers, or numbers; NaN where one is missing.
-    is_category : bool
-    n_bins : int, at least 2, optional
-        Number of bins for numbers; by default the cube root of n, 2 to 10.
+    By default numbers are split into as many bins as the cube root of n, 2 to 10.
     """
     if is_category:
         codes = codes_of(values)
@@ -178,43 +139,14 @@ def in_bins(values: NDArray[Any], *, is_category: bool, n_bins: int | None = Non
 
 
 def binned_information(rows: Rows, schema: Schema, n_bins: int | None = None) -> Floats:
-    """Return the mutual information of each feature in bins with the target, in nats.
-
-    Parameters
-    ----------
-    rows : Rows
-        Training rows, n of them.
-    schema : Schema
-    n_bins : int, at least 2, optional
-        See `in_bins`.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        At least 0.
-    """
+    """Return the mutual information (d,) of each feature in bins with the target, in nats."""
     target = in_bins(rows.y, is_category=schema.n_classes > 0, n_bins=n_bins)
     codes = np.vstack((_codes(rows, schema, n_bins), target))
     return _information(codes, _terms(len(rows)), True)[-1, :-1]
 
 
 def binned_information_of_pairs(rows: Rows, schema: Schema, n_bins: int | None = None) -> Floats:
-    """Return the mutual information of features in bins with each other, in nats.
-
-    Parameters
-    ----------
-    rows, schema, n_bins
-        See `binned_information`.
-
-    Returns
-    -------
-    ndarray of float64, shape (d, d)
-        At least 0, symmetric, with a diagonal of 0.
-
-    Notes
-    -----
-    Takes the time of one pass through the rows for each of d d / 2 pairs.
-    """
+    """Return the mutual information (d, d) of features in bins, in nats; the diagonal is 0."""
     return _information(_codes(rows, schema, n_bins), _terms(len(rows)), False)
 
 
@@ -256,10 +188,8 @@ def _sum_within_groups(
     often: NDArray[np.int64],
     terms: Floats,
 ) -> float:
-    """Return the same over how often a code occurs in each group of rows, for many codes.
-
-    Which count occurs how often is added up in whole numbers, so that the order of rows is nothing.
-    """
+    """Return the same over how often a code occurs in each group of rows, for many codes."""
+    # Which count occurs how often is added up in integers, so that the order of rows is nothing.
     first, most = 0, 0
     for end in ends:
         for row in in_groups[first:end]:

@@ -29,20 +29,9 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 def correlation(rows: Rows, schema: Schema) -> Floats:
-    """Score by the absolute Pearson correlation with the target.
+    """Score by the absolute weighted Pearson correlation with the target, 0..1.
 
     For classes, the greatest with any one class against the rest.
-
-    Parameters
-    ----------
-    rows : Rows
-        Training rows; weights count.
-    schema : Schema
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        In 0..1; 0 for a constant feature.
     """
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     share = weight / weight.sum()
@@ -65,18 +54,9 @@ def correlation(rows: Rows, schema: Schema) -> Floats:
 
 
 def anova_f(rows: Rows, schema: Schema) -> Floats:
-    """Score by scikit-learn's F statistic: `f_classif` for classes, `f_regression` for numbers.
+    """Score by scikit-learn's F: `f_classif` for classes, `f_regression` for numbers.
 
-    Parameters
-    ----------
-    rows : Rows
-        Training rows, more than there are classes, and at least 3.
-    schema : Schema
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        At least 0; 0 for a constant feature, the largest float for a perfect one.
+    At least 0; 0 for a constant feature, the largest float for a perfect one.
     """
     return _best_columns(rows, schema, f_statistic(rows, schema))
 
@@ -103,20 +83,8 @@ def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score by scikit-learn's estimate of the mutual information with the target, in nats.
 
     A category is discrete, a missing one a value of its own; numbers are continuous, standardised
-    and estimated from three nearest neighbours.
-
-    Parameters
-    ----------
-    rows : Rows
-        Training rows, at least 3.
-    schema : Schema
-    seed : int
-        Of the noise that separates equal numbers; the same for every feature.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        At least 0.
+    and estimated from three nearest neighbours. `seed` is that of the noise that separates equal
+    numbers; the same for every feature.
     """
     from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
@@ -142,25 +110,10 @@ def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
 def mutual_information_of_pairs(
     rows: Rows, schema: Schema, seed: int, *, processes: int = 1
 ) -> Floats:
-    """Return the mutual information of features with each other, in nats.
+    """Return the mutual information (d, d) of features i with j in the target's place, in nats.
 
-    Parameters
-    ----------
-    rows, schema, seed
-        See `mutual_information`.
-    processes : int, at least 1
-        How many features to look at together; changes no number. Threads would share Python's
-        filters of warnings, which scikit-learn clears for a moment in each of them.
-
-    Returns
-    -------
-    ndarray of float64, shape (d, d)
-        Row i, column j: feature i's with feature j, in whose place the target stands. The estimate
-        is not symmetric. The diagonal is 0.
-
-    Notes
-    -----
-    Takes the time of d d estimates.
+    The estimate is not symmetric; the diagonal is 0. `processes` changes no number: threads would
+    share Python's filters of warnings, which scikit-learn clears for a moment in each of them.
     """
     from joblib import Parallel, delayed
 
@@ -173,20 +126,7 @@ def mutual_information_of_pairs(
 
 
 def mutual_information_with(rows: Rows, schema: Schema, seed: int, feature: int) -> Floats:
-    """Return the mutual information of each feature with one that stands in the target's place.
-
-    Parameters
-    ----------
-    rows, schema, seed
-        See `mutual_information`.
-    feature : int in 0..d-1
-        Which.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        At least 0.
-    """
+    """Return the mutual information (d,) of each feature with one in the target's place."""
     target = rows.X[:, feature]
     n_categories = schema.n_categories[feature]
     if n_categories:
@@ -231,24 +171,8 @@ def fcbf(rows: Rows, schema: Schema) -> Floats:
     """Score by the symmetrical uncertainty with the target, minus 1 for redundant features.
 
     So predominant features come first, each group in the order of the uncertainty, and a threshold
-    above 0 is the paper's delta.
-
-    Parameters
-    ----------
-    rows : Rows
-        Training rows.
-    schema : Schema
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        In 0..1 for a predominant feature, -1..0 for a redundant one; -1 for an uninformative one,
-        but 0 for all if none is informative.
-
-    Notes
-    -----
-    Of equal features the one furthest right is predominant. Takes half the memory of the rows once
-    more, and for d features p of which are predominant the time of p d tables of two features.
+    above 0 is the paper's delta. All are 0 if none is informative. Of equal features the one
+    furthest right is predominant.
     """
     codes, entropies, relevance = _read(rows, schema)
     # Best first, of equals the highest index.
@@ -269,25 +193,7 @@ def fcbf(rows: Rows, schema: Schema) -> Floats:
 
 
 def uncertainties(rows: Rows, schema: Schema) -> tuple[Floats, Floats]:
-    """Return the symmetrical uncertainties of features with the target, and with each other.
-
-    Parameters
-    ----------
-    rows : Rows
-        Training rows.
-    schema : Schema
-
-    Returns
-    -------
-    relevance : ndarray of float64, shape (d,)
-        In 0..1.
-    redundancy : ndarray of float64, shape (d, d)
-        In 0..1, symmetric, with a diagonal of 0.
-
-    Notes
-    -----
-    Takes the time of d d / 2 tables of two features.
-    """
+    """Return symmetrical uncertainties with the target (d,) and of pairs (d, d), in 0..1."""
     codes, entropies, relevance = _read(rows, schema)
     redundancy = np.zeros((len(codes), len(codes)))
     for i in range(len(codes)):
@@ -350,23 +256,9 @@ def _entropy(counts: NDArray[np.int64]) -> float:
 
 
 def mrmr(rows: Rows, schema: Schema) -> Floats:
-    """Score by the place in the greedy choice.
+    """Score by the place in the greedy choice: d for the feature chosen first, d - 1 for the next.
 
-    Parameters
-    ----------
-    rows : Rows
-        Training rows, more than there are classes, and at least 3.
-    schema : Schema
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        d for the feature chosen first, d - 1 for the next; 0 for one without any relevance, which
-        is no candidate, though nothing is redundant with it.
-
-    Notes
-    -----
-    Takes the memory of the rows once more.
+    0 for one without any relevance, which is no candidate, though nothing is redundant with it.
     """
     relevance, columns = _relevance(rows, schema)
     n_features = len(relevance)
@@ -421,20 +313,9 @@ _CELLS_AT_ONCE = 1 << 21
 
 
 def relieff(rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score by how well each feature separates near rows with different targets.
+    """Score by how well each feature separates near rows with different targets, in -1..1.
 
-    Parameters
-    ----------
-    rows : Rows
-        Training rows, at least 3.
-    schema : Schema
-    seed : int
-        Draws the rows whose neighbours are looked at, at most 250.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        In -1..1; about 0 for an uninformative feature.
+    `seed` draws the rows whose neighbours are used, at most 250.
     """
     n = len(rows)
     is_category = np.array(schema.n_categories, dtype=bool)

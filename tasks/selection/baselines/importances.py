@@ -27,24 +27,8 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
 
     LightGBM and XGBoost by the total gain of a feature's splits; an estimator by its
     `feature_importances_`, or else its absolute `coef_`, summed over the classes and over the
-    columns that a category becomes.
-
-    Parameters
-    ----------
-    model : FittedModel
-        With d features.
-    asked_by : str
-        The method that asks, to be named should it be refused.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        At least 0.
-
-    Raises
-    ------
-    ValueError
-        If the model has no importances, or one that is not finite.
+    columns that a category becomes. Raises ValueError, in the name of the method `asked_by`, if the
+    model has no importances, or one that is not finite.
     """
     name = type(model.estimator).__name__ if isinstance(model, ScikitLearnModel) else model.kind
     scores = importances_if_any(model)
@@ -55,10 +39,8 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
 
 
 def check_finite(scores: Floats, name: str) -> None:
-    """Raise ValueError if an importance (d,) of the model of that name is infinite or NaN.
-
-    Boosters keep gains in float32. They grow with the square of the target, and with the rows.
-    """
+    """Raise ValueError if an importance (d,) of the model of that name is infinite or NaN."""
+    # boosters keep gains in float32; they grow with the square of the target, and with the rows
     if not np.isfinite(scores).all():
         raise ValueError(
             f"the importances of {name} must be finite but one is "
@@ -68,13 +50,7 @@ def check_finite(scores: Floats, name: str) -> None:
 
 
 def importances_if_any(model: FittedModel) -> Floats | None:
-    """Return what `select_from_model` scores by, shape (d,), or None if the model has none.
-
-    Parameters
-    ----------
-    model : FittedModel
-        With d features.
-    """
+    """Return what `select_from_model` scores by, shape (d,), or None if the model has none."""
     if isinstance(model, LightGBMModel):
         return np.asarray(model.booster.feature_importance("gain"), dtype=np.float64)
     scores = np.zeros(len(model.schema.features))
@@ -98,26 +74,10 @@ def check_importances(
     fit: Callable[[Rows, Schema], FittedModel],
     asked_by: str = "select_from_model",
 ) -> None:
-    """Check before any work that `select_from_model` supports a model.
+    """Raise ValueError before any work if `select_from_model` does not support a model.
 
     Only a fitted estimator shows whether it has importances, so one is fitted to synthetic rows; if
     that fails, the check passes.
-
-    Parameters
-    ----------
-    name : str
-        The model's name in the registry, or its class.
-    n_classes : int
-        Of the target; 0 for regression.
-    fit : callable
-        Fits the model to rows of a schema.
-    asked_by : str
-        See `select_from_model`.
-
-    Raises
-    ------
-    ValueError
-        If the model has no importances.
     """
     if name in _ALWAYS:
         return
@@ -137,29 +97,11 @@ def check_importances(
 def permutation(
     model: Predictor, rows: Rows, loss: Loss, features: Sequence[int], seed: int
 ) -> Floats:
-    """Score by how much the loss rises when a feature's values are shuffled.
+    """Score m features by how much the loss rises on average when their values are shuffled.
 
     Breiman, "Random forests", Machine Learning 45 (2001), on rows held out, as scikit-learn's
     `permutation_importance` does it. Every feature is shuffled in the same five ways, so that its
     score does not depend on its place.
-
-    Parameters
-    ----------
-    model : FittedModel
-        With d features.
-    rows : Rows
-        Mask-validation rows; weights count.
-    loss : Loss
-        How predictions are judged.
-    features : sequence of int in 0..d-1
-        Those to score, m of them.
-    seed : int
-        Of the shuffles.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
-        Mean rise of the loss; 0 for a feature that the model makes no use of.
     """
     unshuffled = loss(rows.y, model.predict(rows.X), rows.weight)
     random = np.random.default_rng(seed)
@@ -179,7 +121,6 @@ def permutation(
 
 
 def _without_importances(model: str, asked_by: str) -> str:
-    """Return the sentence that refuses a model by its name."""
     return (
         f"{asked_by} needs a model with gains or coefficients but {model} has none; "
         "use permutation, or another model such as lightgbm"
@@ -208,25 +149,10 @@ _READABLE = ("lightgbm", "xgboost")
 
 
 def tree_shap(model: FittedModel, rows: Rows) -> Floats:
-    """Score by the mean absolute SHAP value of a feature.
+    """Score by the mean absolute SHAP value of a feature on weighted rows.
 
-    Parameters
-    ----------
-    model : FittedModel
-        LightGBM's or XGBoost's, with d features.
-    rows : Rows
-        Mask-validation rows, at least one; weights count.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        At least 0, in the unit of the target; for classes in log odds, and with more than two the
-        sum over the classes. 0 for a feature that the model makes no use of.
-
-    Raises
-    ------
-    ValueError
-        If the model is of another kind, or has linear models in its leaves.
+    In the unit of the target; for classes in log odds, and with more than two the sum over the
+    classes. Raises ValueError as `check_tree_shap`.
     """
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     n_features = len(model.schema.features)
@@ -239,20 +165,7 @@ def tree_shap(model: FittedModel, rows: Rows) -> Floats:
 
 
 def shap_values(model: FittedModel, X: Floats) -> Floats:
-    """Return the SHAP values of each row, shape (n, k, d).
-
-    Parameters
-    ----------
-    model : FittedModel
-        LightGBM's or XGBoost's, with d features and k outputs: 1, or as many as there are classes
-        where these are more than two.
-    X : ndarray of float64, shape (n, d)
-
-    Raises
-    ------
-    ValueError
-        As `tree_shap`.
-    """
+    """Return the SHAP values of each row, shape (n, k, d); k is 1, or n_classes above 2."""
     if isinstance(model, LightGBMModel):
         check_tree_shap("lightgbm", model.booster.params)
         values = model.booster.predict(X, pred_contrib=True, num_threads=1)
@@ -265,20 +178,7 @@ def shap_values(model: FittedModel, X: Floats) -> Floats:
 
 
 def check_tree_shap(name: str, parameters: Mapping[str, Any]) -> None:
-    """Check before any work that `tree_shap` supports a model.
-
-    Parameters
-    ----------
-    name : str
-        The model's name in the registry, or its class.
-    parameters : mapping
-        Its hyper-parameters.
-
-    Raises
-    ------
-    ValueError
-        As `tree_shap`.
-    """
+    """Raise ValueError if the model is not LightGBM or XGBoost, or has linear models in leaves."""
     if name not in _READABLE:
         raise ValueError(_unreadable(name))
     if parameters.get("linear_tree"):
@@ -293,7 +193,6 @@ def _name(model: FittedModel) -> str:
 
 
 def _unreadable(model: str) -> str:
-    """Return the sentence that refuses a model by its name."""
     return (
         f"tree_shap needs the model lightgbm or xgboost but has {model}; use permutation, or one "
         "of these two"

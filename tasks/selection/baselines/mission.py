@@ -133,28 +133,12 @@ def learn_dense(
     X: Any, rows: Any, y: Any, rate: float, is_logistic: bool,
     sketch: Any, salts: Any, heap: Any, weights: Any, place: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Go through rows of a dense table (N, D), one step each.
+    """Go through rows of a dense table (N, D), in the order of `rows`, one step each.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-    rows : ndarray of int64, shape (n,)
-        In which order.
-    y : ndarray of float64, shape (N,)
-        Targets; 0 and 1 if logistic.
-    rate : float
-        Of a step.
-    is_logistic : bool
-        Log loss, or half the squared error.
-    sketch : ndarray of float64, shape (depth, width)
-    salts : ndarray of uint64, shape (depth,)
-        Of the hashes; none where each feature has a cell of its own.
-    heap, weights : ndarray, shape (k,)
-        The features that predict.
-    place : ndarray of int64, shape (D,)
-        Where in the heap each feature is, or -1.
-    counts : ndarray of float64, shape (2,)
-        How many are in the heap, and the intercept.
+    `y` (N,) is 0 and 1 if logistic (log loss), else numbers (half the squared error). `sketch`
+    (depth, width); `salts` (depth,) of the hashes, none where each feature has a cell of its own.
+    `heap`, `weights` (k,): the features that predict; `place` (D,): where in the heap, or -1.
+    `counts`: how many are in the heap, and the intercept.
     """
     features, room = np.arange(X.shape[1]), np.empty(len(salts))
     for n in rows:
@@ -217,33 +201,10 @@ def mission(
 ) -> tuple[NDArray[np.int64], Floats]:
     """Learn a linear model of few features from one row after the other.
 
-    Parameters
-    ----------
-    X : ndarray of float64 (N, D) in C order, or csr_array
-        Columns of about the same spread.
-    y : ndarray of float64, shape (N,)
-        Numbers for squared error, 0 and 1 for log loss.
-    n_features : int in 1..D
-        k, how many may predict.
-    loss : "squared_error" or "log_loss"
-        Of the model.
-    width : int, at least 1
-        Of the sketch; from D on it is exact.
-    depth : int, odd
-        Rows of the sketch, of whose cells the median is taken.
-    passes : int, at least 1
-        WrapStep the rows.
-    rate : float, above 0
-        Of a step, over the mean squared length of a row.
-    seed : int
-        Draws the hashes and the order of the rows.
-
-    Returns
-    -------
-    features : ndarray of int64, shape (at most k,)
-        Those in the heap, ascending.
-    weights : ndarray of float64, shape (D,)
-        Of every feature, as the sketch has them.
+    X (N, D) in C order or csr_array has columns of about the same spread. A sketch of a `width`
+    from D on is exact; of its `depth` rows, odd, the median is taken. `rate` is that of a step over
+    the mean squared length of a row. Returns the features in the heap, ascending, at most
+    `n_features`, and the weights (D,) of all features as the sketch has them.
     """
     random = np.random.default_rng(seed)
     n_rows, n_columns = X.shape
@@ -267,21 +228,10 @@ def mission(
 
 
 def mission_scores(rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score by the weights that MISSION learns, half of the columns predicting.
+    """Score by the absolute weights that MISSION learns, half of the columns predicting.
 
-    Parameters
-    ----------
-    rows : Rows
-        Training rows.
-    schema : Schema
-    seed : int
-        Draws the hashes and the order of the rows.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        The absolute weight of a feature's best column, standardised; for more than two classes the
-        sum over each against the rest.
+    A feature has that of its best column, standardised; for more than two classes the sum over each
+    against the rest.
     """
     scores = np.zeros(len(schema.features))
     table, feature = one_table(rows, schema)

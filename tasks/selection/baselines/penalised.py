@@ -40,45 +40,19 @@ _DOUBT = 1.01  # how far a gradient may be beyond the penalty before SAGA is ask
 def lasso(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score by the strength of the lasso's penalty at which a feature enters.
 
-    Among equal columns only that of the feature furthest right enters.
-
-    Parameters
-    ----------
-    rows : Rows
-        Training rows; weights count.
-    schema : Schema
-    seed : int
-        Seed of SAGA's row order; unused for regression.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        The largest of 40 strengths, from the smallest without any feature down to a fiftieth of it,
-        at which the feature has a coefficient; plus at most a millionth of itself, larger for
-        larger final coefficients, which separates those of one step. 0 for a feature that never
-        enters. A category has the score of its best column.
-
-    Notes
-    -----
-    Takes the memory of the standardised one-hot columns twice.
+    The largest of 40 strengths, from the smallest without any feature down to a fiftieth of it, at
+    which the feature has a coefficient; plus at most a millionth of itself, larger for larger final
+    coefficients, which separates those of one step. 0 for a feature that never enters. A category
+    has the score of its best column. Among equal columns only that of the feature furthest right
+    enters. `seed` is that of SAGA's row order, for classes.
     """
     return _entries(rows, schema, seed, _LASSO)
 
 
 def elastic_net(rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score by the strength of the elastic net's penalty at which a feature enters.
+    """Score by the strength of the elastic net's penalty at which a feature enters, as `lasso`.
 
     Among equal columns one is fitted, and the others get its score.
-
-    Parameters
-    ----------
-    rows, schema, seed
-        As for `lasso`.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        As from `lasso`.
     """
     return _entries(rows, schema, seed, _ELASTIC_NET)
 

@@ -40,32 +40,21 @@ _FILTERS: dict[RankingName, Filter] = {
 
 @dataclass(frozen=True)
 class RankedPath:
-    """The features in the order of their scores, worst first.
+    """The features in the order of their scores, worst first."""
 
-    Attributes
-    ----------
-    scores : tuple of float, length d
-        Of every feature; higher is better.
-    removed : tuple of int
-        Features in the order in which they leave.
-    """
-
-    scores: tuple[float, ...]
-    removed: tuple[int, ...]
+    scores: tuple[float, ...]  # (d,), higher is better
+    removed: tuple[int, ...]  # in the order in which they leave
 
     @classmethod
     def from_scores(cls, scores: Floats, keep: Collection[int] = ()) -> Self:
-        """Rank features by scores (d,) until one is left, or only `keep`.
-
-        Ties: the lowest index leaves first.
-        """
+        """Rank by scores (d,) until one is left, or only `keep`; of equals the lowest goes."""
         kept = set(keep)
         leaving = [int(j) for j in np.argsort(scores, kind="stable") if j not in kept]
         return cls(tuple(scores.tolist()), tuple(leaving if keep else leaving[:-1]))
 
     @classmethod
     def from_removals(cls, n_features: int, removed: Sequence[int]) -> Self:
-        """Score each of `n_features` features by its place in the order of leaving, from 1.
+        """Score each feature by its place in the order of leaving, from 1.
 
         Features that are never removed share the place after the last.
         """
@@ -75,17 +64,10 @@ class RankedPath:
 
     @property
     def n_features(self) -> int:
-        """d, the number of features."""
         return len(self.scores)
 
     def best(self, n_features: int) -> Mask:
-        """Return the mask of the `n_features` best.
-
-        Raises
-        ------
-        ValueError
-            If the path does not reach that size.
-        """
+        """Return the mask of the `n_features` best; ValueError if the path is shorter."""
         return mask_of_size(self.n_features, self.removed, n_features)
 
     def size_at(self, min_score: float) -> int:
@@ -97,42 +79,13 @@ class RankedPath:
 
 
 def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score the features by a filter's name.
-
-    Parameters
-    ----------
-    name : str
-        "correlation", "anova_f", "mutual_information", "mrmr", "relieff", "fcbf", "lasso",
-        "elastic_net" or "mission".
-    rows : Rows
-        Training rows; never changed.
-    schema : Schema
-        What the d columns mean.
-    seed : int
-        The only source of randomness.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        Higher is better.
-
-    Raises
-    ------
-    ValueError
-        If there are too few rows, or weights that the filter does not take.
-    """
+    """Score the features (d,), higher is better, by a filter's name; ValueError as `check_rows`."""
     check_rows(name, rows, schema)
     return _FILTERS[name](rows, schema, seed)
 
 
 def check_rows(name: RankingName, rows: Rows, schema: Schema) -> None:
-    """Refuse rows that a filter cannot score by.
-
-    Raises
-    ------
-    ValueError
-        If there are too few, or weights that the filter does not take.
-    """
+    """Raise ValueError if there are too few rows, or weights that the filter does not take."""
     if rows.weight is not None and name not in WEIGHTED:
         raise ValueError(f"{name} takes no sample weights; leave them out")
     fewest = fewest_rows(schema.n_classes)

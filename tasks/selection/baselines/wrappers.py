@@ -56,14 +56,7 @@ from chaffinch.tasks.selection.core import Floats, Mask
 def sizes_on_the_way(n_features: int, fewest: int, share: float) -> list[int]:
     """Return the numbers of features that models are fitted on, from all down to the fewest.
 
-    Parameters
-    ----------
-    n_features : int
-        d, how many there are.
-    fewest : int in 1..d
-        How many are left at the end.
-    share : float in 0..1, above 0 and below 1
-        Of those left, how much leaves at a time: rounded down, and at least one feature.
+    Of those left a `share` leaves at a time: rounded down, and at least one feature.
     """
     sizes = [n_features]
     while sizes[-1] > fewest:
@@ -81,25 +74,9 @@ def eliminate_by_refits(
 ) -> RankedPath:
     """Drop the least important features again and again, until one is left, or only `keep`.
 
-    Parameters
-    ----------
-    importances : callable
-        Takes a mask (d,) to the importances of its k features in a model fitted on them alone,
-        shape (k,), higher is better. Asked once for each size on the way but the last.
-    n_features : int
-        d, how many there are.
-    share : float
-        See `sizes_on_the_way`.
-    keep : collection of int
-        Features that never leave.
-    on_round : callable, optional
-        Called after each refit with the number done and the number in all.
-
-    Returns
-    -------
-    RankedPath
-        A feature's score is its place in the order of leaving, from 1; all that outlast the path
-        have the one after the last.
+    `importances` takes a mask (d,) to the importances of its k features in a model fitted on them
+    alone, shape (k,); once for each size but the last. `on_round` gets the number of refits done
+    and the number in all.
     """
     kept = set(keep)
     sizes = sizes_on_the_way(n_features, max(1, len(kept)), share)
@@ -118,23 +95,11 @@ def eliminate_by_refits(
 
 @dataclass(frozen=True)
 class CrossValidatedPath(RankedPath):
-    """The order of leaving, with cross-validated losses of some sizes.
+    """The order of leaving, with cross-validated losses of some sizes."""
 
-    Attributes
-    ----------
-    scores, removed
-        See `RankedPath`.
-    sizes : tuple of int
-        Numbers of features, falling.
-    losses : tuple of float
-        Mean loss over the folds at each size, on the rows that a fold holds out.
-    standard_errors : tuple of float
-        Of these means.
-    """
-
-    sizes: tuple[int, ...]
-    losses: tuple[float, ...]
-    standard_errors: tuple[float, ...]
+    sizes: tuple[int, ...]  # falling
+    losses: tuple[float, ...]  # mean over the folds at each size, on held-out rows
+    standard_errors: tuple[float, ...]  # of these means
 
     @classmethod
     def from_folds(cls, path: RankedPath, sizes: list[int], losses: Floats) -> CrossValidatedPath:
@@ -150,17 +115,8 @@ class CrossValidatedPath(RankedPath):
     ) -> int:
         """Return the size with the lowest mean loss; of equals, the smaller.
 
-        Parameters
-        ----------
-        at_most : int, optional
-            Largest size that may be chosen; by default any.
-        within_one_standard_error : bool
-            Choose the smallest size whose mean loss is at most the lowest plus its standard error.
-
-        Raises
-        ------
-        ValueError
-            If every size is larger than `at_most`.
+        `within_one_standard_error`: the smallest size whose mean loss is at most the lowest plus
+        its standard error. Raises ValueError if every size is larger than `at_most`.
         """
         limit = self.n_features if at_most is None else at_most
         allowed = [i for i, size in enumerate(self.sizes) if size <= limit]
@@ -184,32 +140,17 @@ RefitLoss = Callable[[Sequence[Mask]], Sequence[float]]
 
 @dataclass(frozen=True)
 class FoundMasks:
-    """Masks in the order in which they were found.
-
-    Attributes
-    ----------
-    masks : tuple of ndarray of bool, shape (d,)
-        At least one.
-    losses : tuple of float
-        `losses[i]` is that of a model fitted on the features of `masks[i]`.
-    """
+    """Masks in the order in which they were found, at least one."""
 
     masks: tuple[Mask, ...]
-    losses: tuple[float, ...]
+    losses: tuple[float, ...]  # losses[i] is that of a model fitted on the features of masks[i]
 
     @property
     def n_features(self) -> int:
-        """d, the number of features."""
         return len(self.masks[0])
 
     def of_size(self, n_features: int) -> Mask:
-        """Return the last mask found of exactly `n_features` features.
-
-        Raises
-        ------
-        ValueError
-            If none was found.
-        """
+        """Return the last mask found of exactly `n_features`; ValueError if none was found."""
         for mask in reversed(self.masks):
             if mask.sum() == n_features:
                 return mask
@@ -223,23 +164,13 @@ _FASTEST = 6.0
 
 @dataclass(frozen=True)
 class Swarm:
-    """How many particles there are, and how they move.
-
-    Attributes
-    ----------
-    individuals, generations : int, at least 1
-        Particles, and how often each is judged.
-    inertia : float, at least 0
-        How much of its velocity a particle keeps, w.
-    cognitive, social : float, at least 0
-        Pull of a particle's own best mask, c1, and of the best of all, c2.
-    """
+    """How many particles there are, and how they move."""
 
     individuals: int
-    generations: int
-    inertia: float
-    cognitive: float
-    social: float
+    generations: int  # how often each particle is judged
+    inertia: float  # w: how much of its velocity a particle keeps
+    cognitive: float  # c1: pull of a particle's own best mask
+    social: float  # c2: pull of the best of all
 
 
 def particle_swarm(
@@ -252,34 +183,10 @@ def particle_swarm(
     at_most: int | None = None,
     on_generation: Callable[[int, int], None] | None = None,
 ) -> FoundMasks:
-    """Let a swarm look for the mask with the lowest loss.
+    """Let a swarm search for the mask with the lowest loss; return the best after each generation.
 
-    Parameters
-    ----------
-    refit_loss : callable
-        Masks to the losses of their refits; asked about each mask once at most.
-        Its size and parameters.
-        d, how many there are.
-    swarm : Swarm
-        Its size and its ways.
-    seed : int
-        The only source of randomness.
-    keep : collection of int
-        Features that are in every mask.
-    at_most : int, optional
-        Most features of a mask, at least 1 and at least `keep`; by default all.
-    on_generation : callable, optional
-        Called after each generation with the number done and the number in all.
-
-    Returns
-    -------
-    FoundMasks
-        The best mask so far after each generation; the last is the best of all.
-
-    Raises
-    ------
-    ValueError
-        If `at_most` does not fit the number of features.
+    The last is the best of all. `refit_loss` is called with each mask once at most. `keep` is in
+    every mask; `at_most` is their most features. `on_generation` gets the number done and in all.
     """
     fewest, most = max(1, len(set(keep))), n_features if at_most is None else at_most
     if not fewest <= most <= n_features:
@@ -322,7 +229,6 @@ class _Judge:
 
 
 def _best(worth: list[tuple[float, int]]) -> int:
-    """Return the particle with the best mask; of equals the first."""
     return min(range(len(worth)), key=worth.__getitem__)
 
 
@@ -369,28 +275,10 @@ def _masks(velocities: Floats, random: np.random.Generator, keep: list[int], mos
 def sequential_forward(
     refit_loss: RefitLoss, n_features: int, *, largest: int, keep: Collection[int] = ()
 ) -> FoundMasks:
-    """Add the most useful feature again and again.
+    """Add the most useful feature again and again to `keep`, until `largest` are in.
 
-    Parameters
-    ----------
-    refit_loss : callable
-        Masks to the losses of their refits.
-    n_features : int
-        d, how many there are.
-    largest : int in len(keep)..d, at least 1
-        Stop when this many are in.
-    keep : collection of int
-        Features that are in from the start.
-
-    Returns
-    -------
-    FoundMasks
-        One mask of each size up to `largest`: from 1, or from `keep` itself.
-
-    Raises
-    ------
-    ValueError
-        If `largest` does not fit the number of features.
+    Returns one mask of each size, from 1, or from `keep` itself. Raises ValueError if `largest`
+    does not fit.
     """
     mask = _mask_of(keep, n_features)
     _check_size("largest", largest, mask)
@@ -409,27 +297,7 @@ def sequential_forward(
 def sequential_backward(
     refit_loss: RefitLoss, n_features: int, *, smallest: int, keep: Collection[int] = ()
 ) -> EliminationPath:
-    """Remove the least useful feature again and again.
-
-    Parameters
-    ----------
-    refit_loss, n_features
-        See `sequential_forward`.
-    smallest : int in len(keep)..d, at least 1
-        Stop when this many are left.
-    keep : collection of int
-        Features that are never removed.
-
-    Returns
-    -------
-    EliminationPath
-        With the losses of the refits.
-
-    Raises
-    ------
-    ValueError
-        If `smallest` does not fit the number of features.
-    """
+    """Remove the least useful feature but `keep` again and again, until `smallest` are left."""
     kept = _mask_of(keep, n_features)
     _check_size("smallest", smallest, kept)
     mask = np.ones(n_features, dtype=bool)

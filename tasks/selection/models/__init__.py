@@ -55,24 +55,9 @@ _KINDS: dict[str, type[FittedModel]] = {
 def check_model(
     name: str, task: Task | None, parameters: Parameters, *, weighted: bool = False
 ) -> None:
-    """Raise unless a model of that name suits the task and takes the parameters.
+    """Raise ValueError unless a model of that name suits the task and takes the parameters.
 
-    Parameters
-    ----------
-    name : str
-        See the top of this module.
-    task : "regression", "classification" or None
-        What the target is; None while this is not known.
-    parameters : mapping of str to JSON
-        Hyper-parameters by the library's own names.
-    weighted : bool
-        Whether the rows have sample weights; looked at once the task is known.
-
-    Raises
-    ------
-    ValueError
-        If there is no such model, it is for another task, or it does not take a parameter or
-        sample weights.
+    `task` is None while this is not known; weights are checked once it is.
     """
     if name in _BUILT_IN:
         _BUILT_IN[name].check(parameters)
@@ -85,30 +70,10 @@ def check_model(
 
 
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:
-    """Train a model.
+    """Train a model on rows, which never change; `seed` is in 0..2**32-1.
 
-    Parameters
-    ----------
-    name : str
-        See the top of this module.
-    rows : Rows
-        What to train on; never changed.
-    schema : Schema
-        What the columns mean.
-    parameters : mapping of str to JSON
-        Hyper-parameters by the library's own names; its defaults hold for the others.
-    seed : int
-        The only source of randomness, in 0..2**32-1. One seed gives one model to the last bit,
-        for any number of threads.
-
-    Returns
-    -------
-    FittedModel
-
-    Raises
-    ------
-    ValueError
-        As `check_model`, or if the rows do not fit the schema.
+    One seed gives one model to the last bit, for any number of threads. Raises ValueError as
+    `check_model`, or if the rows do not fit the schema.
     """
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed must be in 0..{2**32 - 1} but is {seed}")
@@ -123,23 +88,9 @@ def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: 
 def load(
     kind: str, files: Mapping[str, bytes], schema: Schema, trusted: Sequence[str] = ()
 ) -> FittedModel:
-    """Rebuild a model from its native files.
+    """Rebuild a model from its native files; ValueError if they are not of this kind and schema.
 
-    Parameters
-    ----------
-    kind : str
-        The model's `kind`.
-    files : mapping of str to bytes
-        What its `to_files` gave.
-    schema : Schema
-        The features it was trained on.
-    trusted : sequence of str
-        Types or packages of estimators to load besides scikit-learn's; see `packages_of`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such kind, or the files are not a model of this kind and schema.
+    `trusted`: types or packages of estimators to load besides scikit-learn's, see `packages_of`.
     """
     if kind not in _KINDS:
         raise ValueError(f"model kind must be one of {', '.join(_KINDS)} but is {kind!r}")
@@ -151,23 +102,9 @@ def load(
 def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict[str, JSON]]:
     """Return the hyper-parameters to try, in a fixed order.
 
-    Parameters
-    ----------
-    name : str
-        See the top of this module.
-    preset : "none", "small" or "paper"
-        One candidate without parameters; at most four around a good default; or every
-        combination of Table 1 of "Binary mask optimisation" (arXiv 2401.12644), of which the
-        published runs tried 20.
-    task : "regression" or "classification"
-        What the target is.
-    n_rows : int
-        Rows to train on; some good defaults are for many.
-
-    Raises
-    ------
-    ValueError
-        If there is no such preset, or the paper has no grid for this model.
+    "none": one candidate without parameters. "small": at most four around a good default. "paper":
+    every combination of Table 1 of "Binary mask optimisation" (arXiv 2401.12644), of which the
+    published runs tried 20. Raises ValueError if there is no such preset, or no published grid.
     """
     if preset not in ("none", "small", "paper"):
         raise ValueError(f"tuning must be one of none, small, paper but is {preset!r}")
@@ -187,10 +124,8 @@ def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict
 
 
 def _rows_in_a_leaf(n_rows: int) -> int:
-    """Return the fewest rows of a leaf: 20 as both libraries have it, fewer for a small table.
-
-    With 20 a tree cannot split fewer than 40 rows at all.
-    """
+    """Return the fewest rows of a leaf: 20 as both libraries have it, fewer for a small table."""
+    # with 20 a tree cannot split fewer than 40 rows at all
     return min(20, max(1, n_rows // 10))
 
 

@@ -63,22 +63,9 @@ FLAG = Limit("true or false", lambda value: isinstance(value, bool))
 def check_parameters(
     model: str, given: Parameters, known: Mapping[str, Limit], refused: Mapping[str, str]
 ) -> None:
-    """Raise unless a model takes every parameter given.
+    """Raise ValueError unless a model takes every parameter given.
 
-    Parameters
-    ----------
-    model : str
-        Its name, for the message.
-        Parameters given by the user.
-    known : mapping of str to Limit
-        Parameters of the model.
-    refused : mapping of str to str
-        Parameters of the library that this project does not support, with the reason.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is refused, unknown or outside its limit.
+    `refused`: the library's parameters that this project does not support, with the reason.
     """
     for name, value in given.items():
         if name in refused:
@@ -92,10 +79,7 @@ def check_parameters(
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return a remedy for a misspelt name: the nearest known ones.
-
-    Where none is near it is `otherwise`, by default the first few of them.
-    """
+    """Return a remedy for a misspelt name: near ones, or `otherwise`, or the first few known."""
     by_lower_case = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=0.5)
     if near:
@@ -116,13 +100,7 @@ def combinations(**values: Sequence[JSON]) -> list[dict[str, JSON]]:
 
 
 def check_rows(rows: Rows, schema: Schema) -> None:
-    """Raise ValueError unless a model of this schema can be trained on these rows.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows or features, or targets, weights or codes are out of their range.
-    """
+    """Raise ValueError unless a model of this schema can be trained on these rows."""
     check_matrix(rows.X, schema)
     n = len(rows.X)
     if not n or not schema.features:
@@ -180,19 +158,7 @@ def native_file(files: Mapping[str, bytes], name: str) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class GivenModel:
-    """A model known by its predictions only.
-
-    Attributes
-    ----------
-    kind : str
-        What to call it.
-    schema : Schema
-        The features of the table that it is asked about.
-    own : callable
-        Takes X (n, d) to its own prediction, of the shapes of `predict`.
-    used_features : ndarray of bool, shape (d,)
-        See `Predictor`.
-    """
+    """A model known by its predictions only; `own` takes X (n, d) to them."""
 
     kind: str
     schema: Schema
@@ -200,13 +166,7 @@ class GivenModel:
     used_features: Mask
 
     def predict(self, X: Floats) -> Floats:
-        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes).
-
-        Raises
-        ------
-        ValueError
-            If the prediction has another shape.
-        """
+        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes)."""
         check_matrix(X, self.schema)
         prediction = np.asarray(self.own(X), dtype=np.float64)
         n_classes = self.schema.n_classes
@@ -222,13 +182,7 @@ class GivenModel:
 
 @dataclass(frozen=True, eq=False)
 class GivenModule(GivenModel):
-    """A torch module.
-
-    Attributes
-    ----------
-    module : torch.nn.Module
-        In float64 and in evaluation mode; `own` is made of it.
-    """
+    """A torch module in float64 and evaluation mode; `own` is made of it."""
 
     module: Any
 
@@ -242,12 +196,7 @@ class GivenModule(GivenModel):
 def own_name(thing: Any, package: str) -> str:
     """Return the class name of one of a library's own objects, "" for any other.
 
-    Parameters
-    ----------
-    thing : object
-        An estimator, a Booster, a layer.
-    package : str
-        Where its class must come from, ``"sklearn"`` or ``"torch.nn"``.
+    `package` is where its class must come from, ``"sklearn"`` or ``"torch.nn"``.
     """
     kind = type(thing)
     is_of_package = f"{kind.__module__}.".startswith(f"{package}.")
@@ -255,6 +204,6 @@ def own_name(thing: Any, package: str) -> str:
 
 
 def replaced_methods(thing: Any) -> list[str]:
-    """Return the names of methods in whose place the instance has something of its own."""
+    """Return the names of methods that the instance has replaced by its own."""
     own = vars(thing) if hasattr(thing, "__dict__") else {}
     return [name for name in own if callable(getattr(type(thing), name, None))]

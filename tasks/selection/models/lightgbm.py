@@ -65,18 +65,7 @@ Lines = Mapping[str, str]
 
 
 def check_text(text: str) -> None:
-    """Raise ValueError unless a model's text can be given to LightGBM.
-
-    Parameters
-    ----------
-    text : str
-        What ``Booster.model_to_string`` gave.
-
-    Raises
-    ------
-    ValueError
-        If it is truncated, or damaged in a way listed above.
-    """
+    """Raise ValueError if a model's text is truncated, or damaged in a way listed above."""
     try:
         _check("\0" not in text, "a zero byte")
         head, separator, rest = text.partition("\n\nTree=0\n")
@@ -167,7 +156,6 @@ def _whole(values: str) -> NDArray[np.int64]:
 
 
 def _within(values: NDArray[np.int64] | NDArray[np.float64], low: int, high: int) -> bool:
-    """Whether every value is in low..high - 1."""
     return bool(((values >= low) & (values < high)).all())
 
 
@@ -249,7 +237,6 @@ _REFUSED = {
 
 
 def check(parameters: Parameters) -> None:
-    """Raise ValueError unless LightGBM takes these parameters."""
     check_parameters("lightgbm", parameters, _KNOWN, _REFUSED)
     is_bagged = parameters.get("subsample", 1) != 1 and parameters.get("subsample_freq", 0) != 0
     is_thinned = parameters.get("colsample_bytree", 1) != 1
@@ -261,7 +248,6 @@ def check(parameters: Parameters) -> None:
 
 
 def grid(preset: str) -> list[dict[str, JSON]]:
-    """Return the candidates of the preset "small" or "paper"."""
     if preset == "paper":
         return combinations(
             num_leaves=(7, 15),
@@ -275,7 +261,6 @@ def grid(preset: str) -> list[dict[str, JSON]]:
 
 
 def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> LightGBMModel:
-    """Train; see the registry's `fit`."""
     import lightgbm
 
     objective = "regression"
@@ -303,18 +288,8 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> LightG
 
 
 def features_in(text: str, n_features: int) -> Mask:
-    """Return which features the trees of a model's text read, shape (n_features,).
-
-    They stand in the trees themselves: LightGBM's own counts of splits leave out those of gain 0,
-    which move predictions as others do.
-
-    Parameters
-    ----------
-    text : str
-        What ``Booster.model_to_string`` gave.
-    n_features : int
-        How many features the model was trained on.
-    """
+    """Return which features the trees of a model's text read, shape (n_features,)."""
+    # LightGBM's own counts leave out splits of gain 0, which move predictions as others do.
     used = np.zeros(n_features, dtype=bool)
     used[np.array(" ".join(_READS.findall(text)).split(), dtype=np.int64)] = True
     return used
@@ -322,29 +297,17 @@ def features_in(text: str, n_features: int) -> Mask:
 
 @dataclass(frozen=True, eq=False)
 class LightGBMModel:
-    """A trained LightGBM model.
-
-    Attributes
-    ----------
-    schema : Schema
-        The features it was trained on.
-    booster : lightgbm.Booster
-        The trees.
-    """
+    """A trained LightGBM model."""
 
     schema: Schema
     booster: Any
 
     @property
     def kind(self) -> str:
-        """Name of the family."""
         return "lightgbm"
 
     def predict(self, X: Floats) -> Floats:
-        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes).
-
-        A category code out of its range counts as another category, never as an error.
-        """
+        """Predict rows; a category code out of its range counts as another category."""
         check_matrix(X, self.schema)
         prediction: Floats = self.booster.predict(X, num_threads=1)
         if self.schema.n_classes == 2:
@@ -355,7 +318,6 @@ class LightGBMModel:
 
     @property
     def used_features(self) -> Mask:
-        """Features that some tree reads, shape (d,); see `features_in`."""
         return features_in(self.booster.model_to_string(), len(self.schema.features))
 
     def to_files(self) -> dict[str, bytes]:

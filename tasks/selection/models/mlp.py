@@ -53,22 +53,14 @@ if TYPE_CHECKING:
 class Encoding:
     """How the d features become the columns of a network's input, in the features' order.
 
-    A numeric feature is one column, (x - mean) / scale, and 0 where x is missing, so that a
-    missing value is the training mean. A categorical feature is a column for each category, 1 in
-    the one that applies; none applies where the value is missing or out of range.
-
-    Attributes
-    ----------
-    n_categories : tuple of int, length d
-        As in the schema.
-    mean, scale : ndarray of float64, shape (d,)
-        Of the numeric features' training rows; 0 and 1 for categories. The scale of a constant
-        is 1.
+    A numeric feature is one column, (x - mean) / scale, and 0 where x is missing, so that a missing
+    value is the training mean. A categorical feature is a column for each category, 1 in the one
+    that applies; none applies where the value is missing or out of range.
     """
 
     n_categories: tuple[int, ...]
-    mean: Floats
-    scale: Floats
+    mean: Floats  # (d,), of the numeric features' training rows; 0 for categories
+    scale: Floats  # (d,); 1 for categories and constants
 
     @classmethod
     def fit(cls, X: Floats, n_categories: tuple[int, ...]) -> Self:
@@ -123,32 +115,11 @@ def train(
     settings: Mapping[str, Any],
     seed: int,
 ) -> list[Floats]:
-    """Train a network.
+    """Train a network; return weights and biases in turn, layer by layer, of float32 values.
 
-    Parameters
-    ----------
-    inputs : float32 tensor, shape (n, sizes[0])
-        Encoded rows.
-    target : tensor, shape (n,)
-        Class indices (int64), or values (float32).
-    weight : float32 tensor, shape (n,), or None
-        Sample weights with mean 1.
-    sizes : sequence of int
-        Inputs, hidden layers, outputs.
-    settings : mapping
-        Every parameter of the network by its name.
-    seed : int
-        Of the first weights and the order of the rows.
-
-    Returns
-    -------
-    list of ndarray of float64
-        Weights and biases in turn, layer by layer; their values are float32.
-
-    Raises
-    ------
-    ValueError
-        If the training loss is no longer finite.
+    `inputs` (n, sizes[0]) are encoded rows in float32; `target` (n,) class indices (int64) or
+    values (float32); `weight` (n,) has mean 1; `sizes` are those of inputs, hidden layers and
+    outputs. Raises ValueError if the training loss is no longer finite.
     """
     import torch
 
@@ -239,22 +210,11 @@ def adam(
     rate: float,
     step: int,
 ) -> None:
-    """Take one step of Adam (Kingma and Ba, 2015) in place.
+    """Take one step of Adam (Kingma and Ba, 2015) in place; `step` counts from 1.
 
     In the order of formulas that the paper calls more efficient (end of its section 2): the epsilon
     is added before the second mean is corrected for its bias, where torch.optim adds it after. To
     import torch.optim takes each worker 1.2 s and 70 MB.
-
-    Parameters
-    ----------
-    layers, gradients : sequence of tensor
-        What is trained, and its gradients.
-    means, squares : sequence of tensor
-        Running means of the gradients and of their squares, at first 0.
-    rate : float
-        The size of a step.
-    step : int
-        From 1.
     """
     first, second = BETAS
     size = rate * (1 - second**step) ** 0.5 / (1 - first**step)
@@ -305,12 +265,10 @@ _REFUSED = {
 
 
 def check(parameters: Parameters) -> None:
-    """Raise ValueError unless the network takes these parameters."""
     check_parameters("mlp", parameters, _KNOWN, _REFUSED)
 
 
 def grid(preset: str) -> list[dict[str, JSON]]:
-    """Return the candidates of the preset "small" or "paper"."""
     if preset == "paper":
         return combinations(
             hidden_layer_sizes=([20], [40], [10], [20, 10]),
@@ -323,7 +281,6 @@ def grid(preset: str) -> list[dict[str, JSON]]:
 
 @torch_by_default()
 def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> NeuralNetwork:
-    """Train; see the registry's `fit`."""
     import torch
 
     settings = _DEFAULTS | dict(parameters)
@@ -365,37 +322,21 @@ def _blocks(n_rows: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, eq=False)
 class NeuralNetwork:
-    """A trained multilayer perceptron.
-
-    Attributes
-    ----------
-    schema : Schema
-        The features it was trained on.
-    encoding : Encoding
-        How features become inputs.
-    activation : "relu" or "logistic"
-        Of the hidden layers. The last one is linear, followed by softmax for classes.
-    weights, biases : tuple of ndarray of float64, shapes (fan_in, fan_out) and (fan_out,)
-        Layer by layer; their values are float32.
-    location, scale : float
-        A regression's prediction is location + scale x output; 0 and 1 for classes.
-    """
+    """A trained multilayer perceptron; its last layer is linear, then softmax for classes."""
 
     schema: Schema
     encoding: Encoding
-    activation: str
-    weights: tuple[Floats, ...]
+    activation: str  # of the hidden layers
+    weights: tuple[Floats, ...]  # (fan_in, fan_out), of float32 values
     biases: tuple[Floats, ...]
-    location: float
+    location: float  # a regression's prediction is location + scale x output
     scale: float
 
     @property
     def kind(self) -> str:
-        """Name of the family."""
         return "mlp"
 
     def predict(self, X: Floats) -> Floats:
-        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes)."""
         check_matrix(X, self.schema)
         outputs = np.empty((len(X), self.schema.n_classes or 1))
         with single_thread():
@@ -418,13 +359,11 @@ class NeuralNetwork:
 
     @property
     def used_features(self) -> Mask:
-        """Features with a weight that is not 0 in the first layer, shape (d,)."""
         used = np.zeros(len(self.schema.features), dtype=bool)
         used[self.encoding.feature_of_column[self.weights[0].any(axis=1)]] = True
         return used
 
     def to_files(self) -> dict[str, bytes]:
-        """Return the arrays as safetensors and the rest as JSON."""
         from safetensors.numpy import save
 
         tensors = {"mean": self.encoding.mean, "scale": self.encoding.scale}

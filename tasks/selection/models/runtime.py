@@ -50,18 +50,16 @@ class _SingleThread:
             self._former = []
 
     def _forget_others(self) -> None:
-        """Forget who is not there any more: a forked child has one of its parent's threads."""
+        """Forget holders that do not exist here: a forked child has one of its parent's threads."""
         self._lock, here = threading.RLock(), threading.get_ident()
         self._holders = {holder: at for holder, at in self._holders.items() if at == here}
         self._give_back_if_last()
 
 
 def _set(library: Any, number: int) -> None:
-    """Set a library's number of threads, whichever Python thread set it before.
-
-    threadpoolctl lets but one of them set OpenBLAS's, and ignores the others: of these one may
-    come first or leave last.
-    """
+    """Set a library's number of threads, whichever Python thread set it before."""
+    # threadpoolctl lets only one of them set OpenBLAS's, and ignores the others: of these one may
+    # come first or leave last
     forget = getattr(library, "clear_controlling_thread", None)
     if forget is not None:
         forget(force=True)
@@ -71,8 +69,6 @@ def _set(library: Any, number: int) -> None:
 
 
 class _Torch:
-    """torch as one more library."""
-
     @property
     def num_threads(self) -> int:
         import torch
@@ -100,7 +96,7 @@ def single_thread() -> Iterator[None]:
 def single_torch_thread() -> Iterator[None]:
     """Let torch use one thread; the former number comes back.
 
-    Once a number has been set, torch's BLAS heeds that one and no longer `single_thread`.
+    Once a number has been set, torch's BLAS uses that one and no longer `single_thread`.
     """
     with _of_torch.held([_torch]):
         yield
@@ -126,10 +122,7 @@ def _controllers(n_modules: int) -> tuple[Any, Any]:
 
 @contextmanager
 def torch_by_default() -> Iterator[None]:
-    """Let torch record gradients, and make tensors in float32 on the CPU, and compute in theirs.
-
-    What the caller set comes back.
-    """
+    """Let torch record gradients, in float32 and on the CPU; the caller's settings come back."""
     import torch
 
     with (
@@ -144,10 +137,8 @@ def torch_by_default() -> Iterator[None]:
 
 @contextmanager
 def made_on_the_cpu() -> Iterator[None]:
-    """Let torch make tensors on the CPU where no device is named; the caller's device comes back.
-
-    Where it does so anyway nothing is set, as that would cost a step of training a third.
-    """
+    """Let torch make tensors on the CPU if no device is named; the caller's device comes back."""
+    # where it does so anyway nothing is set, as that would cost a step of training a third
     import torch
 
     if _makes_on_the_cpu():

@@ -48,29 +48,16 @@ FORESTS = frozenset({"ExtraTrees", "RandomForest"})
 
 
 def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: int) -> Any:
-    """Return the transformer that prepares the features for an estimator.
+    """Return the unfitted transformer that prepares features for an estimator, or "passthrough".
 
     The columns' order is: codes, numbers, one-hot. HistGradientBoosting moves its categorical
-    columns to the front, so that with codes in front already its own order is this one.
-    A prepared feature that is constant in the training rows is left out: rounding would give it
-    a coefficient of 1e-18, and a feature without information should not be used.
+    columns to the front, so that with codes in front already its own order is this one. A prepared
+    feature that is constant in the training rows is left out: rounding would give it a coefficient
+    of 1e-18, and a feature without information should not be used.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (n, d)
-        Training rows.
-    schema : Schema
-        The features.
-    takes_missing : bool
-        Whether numbers go in as they are; otherwise a missing one becomes the training mean and
-        all are standardised.
-    most_codes : int
-        Categorical features of at most this many categories go in as codes; larger ones one-hot.
-
-    Returns
-    -------
-    sklearn.compose.ColumnTransformer or "passthrough"
-        Unfitted; "passthrough" where every feature goes in as it is.
+    `takes_missing`: numbers are unchanged; otherwise a missing one becomes the training mean and
+    all are standardised. Features of at most `most_codes` categories become codes; larger ones
+    one-hot.
     """
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
@@ -315,13 +302,7 @@ def make_reproducible(estimator: Any, seed: int) -> None:
 
 
 def weight_argument(estimator: Any) -> str:
-    """Return the name under which fit takes sample weights.
-
-    Raises
-    ------
-    SettingError
-        If it takes none.
-    """
+    """Return the name under which fit takes sample weights; SettingError if it takes none."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 
@@ -409,10 +390,7 @@ def dump(estimator: Any) -> bytes:
 def trust_for(estimator: Any) -> tuple[str, ...]:
     """Return what `load` must trust for an estimator: its types, and the packages of estimators.
 
-    Raises
-    ------
-    ValueError
-        If it holds a function without a name of its own, which no file can bring back.
+    Raises ValueError if it holds a function without a name of its own, as no file can.
     """
     import skops.io
 
@@ -429,19 +407,9 @@ def trust_for(estimator: Any) -> tuple[str, ...]:
 
 
 def load(data: bytes, trusted: Sequence[str]) -> Any:
-    """Rebuild an estimator from `dump`.
+    """Rebuild an estimator from `dump`; ValueError if it is damaged or holds untrusted types.
 
-    Parameters
-    ----------
-    data : bytes
-        The file.
-    trusted : sequence of str
-        Full names of types, or names of packages, to load besides scikit-learn's.
-
-    Raises
-    ------
-    ValueError
-        If the file holds types that are not trusted, or is damaged.
+    `trusted`: full names of types, or of packages, to load besides scikit-learn's.
     """
     import skops.io
 
@@ -490,7 +458,7 @@ def _check_trees(thing: Any, n_features: int, seen: set[int]) -> None:
 
 
 def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: int) -> None:
-    """Raise ValueError unless inner nodes have children after them, and features that are there."""
+    """Raise ValueError unless inner nodes have children after them, and features that exist."""
     parents, n_nodes = np.flatnonzero(inner), len(inner)
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
         if not n_nodes or (child <= parents).any() or (child >= n_nodes).any():
@@ -525,10 +493,8 @@ def _is_trusted(name: str, trusted: Sequence[str]) -> bool:
 
 
 def _defined(name: str) -> Any:
-    """Return the class or function whose own full name this is, None for any other name.
-
-    A module gives as well what it has imported: ``sklearn.utils.discovery.import_module``.
-    """
+    """Return the class or function whose own full name this is, None for any other name."""
+    # a module has what it imports too: ``sklearn.utils.discovery.import_module``
     module, _, attribute = name.rpartition(".")
     try:
         thing = getattr(import_module(module), attribute)
@@ -544,33 +510,14 @@ _FILE = "model.skops"
 def fit(
     name: str, rows: Rows, schema: Schema, parameters: Parameters, seed: int
 ) -> ScikitLearnModel:
-    """Train the estimator of that name; see the registry's `fit`."""
     return fit_estimator(unfitted(name, parameters, schema.task), rows, schema, seed=seed)
 
 
 def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> ScikitLearnModel:
-    """Train a copy of an estimator.
+    """Train a clone of an estimator or Pipeline; `seed` is given to every `random_state` in it.
 
-    Parameters
-    ----------
-    estimator : object with the scikit-learn API
-        Any classifier or regressor, a Pipeline for example. It is cloned and never changed.
-    rows : Rows
-        What to train on; never changed.
-    schema : Schema
-        What the columns mean.
-    seed : int
-        Given to every `random_state` in the estimator.
-
-    Returns
-    -------
-    ScikitLearnModel
-
-    Raises
-    ------
-    ValueError
-        If the estimator does not follow the scikit-learn API, is not for the target, gives no
-        class probabilities, takes no sample weights where the rows have them, or cannot be fitted.
+    Raises ValueError if it does not follow the scikit-learn API, is not for the target, gives no
+    class probabilities, takes no sample weights where the rows have them, or cannot be fitted.
     """
     from sklearn.base import clone
     from sklearn.pipeline import Pipeline
@@ -601,22 +548,7 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
 
 
 def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False) -> None:
-    """Check early what `fit_estimator` would refuse.
-
-    Parameters
-    ----------
-    estimator : object with the scikit-learn API
-        Is not changed.
-    task : "regression", "classification" or None
-        What the target is; None while this is not known.
-    weighted : bool
-        Whether the rows have sample weights.
-
-    Raises
-    ------
-    ValueError
-        See `fit_estimator`.
-    """
+    """Raise ValueError where `fit_estimator` would; `task` is None while this is not known."""
     copy = _copy(estimator)
     trust_for(copy)
     if task is not None:
@@ -631,31 +563,19 @@ def check_weights(estimator: Any) -> None:
 
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
-    """Return what `ScikitLearnModel.from_files` needs as `trusted` to load an estimator.
-
-    None of them need be named for scikit-learn's own.
-    """
+    """Return the packages besides scikit-learn that must be trusted to load an estimator."""
     return trust_for(estimator)
 
 
 @dataclass(frozen=True, eq=False)
 class ScikitLearnModel:
-    """A trained scikit-learn estimator.
-
-    Attributes
-    ----------
-    schema : Schema
-        The features it was trained on.
-    pipeline : sklearn.pipeline.Pipeline
-        Two steps: "columns", a transformer or "passthrough", and "estimator".
-    """
+    """A trained scikit-learn estimator."""
 
     schema: Schema
-    pipeline: Any
+    pipeline: Any  # two steps: "columns", a transformer or "passthrough", and "estimator"
 
     @property
     def kind(self) -> str:
-        """Name of the family."""
         return "sklearn"
 
     @property
@@ -664,10 +584,7 @@ class ScikitLearnModel:
         return self.pipeline.named_steps["estimator"]
 
     def predict(self, X: Floats) -> Floats:
-        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes).
-
-        A class that the training rows did not have gets probability 0. X is never changed.
-        """
+        """Predict rows; a class that the training rows did not have gets probability 0."""
         check_matrix(X, self.schema)
         n_classes = self.schema.n_classes
         prediction = np.zeros((len(X), n_classes) if n_classes else len(X))
@@ -688,11 +605,7 @@ class ScikitLearnModel:
 
     @property
     def used_features(self) -> Mask:
-        """Features that a tree splits on or with a coefficient that is not 0, shape (d,).
-
-        Exact for trees, forests, gradient boosting and linear models. For others, all that the
-        estimator was given.
-        """
+        """Features that can change a prediction; if not known, all that the estimator is given."""
         features = feature_of_column(self.pipeline.named_steps["columns"], self.schema)
         columns = used_columns(self.estimator)
         used = np.zeros(len(self.schema.features), dtype=bool)
@@ -700,29 +613,13 @@ class ScikitLearnModel:
         return used
 
     def to_files(self) -> dict[str, bytes]:
-        """Return a skops file."""
         return {_FILE: dump(self.pipeline)}
 
     @classmethod
     def from_files(
         cls, files: Mapping[str, bytes], schema: Schema, trusted: Sequence[str] = ()
     ) -> Self:
-        """Rebuild from `to_files`.
-
-        Parameters
-        ----------
-        files : mapping of str to bytes
-            As `to_files` gave them.
-        schema : Schema
-            The features it was trained on.
-        trusted : sequence of str
-            Full names of types, or names of packages, to load besides scikit-learn's.
-
-        Raises
-        ------
-        ValueError
-            If the file holds types that are not trusted, or is damaged.
-        """
+        """Rebuild from `to_files`; ValueError if a type is not `trusted`, or for a damaged file."""
         pipeline = load(native_file(files, _FILE), trusted)
         try:
             columns = pipeline.named_steps["columns"]

@@ -56,20 +56,7 @@ _OBJECTIVES = {0: "reg:squarederror", 2: "binary:logistic"}
 
 
 def check_ubjson(data: bytes, schema: Schema) -> None:
-    """Raise ValueError unless a model's file can be given to XGBoost.
-
-    Parameters
-    ----------
-    data : bytes
-        What ``Booster.save_raw("ubj")`` gave.
-    schema : Schema
-        The features and classes that the model was trained on.
-
-    Raises
-    ------
-    ValueError
-        If it is cut short or damaged, or is a model of other features or classes.
-    """
+    """Raise ValueError if a model's file is damaged, or of other features or classes."""
     try:
         model, end = _value(data, 0, 0)
         _check(end == len(data), "its end")
@@ -188,7 +175,6 @@ def _check_tree(tree: dict[str, Any], schema: Schema) -> None:
 
 
 def _within(values: Any, low: int, high: int) -> bool:
-    """Return whether every value is in low..high - 1."""
     found = np.asarray(values)
     return bool(((found >= low) & (found < high)).all())
 
@@ -248,17 +234,14 @@ _REFUSED = {
 
 
 def check(parameters: Parameters) -> None:
-    """Raise ValueError unless XGBoost takes these parameters."""
     check_parameters("xgboost", parameters, _KNOWN, _REFUSED)
 
 
 def grid(preset: str) -> list[dict[str, JSON]]:
-    """Return the candidates of the preset "small" or "paper".
-
-    The paper has no XGBoost; its LightGBM grid is translated: trees grow by leaves, and
-    min_child_weight stands for min_child_samples, the same for squared error. `subsample` is
-    at work here, though it was not in the published LightGBM runs.
-    """
+    """Return the candidates of the preset "small" or "paper"."""
+    # The paper has no XGBoost; its LightGBM grid is translated: trees grow by leaves, and
+    # min_child_weight stands for min_child_samples, the same for squared error. `subsample` has an
+    # effect here, which it had not in the published LightGBM runs.
     if preset == "paper":
         return combinations(
             grow_policy=("lossguide",),
@@ -274,7 +257,6 @@ def grid(preset: str) -> list[dict[str, JSON]]:
 
 
 def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> XGBoostModel:
-    """Train; see the registry's `fit`."""
     import xgboost
 
     settings: dict[str, Any] = {
@@ -304,29 +286,17 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> XGBoos
 
 @dataclass(frozen=True, eq=False)
 class XGBoostModel:
-    """A trained XGBoost model.
-
-    Attributes
-    ----------
-    schema : Schema
-        The features it was trained on.
-    booster : xgboost.Booster
-        The trees.
-    """
+    """A trained XGBoost model."""
 
     schema: Schema
     booster: Any
 
     @property
     def kind(self) -> str:
-        """Name of the family."""
         return "xgboost"
 
     def predict(self, X: Floats) -> Floats:
-        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes).
-
-        A category code out of its range counts as another category, never as an error.
-        """
+        """Predict rows; a category code out of its range counts as another category."""
         check_matrix(X, self.schema)
         prediction = np.asarray(self.booster.inplace_predict(X), dtype=np.float64)
         if self.schema.n_classes == 2:
@@ -338,14 +308,12 @@ class XGBoostModel:
 
     @property
     def used_features(self) -> Mask:
-        """Features that some tree splits on, shape (d,)."""
         used = np.zeros(len(self.schema.features), dtype=bool)
         for name in self.booster.get_score(importance_type="weight"):
             used[int(name.removeprefix("f"))] = True
         return used
 
     def to_files(self) -> dict[str, bytes]:
-        """Return XGBoost's own binary JSON."""
         return {_FILE: bytes(self.booster.save_raw("ubj"))}
 
     @classmethod
