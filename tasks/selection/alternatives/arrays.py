@@ -18,115 +18,54 @@ Integers = NDArray[np.int64]
 
 
 class Problem(NamedTuple):
-    """Search problem: sets of k of n candidates, subject to r linear rows.
+    """Search problem: sets of k of n candidates, subject to r linear rows."""
 
-    Attributes
-    ----------
-    gains : ndarray, shape (n,)
-    costs : ndarray, shape (n, n) or (0, 0)
-        Of pairs; inf for a conflict.
-    weights : ndarray, shape (n, r)
-        Of each candidate in the rows.
-    caps : ndarray, shape (r,)
-    least, most : ndarray, shape (r, k + 1)
-        The smallest and the largest sum that t candidates can have in a row.
-    nearest : ndarray, shape (n, k) or (0, 0)
-        Half the sum of the t smallest pair costs of each candidate.
-    neighbours : ndarray of int64, shape (n, l) or (0, 0)
-        Candidates of the smallest pair costs with each, the smallest first.
-    dominates : ndarray of bool, shape (n, n) or (0, 0)
-        Row i, column j: whether i dominates j, see `branch_and_bound/problem.py`.
-    sizes : ndarray, shape (r,)
-        Largest factor of each row's multiplier.
-    most_charged : float
-        Largest sum of multipliers times these sizes.
-    slack : float
-        Upper bound on accumulated rounding errors.
-    convex : ndarray, shape (n, n) or (0, 0)
-        Twice the convex part Q of the pair costs; see `pair_costs.py`.
-    rests : ndarray, shape (n, n) or (0, 0)
-        Pair costs minus the convex part.
-    partners : ndarray of int64, shape (n, l) or (0, 0)
-        Candidates of the smallest rests with each, the smallest first.
-    margin : float
-        Upper bound on rounding errors in bounds with the convex part.
-    """
-
-    gains: Floats
-    costs: Floats
-    weights: Floats
-    caps: Floats
-    least: Floats
-    most: Floats
-    nearest: Floats
+    gains: Floats  # (n,)
+    costs: Floats  # (n, n) or (0, 0), of pairs; inf for a conflict
+    weights: Floats  # (n, r), of each candidate in the rows
+    caps: Floats  # (r,)
+    least: Floats  # (r, k + 1), the smallest sum that t candidates can have in a row
+    most: Floats  # (r, k + 1), the largest
+    nearest: Floats  # (n, k) or (0, 0), half the sum of each candidate's t smallest pair costs
+    # (n, l) or (0, 0), candidates of the smallest pair costs, the smallest first
     neighbours: Integers
-    dominates: Mask
-    sizes: Floats
-    most_charged: float
-    slack: float
+    dominates: Mask  # (n, n) or (0, 0), see `branch_and_bound/problem.py`
+    sizes: Floats  # (r,), largest factor of each row's multiplier
+    most_charged: float  # largest sum of multipliers times these sizes
+    slack: float  # upper bound on accumulated rounding errors
+    # (n, n) or (0, 0), twice the convex part Q of the pair costs; see `pair_costs.py`
     convex: Floats
-    rests: Floats
-    partners: Integers
-    margin: float
+    rests: Floats  # (n, n) or (0, 0), pair costs minus the convex part
+    partners: Integers  # (n, l) or (0, 0), candidates of the smallest rests, the smallest first
+    margin: float  # upper bound on rounding errors in bounds with the convex part
 
 
 class State(NamedTuple):
-    """State of a search. The following arrays have one row per level 0..k.
+    """State of a search; most arrays have one row per level 0..k.
 
-    Attributes
-    ----------
-    chosen : ndarray of int64, shape (k,)
-        The partial set; chosen[level] was added at that level.
-    candidates, marginals, promises : ndarray, shape (k + 1, n + 1)
-        Features that may be added, their marginal values and promises; the last column is spare.
-        If a tree does not fit into memory, these and the following have the first level only.
-    losses : ndarray, shape (k + 1, n + 1)
-        Half the sum of the smallest pair costs with the level's other candidates.
-    n_candidates, place : ndarray of int64, shape (k + 1,)
-        Number of candidates, and the next one; -1 on the first level before the start.
-    value, constant : ndarray, shape (k + 1,)
-        Value of the partial set; contribution of the multipliers for the room left in the rows.
-    loads, multipliers : ndarray, shape (k + 1, r)
-        Of the rows.
-    level : ndarray of int64, shape (2,)
-        The first and the current level; below the first when the search is done.
-    best : ndarray of int64, shape (k,)
-        The best set so far, sorted; -1 if there is none.
-    best_value : ndarray, shape (1,)
-        Value that a set must reach.
-    n_found : ndarray of int64, shape (1,)
-        Number of sets written out.
-    shares, slopes : ndarray, shape (k + 1, n) or (k + 1, 0)
-        Per feature: the point of the tangent that replaces the convex part, 0 for features that
-        are no candidates; and the slope there. Empty without a convex part.
-    roundings : ndarray, shape (k + 1,)
-        Upper bound on the number of roundings in the slopes of a level.
-    halved : ndarray, shape (k + 1,)
-        With a convex part: number of candidates when half sums were last computed.
-    ceilings : ndarray, shape (k + 1,)
-        With a convex part: upper bound on the remaining sets of a level.
+    If a tree does not fit into memory, candidates to losses have the first level only.
     """
 
-    chosen: Integers
-    candidates: Integers
-    marginals: Floats
+    chosen: Integers  # (k,), the partial set; chosen[level] was added at that level
+    candidates: Integers  # (k + 1, n + 1), features that may be added; the last column is spare
+    marginals: Floats  # their marginal values
     promises: Floats
-    losses: Floats
+    losses: Floats  # half the sum of the smallest pair costs with the level's other candidates
     n_candidates: Integers
-    place: Integers
-    value: Floats
-    constant: Floats
-    loads: Floats
-    multipliers: Floats
-    level: Integers
-    best: Integers
-    best_value: Floats
-    n_found: Integers
-    shares: Floats
-    slopes: Floats
-    roundings: Floats
-    halved: Floats
-    ceilings: Floats
+    place: Integers  # the next candidate; -1 on the first level before the start
+    value: Floats  # of the partial set
+    constant: Floats  # contribution of the multipliers for the room left in the rows
+    loads: Floats  # (k + 1, r)
+    multipliers: Floats  # (k + 1, r)
+    level: Integers  # the first and the current level; below the first when the search is done
+    best: Integers  # (k,), sorted; -1 if there is none
+    best_value: Floats  # (1,), value that a set must reach
+    n_found: Integers  # (1,), number of sets written out
+    shares: Floats  # point of the tangent that replaces the convex part; 0 if no candidate
+    slopes: Floats  # the slope there; both (k + 1, n), empty without a convex part
+    roundings: Floats  # upper bound on the number of roundings in the slopes of a level
+    halved: Floats  # number of candidates when half sums were last computed
+    ceilings: Floats  # upper bound on the remaining sets of a level
 
 
 # Operations on whole rows as loops: assigning arrays takes seconds to compile.
@@ -178,11 +117,7 @@ def insert(largest: Any, filled: int, most: int, x: float) -> int:
 def dominating(gains: Floats, packed: NDArray[np.uint8]) -> Mask:
     """Return whether i dominates j, in row i and column j: see `branch_and_bound/problem.py`.
 
-    Parameters
-    ----------
-    gains : ndarray, shape (n,)
-    packed : ndarray of uint8, shape (n, b)
-        In which sets each feature is, eight to a byte.
+    `packed` (n, b): in which sets each feature is, eight to a byte.
     """
     n = len(gains)
     dominates = np.zeros((n, n), np.bool_)

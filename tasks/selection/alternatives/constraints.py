@@ -35,13 +35,7 @@ _LARGEST_WHOLE = 2**53  # sums up to here are exact
 
 @dataclass(frozen=True)
 class Rows:
-    """Linear rows: the weights of a set's features sum to at most the caps.
-
-    Attributes
-    ----------
-    weights : ndarray of float64, shape (r, n)
-    caps : ndarray of float64, shape (r,)
-    """
+    """Linear rows: the weights (r, n) of a set's features sum to at most the caps (r,)."""
 
     weights: Floats
     caps: Floats
@@ -78,21 +72,8 @@ class Constraints:
     ) -> Constraints:
         """Return the same with indices for names and a cost for each feature.
 
-        Parameters
-        ----------
-        n_features : int
-            n, number of features.
-        k : int
-            Size of the sets.
-        n_sets : int
-            m, number of sets.
-        names : sequence of str, length n, optional
-            Feature names.
-
-        Raises
-        ------
-        ValueError
-            If a feature does not exist, constraints contradict each other, or exclude all sets.
+        ValueError if a feature does not exist, or constraints contradict each other or exclude all
+        sets of size k.
         """
 
         def indices(features: Sequence[Feature], name: str) -> tuple[int, ...]:
@@ -263,20 +244,8 @@ def dissimilarity(one: Collection[int], other: Collection[int], kind: Dissimilar
 def largest_overlap(size: int, other_size: int, tau: float, kind: Dissimilarity) -> int:
     """Return the largest number of shared features of two sets of dissimilarity `tau` or more.
 
-    If `tau` is above 0, sets are never equal.
-
-    Parameters
-    ----------
-    size, other_size : int, at least 0
-        Of the two sets.
-    tau : float in 0..1
-        Least dissimilarity.
-    kind : "dice" or "jaccard"
-
-    Raises
-    ------
-    ValueError
-        If `tau` is not in 0..1, or the dissimilarity is unknown.
+    If `tau` is above 0, sets are never equal. ValueError if it is not in 0..1, or `kind` is
+    unknown.
     """
     if kind not in get_args(Dissimilarity):
         raise ValueError(f"dissimilarity must be 'dice' or 'jaccard' but is {kind!r}")

@@ -97,20 +97,8 @@ def bounds_in_place(
 
     Replacing a set gives sets of the same problem, so the overall bound applies: a sum, minus the
     values of the others; the smallest itself, if all others are above its bound. For any other set
-    only the bound on all sets is known.
-
-    Parameters
-    ----------
-    worths : sequence of float
-        Value of each set.
-    solved : Solved
-        The sets, and the bound for the number of sets asked for.
-    n_asked : int
-        Number of sets asked for; a greedy search may have found fewer.
-    aggregate : "sum" or "min"
-        Whether the sum or the smallest of the qualities is bounded.
-    highest : float
-        Upper bound on any set; inf if unknown.
+    only the bound on all sets is known, `highest`. A greedy search may have found fewer than
+    `n_asked`.
     """
     no_higher = [max(worth, highest) for worth in worths]
     if len(worths) < n_asked:
@@ -153,18 +141,10 @@ _N, _K, _N_ALTERNATIVES, _TAU = 8, 4, 3, 0.5
 def make_ready(
     quality: Quality, find: Callable[..., object], *, has_rules: bool, **asked: Any
 ) -> None:
-    """Run each kind of search on a small table once in this process.
+    """Run each kind of search on a small table once in this process, to compile its kernels.
 
-    Parameters
-    ----------
-    quality : Quality
-        Of the kind to be searched; qualities defined by calls need nothing.
-    find : function
-        `find_alternatives`.
-    has_rules : bool
-        Whether there are constraints or previous sets.
-    **asked
-        ``search`` and ``aggregate``.
+    Qualities defined by calls need nothing. `has_rules`: whether there are constraints or previous
+    sets.
     """
     kind = type(quality)
     if kind not in (Univariate, FCBF, MRMR, CFS):
@@ -296,34 +276,7 @@ def at_once(
 ) -> Alternatives:
     """Return the sets of a simultaneous search, each with its bound and status.
 
-    Parameters
-    ----------
-    quality : Univariate, FCBF or MRMR
-        Over n features; univariate for the greedy searches.
-    k : int in 1..n
-        Size of the sets.
-    n_sets : int, at least 1
-        m, number of sets.
-    overlap : int in 0..k - 1
-        Largest number of features that two sets share.
-    search : str
-        See `find_alternatives`.
-    aggregate : "sum" or "min"
-        Objective: the sum of the qualities, or the smallest.
-    dissimilarity : "dice" or "jaccard"
-        Measure of diversity.
-    limits : Limits
-        Limits on features shared with given sets.
-    constraints : Constraints
-        Checked, with indices for names.
-    time_limit : float or None
-        In seconds.
-        In seconds.
-
-    Raises
-    ------
-    ValueError
-        If the search does not suit the quality, the constraints or the given sets.
+    ValueError if the search does not suit the quality, the constraints or the given sets.
     """
     start = time.monotonic()
     deadline = None if time_limit is None else start + time_limit
@@ -422,10 +375,8 @@ def _best_together(
 
 
 def _greedily(name: GreedyName, designs: Designs, deadline: float | None) -> Solved:
-    """Return the univariate sets of a greedy search, fewer if it stops early.
-
-    The bound is on the sum of the number of sets asked for.
-    """
+    """Return the univariate sets of a greedy search, fewer if it stops early."""
+    # the bound is on the sum of the number of sets asked for
     values, asked = designs.form.gains, (designs.k, designs.n_sets, designs.overlap)
     if name == "greedy_depth_search":
         sets = greedy_depth_search(values, *asked, deadline=deadline)

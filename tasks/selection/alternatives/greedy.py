@@ -35,26 +35,8 @@ _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK = 16_384  # at a place or a set: some millisec
 def greedy_replacement(values: Floats, k: int, n_sets: int, largest_overlap: int) -> Sets:
     """Keep the best features in every set, and fill each up with the best unused ones.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Feature values; any sign.
-    k : int in 1..n
-        Size of the sets.
-    n_sets : int, at least 1
-        m, number of sets.
-    largest_overlap : int in 0..k
-        K, largest number of features that two sets share.
-
-    Returns
-    -------
-    ndarray of int32, shape (m', k)
-        Sorted indices, one set per row, the first the best k. m' < m if there are too few features.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
+    Returns sorted indices (m', k), one set per row, the first the best k; m' < m if there are too
+    few features. K is the largest number of features that two sets share.
     """
     check(values, k, n_sets, largest_overlap)
     order, own = best_first(values), k - largest_overlap
@@ -69,16 +51,8 @@ def greedy_replacement(values: Floats, k: int, n_sets: int, largest_overlap: int
 def greedy_balancing(values: Floats, k: int, n_sets: int, largest_overlap: int) -> Sets:
     """Distribute the features of Greedy Replacement so that the sets have similar values.
 
-    In order of value, each feature goes to the set of the lowest value that still has room.
-
-    Returns
-    -------
-    ndarray of int32, shape (m, k), or (0, k)
-        Empty if there are too few features for m sets.
-
-    See Also
-    --------
-    greedy_replacement : for the parameters and errors.
+    In order of value, each feature goes to the set of the lowest value that still has room. Returns
+    no sets if there are too few features for m.
     """
     check(values, k, n_sets, largest_overlap)
     order, own = best_first(values), k - largest_overlap
@@ -107,21 +81,7 @@ def greedy_depth_search(
     """Take each set that differs enough from those before, the worst feature exchanged first.
 
     Finds sets where Greedy Replacement has run out of features, but may go through all sets of k
-    features for that.
-
-    Parameters
-    ----------
-    deadline : float, optional
-        On the clock of `time.monotonic`; what has been found by then is returned.
-
-    Returns
-    -------
-    ndarray of int32, shape (m', k)
-        m' < m where there are no more, or time has run out.
-
-    See Also
-    --------
-    greedy_replacement : for the other parameters and errors.
+    features for that. `deadline` is on the clock of `time.monotonic`.
     """
     check(values, k, n_sets, largest_overlap)
     order = best_first(values)
@@ -139,13 +99,7 @@ def best_first(values: Floats) -> NDArray[np.int64]:
 
 
 def check(values: Floats, k: int, n_sets: int, largest_overlap: int) -> None:
-    """Check the arguments of a search for univariate sets.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-    """
+    """Raise ValueError if an argument of a search for univariate sets is outside its range."""
     if np.ndim(values) != 1 or not np.isfinite(values).all():
         raise ValueError("values must be one finite number per feature")
     for name, value, least, most in (
@@ -161,10 +115,8 @@ def check(values: Floats, k: int, n_sets: int, largest_overlap: int) -> None:
 def _in_depth(
     n: int, k: int, largest_overlap: int, deadline: float | None
 ) -> Iterator[tuple[int, ...]]:
-    """Visit all sets of k places in lexicographic order, and yield those different enough.
-
-    Prefixes that already share too much with a set are skipped, which changes nothing.
-    """
+    """Visit all sets of k places in lexicographic order, and yield those different enough."""
+    # prefixes that already share too much with a set are skipped, which changes nothing
     found: list[int] = []  # as bits
     prefix: list[int] = []
     place, looked_at, bits = 0, 0, 0

@@ -91,13 +91,7 @@ class Wrapper:
             raise ValueError(f"start must be {n_features} numbers but is {len(self._start)}")
 
     def value(self, features: Collection[int]) -> float:
-        """Return the quality of a set of indices.
-
-        Raises
-        ------
-        ValueError
-            If the score is not a number, or too large.
-        """
+        """Return the quality of a set of indices; ValueError if it is no number, or too large."""
         indices = tuple(sorted(features))
         if indices not in self._known:
             self._known[indices] = _as_worth(self._score(indices), indices)
@@ -113,12 +107,8 @@ class Wrapper:
     ) -> Found:
         """Return a set of k features that no swap improves, or the best found in time.
 
-        None, without a proof, if all sets visited have a quality of -inf.
-
-        Parameters
-        ----------
-        k, limits, constraints, deadline
-            See `best_set`. At least one set is scored, however late it is.
+        None, without a proof, if all sets visited have a quality of -inf. At least one set is
+        scored, however late it is.
         """
         form = Form(self._start)
         first = best_set(form, k, limits=limits, constraints=constraints, deadline=deadline)

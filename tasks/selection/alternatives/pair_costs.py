@@ -51,14 +51,8 @@ class _Directions:
 class Convexity:
     """Convex part of some pair costs, improved by successive searches.
 
-    Attributes
-    ----------
-    work : float
-        Work of searches since the part was last improved.
-    patience : float
-        Work of a search before it tries the part.
-    is_quicker : bool
-        Whether the last search that tried the part finished with it.
+    `work`: of searches since the part was last improved. `patience`: work of a search before it
+    tries the part. `is_quicker`: whether the last search that tried the part finished with it.
     """
 
     def __init__(self) -> None:
@@ -81,18 +75,7 @@ class Convexity:
     def improve(
         self, features: Integers, gains: Floats, costs: Floats, k: int, deadline: float | None
     ) -> None:
-        """Improve the part for sets of size k.
-
-        Parameters
-        ----------
-        features : ndarray of int64, shape (n,)
-            In order; what the rest is about.
-        gains : ndarray, shape (n,)
-        costs : ndarray, shape (n, n)
-            Symmetric; inf where two features must not be together.
-        k : int in 2..n - 1
-        deadline : float or None
-        """
+        """Improve the part for sets of size k; costs (n, n) are inf for a conflict."""
         is_allowed = np.isfinite(costs)
         target = np.zeros((len(gains) + 1, len(gains) + 1))
         target[1:, 1:] = np.where(is_allowed, costs, 0.0) / 2
@@ -236,9 +219,9 @@ def _without_most_equals(row: Any, ceiling: float, most: int, places: Any, n: in
 
 @compiled
 def _share_out(numbers: Any, most: int, of: Any, ends: Any, order: Any) -> int:
-    """Write the places of numbers bucket by bucket, and the relevant bucket ends.
+    """Write the places of numbers bucket by bucket, and the relevant ends; return how many.
 
-    Returns the number of these buckets. Infinite values are in the last one.
+    Infinite values are in the last one.
     """
     n, lowest, highest = len(numbers), np.inf, -np.inf
     for number in numbers:
@@ -283,19 +266,10 @@ def _sort(numbers: Any, order: Any, ends: Any) -> None:
 
 @compiled
 def nearest_of(costs: Floats, most: int) -> NDArray[np.int64]:
-    """Return the `most` features of the smallest pair costs with each, the smallest first.
+    """Return the `most` features of the smallest pair costs with each, shape (n, most).
 
-    Ties go to the first. The table is not copied.
-
-    Parameters
-    ----------
-    costs : ndarray, shape (n, n)
-        inf where two must not be together; the diagonal is ignored.
-    most : int in 0..n - 1
-
-    Returns
-    -------
-    ndarray of int64, shape (n, most)
+    The smallest first; ties go to the first. Costs are inf for a conflict; the diagonal is ignored.
+    The table is not copied.
     """
     n = len(costs)
     nearest, sample = np.empty((n, most), np.int64), np.empty(_SAMPLE)
@@ -321,15 +295,7 @@ def nearest_of(costs: Floats, most: int) -> NDArray[np.int64]:
 
 @compiled
 def half_sums(costs: Floats, nearest: NDArray[np.int64], k: int) -> Floats:
-    """Return half the sum of the t smallest pair costs of each feature, t < k, shape (n, k).
-
-    Parameters
-    ----------
-    costs : ndarray, shape (n, n)
-    nearest : ndarray of int64, shape (n, l), l >= k - 1
-        From `nearest_of`.
-    k : int, at least 1
-    """
+    """Return half the sum of the t smallest pair costs of each feature, t < k, shape (n, k)."""
     halves = np.zeros((len(costs), k))
     for i in range(len(costs)):
         added = 0.0
@@ -343,28 +309,14 @@ _NEIGHBOURS = 64  # searched for the remaining features before all others
 
 
 class Nearest(NamedTuple):
-    """The smallest pair costs of each feature.
+    """The smallest pair costs of each feature."""
 
-    Attributes
-    ----------
-    neighbours : ndarray of int64, shape (n, l)
-        Features of the smallest pair costs with each, the smallest first.
-    halves : ndarray, shape (n, k)
-        Half the sum of the t smallest.
-    """
-
-    neighbours: Integers
-    halves: Floats
+    neighbours: Integers  # (n, l), features of the smallest pair costs, the smallest first
+    halves: Floats  # (n, k), half the sum of the t smallest
 
 
 class PairTable:
-    """Pair costs of some features.
-
-    Attributes
-    ----------
-    costs : ndarray, shape (n, n)
-        Symmetric with a zero diagonal, row by row in memory; inf for a conflict.
-    """
+    """Pair costs of features (n, n): symmetric, zero diagonal, in C order; inf for a conflict."""
 
     def __init__(self, costs: Floats) -> None:
         self.costs = np.ascontiguousarray(costs)
@@ -406,10 +358,8 @@ class PairTable:
         return self._nearest
 
     def roughly(self, k: int) -> Nearest:
-        """Return the same if known, or else smaller sums, and no neighbours.
-
-        This takes one pass through the table, regardless of the deadline.
-        """
+        """Return the same if known, or else smaller sums, and no neighbours."""
+        # one pass through the table, regardless of the deadline
         if self._nearest is not None and self._nearest.halves.shape[1] == k:
             return self._nearest
         least = self.least if math.isfinite(self.least) else 0.0

@@ -39,22 +39,10 @@ from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
 @dataclass(frozen=True)
 class Form:
-    """A quality for a fixed size of sets: sum of gains minus sum of pair costs.
+    """A quality for a fixed size of sets: sum of gains minus sum of pair costs."""
 
-    Attributes
-    ----------
-    gains : ndarray of float64, shape (n,)
-        Finite.
-    pair_costs : ndarray of float64, shape (n, n), or None
-        Symmetric with a zero diagonal; inf where two features must not be together.
-    convexity : Convexity
-        Convex part of these pair costs, shared by searches.
-    tables : PairTables
-        Cached tables of these pair costs.
-    """
-
-    gains: Floats
-    pair_costs: Floats | None = None
+    gains: Floats  # (n,), finite
+    pair_costs: Floats | None = None  # (n, n), symmetric with a zero diagonal; inf for a conflict
     convexity: Convexity = field(default_factory=Convexity, compare=False, repr=False)
     tables: PairTables = field(default_factory=PairTables, compare=False, repr=False)
 
@@ -270,13 +258,7 @@ class CFS(_OfPairs):
 
 
 def worths(form: Form, sets: NDArray[np.integer]) -> Floats:
-    """Return the values of many sets, shape (N,), up to rounding.
-
-    Parameters
-    ----------
-    form : Form
-    sets : ndarray of int32, shape (N, k)
-    """
+    """Return the values of sets (N, k), shape (N,), up to rounding."""
     costs = np.empty((0, 0)) if form.pair_costs is None else form.pair_costs
     return _worths(form.gains, costs, np.ascontiguousarray(sets))
 

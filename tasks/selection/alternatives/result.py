@@ -30,27 +30,14 @@ Aggregate = Literal["sum", "min"]
 
 @dataclass(frozen=True)
 class Solved:
-    """Result of a simultaneous search.
+    """Result of a simultaneous search."""
 
-    Attributes
-    ----------
-    sets : ndarray of int, shape (m, k), or None
-        The sets, best first; None if there are none, or none were found in time.
-    value : float
-        Their sum, or the smallest; -inf without sets.
-    bound : float
-        Upper bound on `value` of any sets; -inf if there are none.
-    complete : bool
-        Whether the search is finished, so that these are best, or there are none.
-    rounding : float
-        Possible error of `value` and `bound` by rounding.
-    """
-
+    # (m, k), best first; None if there are none, or none were found in time
     sets: NDArray[np.integer] | None
-    value: float
-    bound: float
-    complete: bool
-    rounding: float = 0.0
+    value: float  # their sum, or the smallest; -inf without sets
+    bound: float  # on `value` of any sets; -inf if there are none
+    complete: bool  # whether these are proven best, or that there are none
+    rounding: float = 0.0  # possible error of `value` and `bound`
 
 
 @dataclass(frozen=True)
@@ -204,33 +191,15 @@ ROUNDING = 1e-13  # relative, of sums of up to a thousand terms
 
 @dataclass(frozen=True)
 class Designs:
-    """Problem of a simultaneous search: all feasible designs.
-
-    Attributes
-    ----------
-    form : Form
-        Value of a set, over n features.
-    k : int
-        Size of the sets.
-    n_sets : int
-        m, number of sets of a design.
-    overlap : int in 0..k - 1
-        K, largest number of features that two sets share.
-    limits : Limits
-        Limits on features shared with given sets.
-    constraints : Constraints
-        Checked; constraints on each set, and on the number of sets per feature.
-    cap : float
-        Values of sets are capped at this.
-    """
+    """Problem of a simultaneous search: all feasible designs."""
 
     form: Form
     k: int
-    n_sets: int
-    overlap: int
-    limits: Limits
-    constraints: Constraints
-    cap: float = math.inf
+    n_sets: int  # m
+    overlap: int  # K, largest number of features that two sets share, below k
+    limits: Limits  # on features shared with given sets
+    constraints: Constraints  # checked
+    cap: float = math.inf  # values of sets are capped at this
 
     @classmethod
     def checked(

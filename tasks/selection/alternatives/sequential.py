@@ -32,16 +32,7 @@ from chaffinch.tasks.selection.core import Floats, Mask
 class Swaps:
     """The swaps allowed by limits and constraints.
 
-    Parameters
-    ----------
-    quality : CFS
-        Over n features.
-    pair_costs : ndarray, shape (n, n)
-        Redundancies of pairs, both directions summed; inf for conflicts.
-    limits : Limits
-        Limits on features shared with given sets.
-    constraints : Constraints
-        Checked, with indices for names.
+    `pair_costs` (n, n): redundancies of pairs, both directions summed; inf for conflicts.
     """
 
     def __init__(
@@ -57,15 +48,7 @@ class Swaps:
         self._may_enter[constraints.excluded] = False
 
     def climb(self, features: tuple[int, ...], deadline: float | None) -> tuple[int, ...]:
-        """Return the local optimum reached by repeated best swaps.
-
-        Parameters
-        ----------
-        features : tuple of int
-            An allowed set of positive quality.
-        deadline : float or None
-            On the clock of `time.monotonic`; checked before each swap.
-        """
+        """Return the local optimum that repeated best swaps of a set of positive quality reach."""
         value = self._quality.value(features)
         while not is_late(deadline):
             other = self._swapped(np.array(features))
@@ -140,14 +123,7 @@ def best_cfs_set(
     constraints: Constraints | None = None,
     deadline: float | None = None,
 ) -> Found:
-    """Return the best set of k features by CFS.
-
-    Parameters
-    ----------
-    quality : CFS
-    k, limits, constraints, deadline
-        See `best_set`.
-    """
+    """Return the best set of k features by CFS; arguments as of `best_set`."""
     # scaling by a power of two is exact, and keeps squares finite
     exponent = math.frexp(float(quality.relevance.max()))[1]
     scaled = CFS(np.ldexp(quality.relevance, -exponent), quality.redundancy)
@@ -235,13 +211,7 @@ class _Search:
             self.best_of(2 * self.quality.parts(self.best)[0], before**2, largest)
 
     def _prove(self, largest: float) -> tuple[float, bool]:
-        """Search for better sets in all ranges; return a bound, and whether none is better.
-
-        Parameters
-        ----------
-        largest : float
-            Upper bound on A.
-        """
+        """Search for better sets in all ranges; return a bound, and whether none is better."""
         bound, is_proven = 0.0, True
         equals: list[tuple[int, ...]] = []
         low = self.value * math.sqrt(self.k)  # B is at least k, which bounds A of a better set
@@ -308,65 +278,34 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a search, as far as needed here.
+    """Result of a search, as far as needed here."""
 
-    Attributes
-    ----------
-    sets : sequence of sequences of int
-        Empty, or all sets asked for.
-    least : float
-        Only sets of this value can be in anything better; -inf if unknown.
-    rounding : float
-        Improvement that rounding may hide although the search is complete.
-    complete : bool
-    """
-
-    sets: Sequence[Sequence[int]]
-    least: float
-    rounding: float
+    sets: Sequence[Sequence[int]]  # empty, or all sets asked for
+    least: float  # only sets of this value can be in anything better; -inf if unknown
+    rounding: float  # improvement that rounding may hide although the search is complete
     complete: bool
 
 
 @dataclass(frozen=True)
 class Narrowed(Generic[Result]):
-    """A search for sets of k features, restricted to relevant features.
+    """A search for sets of k features, restricted to relevant features."""
 
-    Attributes
-    ----------
-    form : Form
-        Over n features; removed ones have value 0 and are excluded.
-    k : int
-    limits : Limits
-    constraints : Constraints
-        Checked, with indices for names.
-    search : function
-        From a form, constraints and a deadline to a result.
-    outcome_of : function
-        From a result to its outcome.
-    lowered : function
-        From a form and constraints to a form with the same optimum and smaller numbers.
-    counts : function
-        From the sums of absolute terms of the sets to the magnitude that rounding is compared with.
-    """
-
-    form: Form
+    form: Form  # removed features have value 0 and are excluded
     k: int
     limits: Limits
     constraints: Constraints
+    # form, constraints, deadline -> result
     search: Callable[[Form, Constraints, float | None], Result]
-    outcome_of: Callable[[Result], Outcome]
+    outcome_of: Callable[[Result], Outcome]  # result -> outcome
+    # form, constraints -> a form with the same optimum and smaller numbers
     lowered: Callable[[Form, Constraints], Form] = lambda form, constraints: form
+    # sums of absolute terms of the sets -> magnitude to compare rounding with
     counts: Callable[[Sequence[float]], float] = min
 
     def run(self, deadline: float | None, now: float) -> tuple[Result, bool]:
         """Search; return the result, and whether rounding may hide something better.
 
-        Parameters
-        ----------
-        deadline : float or None
-            On the clock of `time.monotonic`.
-        now : float
-            Current time: a search that is late from the start still returns a set or two.
+        A search that is late from the start still returns a set or two.
         """
         narrowed = self
         if self._is_uneven():
@@ -491,15 +430,6 @@ def capped(form: Form, k: int, n_sets: int, most_uses: int, constraints: Constra
 
     Some set lacks the features that cannot be in all sets; so the smallest value is at most the sum
     of the k best others. A gain that lifts any set above that is capped.
-
-    Parameters
-    ----------
-    form : Form
-    k, n_sets : int
-    most_uses : int
-        Largest number of sets with one feature.
-    constraints : Constraints
-        Checked, with indices for names.
     """
     is_open = np.ones(len(form.gains), dtype=bool)
     is_open[constraints.excluded] = False
@@ -555,14 +485,7 @@ def _promises(gains: Floats, costs: Floats | None, is_open: Mask, k: int) -> tup
 
 @dataclass(frozen=True)
 class Apart:
-    """Required dissimilarity of sets.
-
-    Attributes
-    ----------
-    tau : float
-        The least dissimilarity, above 0 and at most 1.
-    dissimilarity : "dice" or "jaccard"
-    """
+    """Required dissimilarity of sets; `tau` is above 0 and at most 1."""
 
     tau: float
     dissimilarity: Dissimilarity
@@ -613,21 +536,8 @@ def one_by_one(
 ) -> Iterator[FeatureSet]:
     """Yield one set for each size, and stop after a missing one.
 
-    Parameters
-    ----------
-    quality : Quality
-        Over n features.
-    sizes : iterable of int in 1..n
-        Size of each set.
-    apart : Apart
-        Required dissimilarity to all earlier sets.
-    constraints : Constraints
-        Checked, with indices for names.
-    previous : sequence of sequences of int
-        Sets of indices that all must differ from.
-    time_limit : float, optional
-        Seconds for all searches together; time between them does not count. Sets that take a
-        moment are found a little longer, see `GRACE`; the first in any case.
+    `time_limit`: seconds for all searches together; time between them does not count. Sets that
+    take a moment are found a little longer, see `GRACE`; the first in any case.
     """
     before = _Before(previous, quality.n_features)
     used = np.zeros(quality.n_features, dtype=np.int64)

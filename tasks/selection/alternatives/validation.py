@@ -20,13 +20,7 @@ _MOST_BITS = 200
 
 
 def check_numbers(name: str, numbers: ArrayLike) -> Floats:
-    """Return one number for each feature, shape (n,), as a copy.
-
-    Raises
-    ------
-    ValueError
-        If they are not numbers of that shape, not finite, or larger than `LARGEST`.
-    """
+    """Return one number for each feature, shape (n,), as a copy; finite, at most `LARGEST`."""
     vector = as_floats(name, numbers)
     if vector.ndim != 1 or not len(vector):
         raise ValueError(
@@ -43,13 +37,7 @@ def check_numbers(name: str, numbers: ArrayLike) -> Floats:
 
 
 def as_floats(name: str, numbers: ArrayLike) -> Floats:
-    """Return a copy as float64, of any shape.
-
-    Raises
-    ------
-    ValueError
-        If not all are real numbers, or any is masked.
-    """
+    """Return a copy as float64, of any shape; ValueError unless all are real and none is masked."""
     check_no_mask(name, numbers, f"fill them with a value of yours, as by {name}.filled(0.0)")
     with suppress(TypeError, ValueError, OverflowError):  # the error below names the wrong one
         given = np.asarray(numbers)
@@ -62,13 +50,7 @@ def as_floats(name: str, numbers: ArrayLike) -> Floats:
 
 
 def check_sizes(name: str, numbers: Floats) -> None:
-    """Refuse numbers, at least one, whose sums might overflow float64.
-
-    Raises
-    ------
-    ValueError
-        If one is.
-    """
+    """Raise ValueError for numbers, at least one, whose sums might overflow float64."""
     largest = numbers.flat[np.argmax(np.abs(numbers))]
     if abs(largest) > LARGEST:
         raise ValueError(
@@ -78,13 +60,7 @@ def check_sizes(name: str, numbers: Floats) -> None:
 
 
 def check_fits(name: str, value: object) -> None:
-    """Refuse a number that overflows float64, as an int may; any other value passes.
-
-    Raises
-    ------
-    ValueError
-        If it does.
-    """
+    """Raise ValueError for a number that overflows float64, as an int may; other values pass."""
     try:
         if isinstance(value, Real):
             float(value)
@@ -103,13 +79,7 @@ def in_short(value: object) -> str:
 
 
 def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
-    """Return the names as a tuple, or None.
-
-    Raises
-    ------
-    ValueError
-        If they are not strings, not as many as features, or not distinct.
-    """
+    """Return the names as a tuple; ValueError unless they are n distinct strings."""
     if names is None:
         return None
     if isinstance(names, str) or not isinstance(names, Iterable):
@@ -154,22 +124,7 @@ class Group:
 def indices_of(
     features: Sequence[Feature], n_features: int, names: Sequence[str] | None, name: str
 ) -> tuple[int, ...]:
-    """Return features given by index or by name as sorted indices.
-
-    Parameters
-    ----------
-    features : sequence of int or str
-    n_features : int
-        n, how many features there are.
-    names : sequence of str, length n, or None
-    name : str
-        What the features are, for the error.
-
-    Raises
-    ------
-    ValueError
-        If one of them does not exist.
-    """
+    """Return features given by index or by name as sorted indices; `name` is for the error."""
     if isinstance(features, str) or not isinstance(features, Iterable):
         raise ValueError(f"{name} must be a sequence of features but is {features!r}")
     if isinstance(features, np.ndarray) and features.dtype == bool:
@@ -267,20 +222,7 @@ _MOST = 1_000_000  # alternatives: each takes a search
 
 
 def sizes_of(k: int | Sequence[int], n_alternatives: int | None) -> tuple[int, ...]:
-    """Return the size of each set; one size if `n_alternatives` is None.
-
-    Parameters
-    ----------
-    k : int or sequence of int
-        One for all sets, or one for each.
-    n_alternatives : int or None
-        Number of sets besides the first.
-
-    Raises
-    ------
-    ValueError
-        If they are no integers, do not fit each other, or there are too many sets.
-    """
+    """Return the size of each set; one size if `n_alternatives` is None."""
     if n_alternatives is not None and not (is_whole(n_alternatives) and n_alternatives >= 0):
         raise ValueError(
             f"n_alternatives must be a whole number of at least 0 but is {n_alternatives!r}"

@@ -247,10 +247,8 @@ def _drop(problem: Any, state: Any, level: int, bound: float, last: float, wante
 
 @compiled
 def set_out(problem: Problem, state: State) -> None:
-    """Find weights of the first level's candidates, its charges for rows, and its bound.
-
-    Lower levels use the same charges.
-    """
+    """Find weights of the first level's candidates, its charges for rows, and its bound."""
+    # lower levels use the same charges
     level, share, since = state.level[0], 1.0, 0
     places = np.empty(len(state.chosen) - level, np.int64)
     over, best, lowest = np.zeros(len(problem.caps)), state.multipliers[level].copy(), np.inf
@@ -450,13 +448,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 def count_work(found: Search, work: float, deadline: float | None) -> None:
     """Count the work of a search, and switch to the other way if it is its turn.
 
-    Parameters
-    ----------
-    found : Search
-    work : float
-        Number of looks at a candidate or a pair since the last call.
-    deadline : float or None
-        On the clock of `time.monotonic`; the computation of a part stops then.
+    `work`: number of looks at a candidate or a pair since the last call.
     """
     convexity, k = found.convexity, len(found.state.best) - int(found.state.level[0])
     if not len(found.problem.costs) or k < _LEAST_TO_CHOOSE:

@@ -487,20 +487,10 @@ def _adding(problem: Any, chosen: Any) -> tuple[Any, Any]:
 def exchange(
     problem: Problem, chosen: Integers, n_fixed: int, loads: Floats, work_left: Integers
 ) -> bool:
-    """Make the swap with the largest gain; return whether there was one.
+    """Make the swap with the largest gain, in place; return whether there was one.
 
-    Parameters
-    ----------
-    problem
-    chosen : ndarray of int64, shape (k,)
-        The set, with fixed features first; changed in place.
-    n_fixed : int
-        Number of fixed features.
-    loads : ndarray, shape (r,)
-        Loads of the set in the rows; changed in place.
-    work_left : ndarray of int64, shape (1,)
-        Remaining number of looks at swaps and rows; changed in place. If it runs out, the best swap
-        so far is made.
+    The set starts with `n_fixed` fixed features. If `work_left`, looks at swaps and rows, runs out,
+    the best swap so far is made.
     """
     k, most, best_place, best_feature = len(chosen), problem.slack, -1, -1
     adds, conflicts = _adding(problem, chosen)
@@ -547,22 +537,8 @@ def good_set(
 ) -> bool:
     """Write a set that obeys the rows: greedily by charged marginal value, then by swaps.
 
-    Parameters
-    ----------
-    problem
-    fixed : ndarray of int64, shape (f,)
-        Fixed features.
-    multipliers : ndarray, shape (r,)
-        Charges for weights in the rows.
-    chosen : ndarray of int64, shape (k,)
-        Output, in any order.
-    work_left : ndarray of int64, shape (1,)
-        See `exchange`; a set is written even if none is left.
-
-    Returns
-    -------
-    bool
-        Whether a set was found: a greedy choice may violate the rows.
+    Returns whether one was found: a greedy choice may violate the rows. A set is written even if no
+    work is left, see `exchange`.
     """
     loads = np.zeros(len(problem.caps))
     write(chosen[: len(fixed)], fixed)

@@ -34,16 +34,10 @@ from chaffinch.tasks.selection.core import Floats, Mask
 
 @dataclass(frozen=True)
 class Limits:
-    """Largest numbers of features that a set may share with each of some given sets.
+    """Largest numbers of features that a set may share with each of some given sets."""
 
-    Attributes
-    ----------
-    sets : ndarray of bool, shape (r, n)
-    at_most : ndarray of int64, shape (r,)
-    """
-
-    sets: Mask
-    at_most: Integers
+    sets: Mask  # (r, n)
+    at_most: Integers  # (r,)
 
     @classmethod
     def none(cls, n_features: int) -> Limits:
@@ -53,47 +47,22 @@ class Limits:
 
 @dataclass
 class Search:
-    """A search that can be run and resumed.
+    """A search that can be run and resumed."""
 
-    Attributes
-    ----------
-    features : ndarray of int64, shape (n,)
-        Features of its arrays, ascending.
-    problem : Problem
-    state : State
-    convexity : Convexity
-        Of its pair costs.
-        Convex part of its pair costs.
-    at_least : float
-        Value that sets must reach.
-    is_rough : bool
-        Whether its bound is rough, because it began late or lacks memory, and it is not to be run.
-    is_proven : bool
-        Whether a rough one nevertheless has a best set.
-    is_for_many : bool
-        Whether it is for so many sets that listing them takes longer than the proof.
-    other : tuple of Problem and State, or None
-        The same search with a convex part if this is without, and vice versa.
-    work : dict of bool to float
-        Work with a convex part, since it was last begun, and without.
-    n_begun : int
-        Number of starts with a convex part.
-    is_declined : bool
-        Whether the convex part was found not to be worth its time.
-    """
-
-    features: Integers
+    features: Integers  # (n,), of its arrays, ascending
     problem: Problem
     state: State
     convexity: Convexity
-    at_least: float
-    is_rough: bool = False
-    is_proven: bool = False
-    is_for_many: bool = False
+    at_least: float  # value that sets must reach
+    is_rough: bool = False  # not to be run: it began late or lacks memory, and its bound is rough
+    is_proven: bool = False  # whether a rough one nevertheless has a best set
+    is_for_many: bool = False  # for so many sets that listing them takes longer than the proof
+    # the same with a convex part if this is without, and vice versa
     other: tuple[Problem, State] | None = None
+    # work with a convex part, since it was last begun, and without
     work: dict[bool, float] = field(default_factory=lambda: {False: 0.0, True: 0.0})
-    n_begun: int = 0
-    is_declined: bool = False
+    n_begun: int = 0  # number of starts with a convex part
+    is_declined: bool = False  # whether the convex part was found not to be worth its time
 
     @property
     def is_convex(self) -> bool:

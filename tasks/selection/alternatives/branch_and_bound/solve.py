@@ -58,47 +58,24 @@ OnBetter = Callable[[tuple[int, ...]], None]
 
 @dataclass(frozen=True)
 class Found:
-    """Result of a search for the best set.
+    """Result of a search for the best set."""
 
-    Attributes
-    ----------
-    indices : tuple of int, sorted, or None
-        The set; None if there is none, or none was found in time.
-    value : float
-        Its value; -inf without a set.
-    bound : float
-        Upper bound on the value of sets, or of those of value `at_least`, if given. -inf if there
-        is none. Above `value` by possible rounding errors, even if the search is complete.
-    complete : bool
-        Whether the search is finished, so that the set is best, or there is none.
-    """
-
-    indices: tuple[int, ...] | None
-    value: float
+    indices: tuple[int, ...] | None  # sorted; None if there is no set, or none was found in time
+    value: float  # -inf without a set
+    # on sets of value `at_least`; -inf if there are none. Above `value` by possible rounding
+    # errors, even if the search is complete
     bound: float
     complete: bool
 
 
 @dataclass(frozen=True)
 class BestSets:
-    """Result of a search for the best sets.
+    """Result of a search for the best sets."""
 
-    Attributes
-    ----------
-    sets : ndarray of int32, shape (N, k)
-        N sets, each sorted, the best first.
-    bound : float
-        Upper bound on the value of sets; at least the value asked for.
-    complete : bool
-        Whether the search is finished.
-    is_long : bool
-        Whether it takes more work than solving a linear program over some hundreds of sets.
-    """
-
-    sets: NDArray[np.int32]
-    bound: float
+    sets: NDArray[np.int32]  # (N, k), each sorted, the best first
+    bound: float  # at least the value asked for
     complete: bool
-    is_long: bool
+    is_long: bool  # takes more work than a linear program over some hundreds of sets
 
 
 def best_set(
@@ -112,27 +89,13 @@ def best_set(
     on_better: OnBetter | None = None,
     is_any_enough: bool = False,
 ) -> Found:
-    """Return the best set of k features.
+    """Return the best set of k features, of value `at_least` or more.
 
-    Parameters
-    ----------
-    form : Form
-        Value of sets, over n features.
-    k : int in 1..n
-        Size of the set.
-    limits : Limits
-        Largest numbers of features shared with given sets.
-    constraints : Constraints, optional
-        Checked, with indices for names; the number of sets per feature is ignored.
-    at_least : float
-        Only sets of at least this value are searched for.
-    deadline : float, optional
-        On the clock of `time.monotonic`; checked every few milliseconds.
-    on_better : callable, optional
-        Called with the first set, with the best so far every few milliseconds, and with the best.
-        With more time, a search makes the same calls in the same order, and then more.
-    is_any_enough : bool
-        Whether a long search may stop, incomplete, as soon as it has found any set.
+    The number of sets per feature is ignored. `deadline`, on the clock of `time.monotonic`, is
+    checked every few milliseconds. `on_better` is called with the first set, with the best so far
+    every few milliseconds, and with the best; with more time, a search makes the same calls in the
+    same order, and then more. `is_any_enough`: a long search may stop, incomplete, as soon as it
+    has found any set.
     """
     rules = constraints or Constraints()
     # apart from its end, the calls of a search must not depend on its time
@@ -177,23 +140,9 @@ def sets_within(
     most: int,
     deadline: float | None = None,
 ) -> tuple[NDArray[np.int32], bool]:
-    """Return all sets of k features of value `least` or more.
+    """Return sets (N, k) of value `least` or more, up to `most`, and whether these are all.
 
-    Parameters
-    ----------
-    form, k, limits, constraints, deadline
-        See `best_set`.
-    least : float
-        Finite.
-    most : int
-        Stop after this many sets.
-
-    Returns
-    -------
-    sets : ndarray of int32, shape (N, k)
-        N sets, each sorted, in an arbitrary but reproducible order.
-    complete : bool
-        Whether these are all such sets.
+    Each is sorted, in an arbitrary but reproducible order.
     """
     rules = constraints or Constraints()
     found = prepared(form, k, limits, rules, least, only_best=False, deadline=deadline)
@@ -222,18 +171,9 @@ def best_sets(
     deadline: float | None = None,
     is_any_enough: bool = False,
 ) -> BestSets:
-    """Return up to `most` best sets of k features of value `least` or more.
+    """Return up to `most` best sets of k features of value `least`, finite, or more.
 
-    Parameters
-    ----------
-    form, k, limits, constraints, deadline
-        See `best_set`.
-    least : float
-        Finite.
-    most : int
-        Number of sets; ties with the last are broken arbitrarily.
-    is_any_enough : bool
-        Whether a long search may stop, incomplete, as soon as it has found any.
+    Ties with the last are broken arbitrarily. For `is_any_enough` see `best_set`.
     """
     rules = constraints or Constraints()
     found = prepared(form, k, limits, rules, least, only_best=False, deadline=deadline)

@@ -109,22 +109,10 @@ def _excess_of_swap(design: Any, overlap: int, one: int, other: int, i: int, j: 
 def realised(
     counts: Integers, n_sets: int, k: int, overlap: int, most_swaps: int
 ) -> tuple[bool, Integers]:
-    """Look for sets in which each feature is used so often.
+    """Search for sets (m, k) in which each feature of 0..p - 1 is used so often.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (p,)
-        In how many sets each feature is; m k in all.
-    n_sets, k, overlap : int
-        m, k, K.
-    most_swaps : int
-        Give up after so many.
-
-    Returns
-    -------
-    is_found : bool
-    sets : ndarray of int64, shape (m, k)
-        Of features in 0..p - 1, in no order; they share too much if none was found.
+    Gives up after `most_swaps`; then the sets share too much, and the first value returned is
+    false.
     """
     sets = np.zeros((n_sets, k), np.int64)
     has = np.zeros((n_sets, len(counts)), np.bool_)
@@ -182,28 +170,10 @@ def balanced_by_annealing(
     most_swaps: int,
     seed: int,
 ) -> Integers:
-    """Look for a design of which the worst set is worth more.
+    """Search for a design whose worst set is worth more; return the best found, or the start.
 
-    Parameters
-    ----------
-    units : ndarray of int64, shape (p,)
-        What the features are worth.
-    start : ndarray of int64, shape (m, k)
-        A design.
-    overlap : int
-        K.
-    hoped : int, at least 1
-        By how much every set had better be worth more than the worst of them.
-    price : float, above 0
-        What a pair of sets that shares too much is to cost, as worth of a set.
-    most_swaps : int
-        How often to exchange features.
-    seed : int
-
-    Returns
-    -------
-    ndarray of int64, shape (m, k)
-        The best design met, the start at worst.
+    `hoped`: by how much every set should be worth more than the worst of them. `price`: what a pair
+    of sets that shares too much costs, in worth of a set.
     """
     n_sets, k = start.shape
     sets, best = start.copy(), start.copy()
@@ -263,33 +233,17 @@ _OF_A_PLACE = 10  # looks that one at the pair costs of a place takes as long as
 
 
 class _State(NamedTuple):
-    """Where an annealing is: the arrays that it changes in place.
+    """The arrays that an annealing changes in place."""
 
-    Attributes
-    ----------
-    sets, best : ndarray of int32, shape (m, k)
-        The present design, and the best met.
-    has : ndarray of bool, shape (m + r, n)
-        What is in the present one, and in given sets.
-    shared : ndarray of int32, shape (m, m + r)
-        How many features each of its sets shares with each; 0 with itself.
-    random : ndarray of uint64, shape (1,)
-    counts : ndarray of int64, shape (2,)
-        By how much sets share too much in all, and whether a design has been met.
-    worths : ndarray, shape (2,)
-        Of the present design and the best, or of their worst sets where these count.
-    of_sets : ndarray, shape (m,)
-        What each set of the present one is worth.
-    """
-
-    sets: Sets
-    best: Sets
-    has: Mask
+    sets: Sets  # (m, k), the present design
+    best: Sets  # (m, k), the best found
+    has: Mask  # (m + r, n): which features are in the present one, and in given sets
+    # (m, m + r): how many features each set shares with each; 0 with itself
     shared: NDArray[np.int32]
-    random: NDArray[np.uint64]
-    counts: Integers
-    worths: Floats
-    of_sets: Floats
+    random: NDArray[np.uint64]  # (1,)
+    counts: Integers  # by how much sets share too much in all, and whether a design was found
+    worths: Floats  # of the present design and the best, or of their worst sets
+    of_sets: Floats  # (m,), worth of each set of the present one
 
 
 @compiled
@@ -419,37 +373,13 @@ def annealed(
     deadline: float | None = None,
     target: float = np.inf,
 ) -> tuple[bool, Sets]:
-    """Look for a design that is worth much in all, or whose sets come near to a target.
+    """Search for a design of large total worth, or whose sets come near to a target.
 
-    Parameters
-    ----------
-    gains : ndarray, shape (n,)
-    costs : ndarray, shape (n, n) or (0, 0)
-        Of pairs, finite.
-    start : ndarray of int32, shape (m, k)
-        Any sets, of which the first `n_fixed` columns stay and the others are of the pool.
-    n_fixed : int, less than k
-    pool : ndarray of int64
-        Features that may be exchanged.
-    given : ndarray of bool, shape (r, n)
-        Sets that share with those of the design as well.
-    at_most : ndarray of int64, shape (m + r,)
-        How many features a set may share with each of the design, and with each given one.
-    price : float, above 0
-        Of a feature that is shared beyond that.
-    n_moves : int
-        How often to exchange.
-    seed : int
-    deadline : float, optional
-        On the clock of `time.monotonic`; looked at every few milliseconds.
-    target : float
-        What every set had better be worth, so that the worst counts; inf where all count.
-
-    Returns
-    -------
-    is_found : bool
-    sets : ndarray of int32, shape (m, k)
-        The best design met, in no order; the start if there was none.
+    Of `start` (m, k), any sets, the first `n_fixed` < k columns stay; the others are exchanged with
+    features of `pool`. `at_most` (m + r,): how many features a set may share with each of the
+    design, and with each of `given` (r, n); `price`: of a feature shared beyond that. `target`:
+    what every set should be worth, so that the worst counts; inf where all count. Returns whether a
+    design was found, and the best (m, k), or the start.
     """
     n_sets = len(start)
     has = np.zeros((len(at_most), len(gains)), dtype=bool)
@@ -501,18 +431,10 @@ _SEED = 1
 def annealed_designs(
     designs: Designs, first: Sets, deadline: float | None, *, is_smallest_counted: bool = False
 ) -> Iterator[Sets]:
-    """Yield some designs whose sets are worth much in all, none if these have few places.
+    """Yield some designs of large total worth, none if these have few places.
 
     Where the smallest worth counts, they are followed by some whose worst sets are worth much.
-
-    Parameters
-    ----------
-    designs : Designs
-    first : ndarray of int32, shape (m', k)
-        Sets to start from, if they are m.
-    deadline : float, optional
-        On the clock of `time.monotonic`; looked at every few milliseconds.
-    is_smallest_counted : bool
+    `first` (m', k): sets to start from, if they are m.
     """
     rules, m, k = designs.constraints, designs.n_sets, designs.k
     fixed, excluded = rules.included, rules.excluded

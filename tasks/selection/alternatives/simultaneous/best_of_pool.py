@@ -61,27 +61,10 @@ def _in_common(common: Any, n_common: int, features: Any, k: int, into: Any) -> 
 def least_of_classes(
     graph: Any, candidates: Any, further: Any, above: float, n_wanted: int, classes: Any
 ) -> tuple[float, int]:
-    """Return what so many candidates lose at least, no two of one class.
+    """Return the least loss of so many candidates, no two of one class, and how many were visited.
 
-    Parameters
-    ----------
-    graph : Graph
-    candidates : ndarray of int32, shape (c,)
-        The one that loses least comes first.
-    further : ndarray, shape (c,)
-        What each of them loses.
-    above : float
-        Those that are worth no more are left out.
-    n_wanted : int
-    classes : ndarray of int64, shape (>= n_wanted + 1, >= k + 1)
-        Room to work in.
-
-    Returns
-    -------
-    loss : float
-        inf if there are not so many classes.
-    n_seen : int
-        How many candidates were looked at.
+    The candidate that loses least comes first; those worth no more than `above` are left out. The
+    loss is inf if there are not so many classes. `classes` is room to work in.
     """
     k, size, room = graph.k, graph.overlap + 1, classes[n_wanted]
     loss, n_classes, i = 0.0, 0, 0
@@ -111,42 +94,21 @@ def least_of_classes(
 
 
 class Walk(NamedTuple):
-    """Where the search is. One row for each level 0..m - 1 of what follows.
+    """State of the search; most arrays have one row for each level 0..m - 1."""
 
-    Attributes
-    ----------
-    candidates, further : ndarray, shape (m, N)
-        What may be added, and what is lost by that.
-    n_candidates, place, chosen : ndarray of int64, shape (m,)
-    fixed, lost : ndarray, shape (m,)
-        What the partial design loses by its sets and what they share; with what uses lack.
-    uses : ndarray of int64, shape (i,)
-        Of each item, in the partial design.
-    level : ndarray of int64, shape (1,)
-        The present one; -1 when the search is done.
-    best : ndarray of int64, shape (m,)
-        The best design so far; -1 if there is none.
-    may_lose : ndarray, shape (1,)
-        What is looked for loses less.
-    above : ndarray, shape (1,)
-        Each of its sets is worth more.
-    classes : ndarray of int64, shape (m + 1, k + 1)
-        Room for `least_of_classes`.
-    """
-
-    candidates: NDArray[np.int32]
-    further: Floats
+    candidates: NDArray[np.int32]  # (m, N), that may be added
+    further: Floats  # (m, N), loss by adding each
     n_candidates: Integers
     place: Integers
     chosen: Integers
-    fixed: Floats
-    lost: Floats
-    uses: Integers
-    level: Integers
-    best: Integers
-    may_lose: Floats
-    above: Floats
-    classes: Integers
+    fixed: Floats  # (m,), loss of the partial design by its sets and what they share
+    lost: Floats  # (m,), the same with what uses lack
+    uses: Integers  # (i,), of each item, in the partial design
+    level: Integers  # (1,), -1 when the search is done
+    best: Integers  # (m,), -1 if there is none
+    may_lose: Floats  # (1,), a better design loses less
+    above: Floats  # (1,), each of its sets is worth more
+    classes: Integers  # (m + 1, k + 1), room for `least_of_classes`
 
     @classmethod
     def of(cls, graph: Graph, n_sets: int, may_lose: float, above: float) -> Walk:
@@ -308,24 +270,11 @@ def _keep(graph: Any, walk: Any, lost: float, is_smallest_counted: bool, in_all:
 def search_cliques(
     graph: Graph, walk: Walk, most_work: int, is_smallest_counted: bool, in_all: float
 ) -> int:
-    """Search on for the design that loses least, or whose smallest worth is largest.
+    """Search for the design that loses least, or whose smallest worth is largest.
 
-    Parameters
-    ----------
-    graph, walk
-        `walk` is written to.
-    most_work : int
-        Pause after about so many looks at a candidate.
-    is_smallest_counted : bool
-        Whether what counts is the smallest worth of a design's sets, not the sum.
-    in_all : float
-        Then, the bound on the sum: a design of m sets, each worth more than Z, loses less than
-        the bound less m Z.
-
-    Returns
-    -------
-    int
-        `DONE` or `PAUSED`.
+    Returns `DONE`, or `PAUSED` after about `most_work` looks at a candidate. `in_all`: where the
+    smallest worth counts, the bound on the sum: a design of m sets, each worth more than Z, loses
+    less than the bound less m Z.
     """
     n_sets, work = len(walk.best), 0
     charges = np.empty(len(graph.lacks))
@@ -401,18 +350,9 @@ def none_is_left(
 ) -> bool:
     """Find better and better designs; return whether it is proven that no better one is left.
 
-    Parameters
-    ----------
-    known : Known
-        All sets that are worth enough for a better design.
-    bound : Bound
-        On designs.
-    floor : float
-        m times what each set of a better design is worth more than.
-    take : function
-        Takes a design, and returns whether it is better; if not, the search is given up.
-    deadline : float, optional
-        On the clock of `time.monotonic`.
+    `known` are all sets that are worth enough for a better design; `floor` is m times what each set
+    of one is worth more than. `take` returns whether a design is better; if not, the search is
+    given up.
     """
     designs = known.designs
     while not is_late(deadline):
@@ -430,22 +370,8 @@ def packed(
 ) -> tuple[Sets | None, bool]:
     """Return a design of known sets, each worth more than `above`, or whether there is none.
 
-    Parameters
-    ----------
-    known : Known
-    above : float
-        What each of the sets is to be worth more than.
-    cap : float
-        No design has a smallest worth above this, so that more is not preferred.
-    deadline : float, optional
-        On the clock of `time.monotonic`.
-
-    Returns
-    -------
-    sets : ndarray of int32, shape (m, k), or None
-        None if there is none, or none was found.
-    is_none : bool
-        Whether it is proven that there is none.
+    No design has a smallest worth above `cap`, so that more is not preferred. Returns sets (m, k)
+    or None, and whether it is proven that there is none.
     """
     designs = known.designs
     is_worth = known.worths > above
@@ -577,7 +503,7 @@ def _best_two(
 ) -> int:
     """Write the best two fitting sets with a total above `least`, or -1.
 
-    Stops early if that is much work. Returns the number of sets looked at.
+    Stops early if that is much work. Returns the number of sets visited.
     """
     pair[0], work = -1, 0
     for i in range(n):
@@ -613,25 +539,10 @@ def improve(
     pairs_left: Integers,
     most_work: int,
 ) -> None:
-    """Swap two sets of a design at a time until no swap gains, or it is much work.
+    """Swap two sets of a design at a time until no swap gains more than `gain`, or it is much work.
 
-    Parameters
-    ----------
-    sets : ndarray of int32, shape (N, k)
-        With features 0..max, best first.
-    worths : ndarray, shape (N,)
-        Finite, decreasing.
-    design : ndarray of int64, shape (m,)
-        Places of sets that go together; written to.
-    overlap, most : int
-        How many features two sets may share; how many sets a feature may be in.
-    gain : float
-        A swap must gain more.
-    pairs_left : ndarray of int64, shape (2,)
-        Which pair of the design is next, and how many are to be looked at before no swap gains;
-        written to. None is left when it is done.
-    most_work : int
-        Stop after about so many looks at a set.
+    `sets` (N, k) and `worths` (N,) are best first; `design` (m,) and `pairs_left` are overwritten:
+    which pair is next, and how many are to be visited before no swap gains.
     """
     m, n_features = len(design), np.max(sets) + 1
     clashes = np.zeros((m + 1, len(sets)), np.int16)  # the last row: their sum
@@ -665,10 +576,8 @@ def improve(
 
 @compiled
 def filled(sets: Sets, start: Integers, n_sets: int, overlap: int, most: int) -> Integers:
-    """Return a design that starts with some sets and takes each further one that fits.
-
-    Shorter than m if they do not suffice.
-    """
+    """Return a design that starts with some sets and takes each further one that fits."""
+    # shorter than m if they do not suffice
     n_features = np.max(sets) + 1
     is_in, uses = np.zeros(n_features, np.int64), np.zeros(n_features, np.int64)
     design = np.empty(n_sets, np.int64)
@@ -701,16 +610,7 @@ def improved(
 ) -> Sets | None:
     """Return a design among known sets with a large sum of merits; None if none was found.
 
-    Parameters
-    ----------
-    designs : Designs
-    sets : ndarray of int32, shape (N, k)
-    merits : ndarray, shape (N,)
-        What a set counts for.
-    first : ndarray of int32, shape (m, k), optional
-        A design to start from; its sets are taken if they are known.
-    deadline : float, optional
-        On the clock of `time.monotonic`.
+    `first` (m, k) is a design to start from; its sets are used if they are known.
     """
     if len(sets) < designs.n_sets:
         return None

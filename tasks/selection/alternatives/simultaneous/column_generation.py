@@ -44,40 +44,21 @@ _WORTH_A_PRICE = 1e-6  # a subset that more than one set has by less is not wort
 
 @dataclass(frozen=True)
 class Solution:
-    """Solution of the linear program.
+    """Solution of the linear program."""
 
-    Attributes
-    ----------
-    prices : Prices
-        Its dual values, those below 0 by rounding set to 0.
-    value : float
-        What it is worth, penalties taken off.
-    beyond : float
-        Uses beyond what designs may have.
-    sets : ndarray of int32, shape (N, k)
-        Those that were known.
-    shares, lacks : ndarray, shape (N,)
-        x of each, and how much more it would have to count for to be worth a share.
-    """
-
-    prices: Prices
-    value: float
-    beyond: float
-    sets: Sets
-    shares: Floats
-    lacks: Floats
+    prices: Prices  # its dual values, those below 0 by rounding set to 0
+    value: float  # without penalties
+    beyond: float  # uses beyond what designs may have
+    sets: Sets  # (N, k), the known ones
+    shares: Floats  # (N,), x
+    lacks: Floats  # (N,), how much more each would have to count for to be worth a share
 
 
 class Master:
     """The linear program over the sets that are known so far.
 
-    Parameters
-    ----------
-    designs : Designs
-    penalty : float
-        Of a use beyond what designs may have, in the unit of what sets are worth.
-    deadline : float, optional
-        On the clock of `time.monotonic`; what is not solved by then is given up.
+    `penalty`: of a use beyond what designs may have, in the unit of what sets are worth. What is
+    not solved by the deadline is given up.
     """
 
     def __init__(self, designs: Designs, penalty: float, deadline: float | None) -> None:
@@ -216,13 +197,7 @@ _AS_MANY = 4  # times what is asked for are looked at once more: some are not al
 
 
 class OneApart:
-    """Sets that are one swap away from given ones.
-
-    Parameters
-    ----------
-    designs : Designs
-        What sets are worth, and what each has to obey.
-    """
+    """Sets that are one swap away from given ones."""
 
     def __init__(self, designs: Designs) -> None:
         self.designs = designs
@@ -238,13 +213,7 @@ class OneApart:
     def better(self, prices: Prices, known: Sets, least: float, most: int) -> Sets:
         """Return charged sets that count for more than `least`, up to `most`, the best first.
 
-        Parameters
-        ----------
-        prices : Prices
-        known : ndarray of int32, shape (N, k)
-            Those that are worth most, charged, are where it begins.
-        least : float
-        most : int
+        It begins with those of `known` (N, k) that are worth most, charged.
         """
         designs = self.designs
         n, k = designs.n_features, designs.k
@@ -313,26 +282,13 @@ _TIME_BEFORE_PROOF = 0.5  # of what is left
 
 
 class FoundSets(NamedTuple):
-    """What a search for sets found.
+    """Result of a search for sets."""
 
-    Attributes
-    ----------
-    highest : float
-        No charged set exceeds it; inf if that is not known.
-    sets : ndarray of int32, shape (N, k)
-        Some that matter.
-    is_in_time : bool
-    is_long : bool
-        Whether it takes more work than the linear program does.
-    is_whole : bool
-        Whether it came to its end.
-    """
-
-    highest: float
-    sets: Sets
+    highest: float  # no charged set exceeds it; inf if unknown
+    sets: Sets  # (N, k), some that matter
     is_in_time: bool
-    is_long: bool
-    is_whole: bool = True
+    is_long: bool  # whether it takes more work than the linear program does
+    is_whole: bool = True  # whether it is finished
 
 
 Find = Callable[[Prices, float, bool], FoundSets]
@@ -346,28 +302,12 @@ def close(
     floor: float = -math.inf,
     share_left: float = 0.0,
 ) -> tuple[Bound, Solution | None]:
-    """Add sets to a linear program until it knows all that matter.
+    """Add sets to a linear program until it has all that matter; return the lowest bound.
 
-    Parameters
-    ----------
-    master : Master
-        With sets to start from.
-    bound : Bound
-        The one so far.
-    find : function
-        From prices, what a charged set must be worth to matter, and whether a search that is long
-        may end as soon as there is any.
-    floor : float
-        A bound below this is as good as any.
-    share_left : float
-        It is also enough if no more than this share of what the bound came down may be left.
-
-    Returns
-    -------
-    bound : Bound
-        The lowest.
-    solution : Solution or None
-        None if the program was given up before it knew all that matter.
+    `find` is called with prices, what a charged set must be worth to matter, and whether a search
+    that is long may end as soon as there is any. A bound below `floor` is as good as any; it is
+    also enough if no more than `share_left` of what the bound came down may be left. The solution
+    is None if the program was given up.
     """
     designs, before = master.designs, bound.value
     one_apart: OneApart | None = None
@@ -468,19 +408,9 @@ def sharpened(
 ) -> tuple[Known, Bound]:
     """Return the sets that are left, and a bound on designs of them above a floor.
 
-    Parameters
-    ----------
-    known : Known
-        All sets that a design worth more than `floor` can have.
-    bound : Bound
-        On designs.
-    floor : float
-        What designs in all are to be worth more than.
-    is_smallest_counted : bool
-        Whether a design counts for its worst set, m times, so that what a set is worth beyond B / m
-        does not count.
-    deadline : float, optional
-        On the clock of `time.monotonic`.
+    `known` are all sets that a design worth more than `floor` can have. `is_smallest_counted`: a
+    design counts for its worst set, m times, so that what a set is worth beyond B / m does not
+    count.
     """
     if len(known.sets) < known.designs.n_sets:
         return known, bound

@@ -260,39 +260,18 @@ _PAIRS_BETWEEN_LOOKS = 2_000_000  # at the clock; of sets, all of which a step l
 
 @dataclass
 class FeatureByFeature:
-    """A search that is ready to go, or on its way.
-
-    Attributes
-    ----------
-    designs : Designs
-    is_smallest_counted : bool
-        Whether what counts is the smallest worth of a design's sets, not the sum.
-    features : ndarray of int64, shape (p,)
-        Those that are looked at, the best first.
-    k, overlap : int
-        How large sets are, and what two of them may share, without what all must have.
-    bars : Bars
-        What a set of these features may not take.
-    by_sum : tuple of Problem and State, or None
-        Where the search by the sum is.
-    whole : WholeValues
-        What the features are worth.
-    n_turns : int
-        How often it was gone on with.
-    is_done : bool
-        Whether no design is better than the best one given or found.
-    """
+    """A search that can be run and resumed."""
 
     designs: Designs
-    is_smallest_counted: bool
-    features: Integers
-    k: int
+    is_smallest_counted: bool  # the smallest worth of a design's sets counts, not the sum
+    features: Integers  # (p,), the best first
+    k: int  # without what all sets must have; likewise the overlap
     overlap: int
     bars: Bars
     whole: WholeValues
-    by_sum: tuple[Problem, State] | None = None
-    n_turns: int = 0
-    is_done: bool = False
+    by_sum: tuple[Problem, State] | None = None  # state of the search by the sum
+    n_turns: int = 0  # how often it was resumed
+    is_done: bool = False  # no design is better than the best one given or found
 
     @property
     def rounding(self) -> float:
@@ -301,15 +280,7 @@ class FeatureByFeature:
         return self.whole.rounding(n_sets * self.k)
 
     def go_on(self, best: Sets | None, deadline: float | None) -> Sets | None:
-        """Search for a better design, longer each time; return one, shape (m, k), or None.
-
-        Parameters
-        ----------
-        best : ndarray of int32, shape (m, k), or None
-            The best that is known.
-        deadline : float or None
-            On the clock of `time.monotonic`.
-        """
+        """Search for a better design than `best`, longer each time; return one (m, k), or None."""
         self.n_turns += 1
         if self.n_turns > _MOST_TURNS:
             return None
@@ -397,17 +368,8 @@ def feature_by_feature(
 ) -> FeatureByFeature | None:
     """Return a search that has not begun, or None if there is none for such designs.
 
-    There is none where pairs of features cost something, nor where a table of what features can
-    add at most would be too large, nor once it is late.
-
-    Parameters
-    ----------
-    designs : Designs
-    best : ndarray of int32, shape (m, k), or None
-        The best that is known.
-    is_smallest_counted : bool
-    deadline : float or None
-        On the clock of `time.monotonic`.
+    There is none where pairs of features cost something, nor where a table of what features can add
+    at most would be too large, nor once it is late.
     """
     rules, form = designs.constraints, designs.form
     included = np.array(rules.included, dtype=np.int64)

@@ -92,7 +92,7 @@ _SHARE_ABOVE = 0.05  # of what is between a cap that is proven and one that is g
 
 
 def one_after_another(designs: Designs, deadline: float | None) -> Sets:
-    """Return sets, shape (m', k), m' <= m, each a good one that goes with those before it.
+    """Return sets (m', k), m' <= m, each a good one that goes with those before it.
 
     Each is the best, unless that takes long. None is searched for longer than for half of what is
     left of half of the time.
@@ -148,24 +148,9 @@ def price(
 ) -> tuple[Bound, Master | None]:
     """Return the least bound on the sum that prices of features and pairs give.
 
-    Parameters
-    ----------
-    designs : Designs
-        Without a cap.
-    first : ndarray of int32, shape (N, k)
-        Sets to start from.
-    deadline : float, optional
-        On the clock of `time.monotonic`.
-    is_short : bool
-        Whether larger subsets will be priced in any case, so that pairs are once at most, if two
-        sets can share more than one feature.
-
-    Returns
-    -------
-    bound : Bound
-        Its value is -inf if there is no design.
-    master : Master or None
-        The linear program that gave it; None if it was given up.
+    Also the linear program that gave it; None if it was given up. The bound is -inf if there is no
+    design. `is_short`: larger subsets will be priced in any case, so that pairs are once at most,
+    if two sets can share more than one feature.
     """
     nothing = Prices.none(designs.n_features)
     if is_late(deadline):  # without a first set, which takes some tens of milliseconds
@@ -272,31 +257,12 @@ _POWER = 4  # of what a set is short of the best there can be
 
 
 class BestDesign:
-    """What a search has so far.
+    """State of a search.
 
-    Parameters
-    ----------
-    designs : Designs
-    deadline : float or None
-        On the clock of `time.monotonic`.
-    is_smallest_counted : bool
-        Whether a design is worth what its worst set is; else what its sets are in all.
-    is_any_enough : bool
-        Whether the search is over with any design.
-
-    Attributes
-    ----------
-    best : ndarray of int32, shape (m, k), or None
-    first : ndarray of int32, shape (m, k), or None
-        Another to start from.
-    value : float
-        What the best is worth; -inf without one.
-    ceiling : float
-        No design counts for more in all.
-    by_features : FeatureByFeature or None
-        A search feature by feature, where there can be one.
-    is_settled : bool
-        Whether that has proven the best.
+    `is_smallest_counted`: a design is worth what its worst set is. `is_any_enough`: the search is
+    over with any design. `best` (m, k); `first`, another to start from; `value` of the best, -inf
+    without one; `ceiling`: no design counts for more in all; `is_settled`: whether the search by
+    features has proven the best.
     """
 
     def __init__(
@@ -406,15 +372,7 @@ _MOST_NEAR_SETS = 2_000_000
 class NearSets:
     """Sets by what they lose.
 
-    Parameters
-    ----------
-    designs : Designs
-    bound : Bound
-        On what they are worth.
-    is_smallest_counted : bool
-        Whether a design counts for its worst set, m times.
-    deadline : float, optional
-        On the clock of `time.monotonic`.
+    `is_smallest_counted`: a design counts for its worst set, m times.
     """
 
     def __init__(
@@ -497,31 +455,11 @@ def best_sum(
     start: Sets | None = None,
     deadline: float | None = None,
 ) -> Solved:
-    """Return the sets that are worth most in all.
+    """Return the sets with the largest sum of values.
 
-    Parameters
-    ----------
-    form : Form
-        What a set is worth, over n features.
-    k : int in 1..n
-        The size of the sets.
-    n_sets : int, at least 1
-        m, how many sets.
-    overlap : int in 0..k - 1
-        How many features two of them may share.
-    limits : Limits, optional
-        On what each may share with given sets.
-    constraints : Constraints, optional
-        Checked, with indices for names.
-    start : ndarray of int32, shape (m, k), optional
-        A design that is known, each set sorted, so that none is looked for before it is priced.
-    deadline : float, optional
-        On the clock of `time.monotonic`.
-
-    Raises
-    ------
-    ValueError
-        If `overlap` is outside its range, so that a set could be its own alternative.
+    `start` (m, k) is a design that is known, each set sorted, so that none is searched for before
+    it is priced. ValueError if `overlap` is outside its range, so that a set could be its own
+    alternative.
     """
     designs = Designs.checked(form, k, n_sets, overlap, limits, constraints)
     return _Search(designs, deadline, is_smallest_counted=False).run(start)
@@ -604,9 +542,9 @@ class _Search(BestDesign):
         return NearSets(self.designs, bound, self.is_smallest_counted, self.deadline)
 
     def _first_step(self, near: NearSets, pools: tuple[int, ...]) -> float:
-        """Return what to lose for enough sets to find a good design among; look for one.
+        """Return what to lose for enough sets to find a good design among; search for one.
 
-        It is looked for among more and more sets, as with many a good one is easily missed.
+        It is searched for among more and more sets, as with many a good one is easily missed.
         """
         least = max(sys.float_info.min, _FIRST_STEP * self.designs.magnitude)  # has to grow
         needed = self.needed(near.bound)
@@ -735,17 +673,7 @@ def by_prices(
 ) -> Solved:
     """Return sets that are worth no less than those to start from, with a bound.
 
-    Parameters
-    ----------
-    values : ndarray, shape (p,)
-        What each feature is worth.
-    start : ndarray of int64, shape (m, k)
-        A design, of these features.
-    overlap : int, less than k
-        K, how many features two sets may share.
-    aggregate : "sum" or "min"
-    deadline : float or None
-        On the clock of `time.monotonic`.
+    `start` (m, k) is a design of the features of `values` (p,).
     """
     n_sets, k = start.shape
     search = best_sum if aggregate == "sum" else best_min

@@ -41,21 +41,11 @@ Subsets = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Layer:
-    """Prices of subsets of one size.
+    """Prices of subsets of one size."""
 
-    Attributes
-    ----------
-    subsets : ndarray of int64, shape (q, r)
-        Those that have a price, each sorted.
-    prices : ndarray, shape (q,)
-        At least 0.
-    of_sharing : float
-        s, at least 0.
-    """
-
-    subsets: Subsets
-    prices: Floats
-    of_sharing: float
+    subsets: Subsets  # (q, r), that have a price, each sorted
+    prices: Floats  # (q,), at least 0
+    of_sharing: float  # s, at least 0
 
     @property
     def size(self) -> int:
@@ -71,15 +61,9 @@ class Layer:
 
 @dataclass(frozen=True)
 class Prices:
-    """What is charged.
+    """What is charged."""
 
-    Attributes
-    ----------
-    layers : tuple of Layer
-        The first of all features, the next of pairs, then larger subsets.
-    """
-
-    layers: tuple[Layer, ...]
+    layers: tuple[Layer, ...]  # the first of all features, the next of pairs, then larger subsets
 
     @classmethod
     def none(cls, n_features: int) -> Prices:
@@ -117,24 +101,12 @@ class Prices:
 
 @dataclass(frozen=True)
 class Bound:
-    """No design of the sets that are looked at is worth more than `value`.
+    """No design of the sets in question is worth more than `value`."""
 
-    Attributes
-    ----------
-    value : float
-        Rounding allowed for.
-    prices : Prices
-        By which that is shown.
-    highest : float
-        No charged set is worth more.
-    slack : float
-        By how much designs are taken to differ for rounding alone.
-    """
-
-    value: float
-    prices: Prices
-    highest: float
-    slack: float
+    value: float  # rounding allowed for
+    prices: Prices  # that prove it
+    highest: float  # no charged set is worth more
+    slack: float  # by how much designs may differ for rounding alone
 
     @classmethod
     def of(cls, designs: Designs, prices: Prices, highest: float) -> Bound:
@@ -148,40 +120,20 @@ class Graph(NamedTuple):
     """The sets that a design is made of, and what uses cost.
 
     An *item* is a feature that some set has, or a larger subset with a price.
-
-    Attributes
-    ----------
-    items : ndarray of int32, shape (N, w)
-        The items of each set: its k features, the larger ones, and then -1.
-    losses, worths : ndarray, shape (N,)
-        Of each set.
-    lacks : ndarray, shape (i, m + 2)
-        What each item lacks by the number of its uses; inf beyond what it may have.
-    sharing : ndarray, shape (i,)
-        The price of sharing each item.
-    of_two_sets : float
-        What two sets pay at most for what they share.
-    k, overlap : int
     """
 
-    items: NDArray[np.int32]
-    losses: Floats
-    worths: Floats
-    lacks: Floats
-    sharing: Floats
-    of_two_sets: float
+    items: NDArray[np.int32]  # (N, w), of each set: its k features, the larger ones, and then -1
+    losses: Floats  # (N,)
+    worths: Floats  # (N,)
+    lacks: Floats  # (i, m + 2), of each item by the number of its uses; inf beyond what it may have
+    sharing: Floats  # (i,), the price of sharing each item
+    of_two_sets: float  # what two sets pay at most for what they share
     k: int
     overlap: int
 
 
 class Known:
-    """Sets that are all known, so that larger subsets can be priced as well.
-
-    Parameters
-    ----------
-    designs : Designs
-    sets : ndarray of int32, shape (N, k)
-    """
+    """Sets (N, k) that are all known, so that larger subsets can be priced as well."""
 
     def __init__(self, designs: Designs, sets: Sets) -> None:
         self.designs, self.sets = designs, sets

@@ -105,21 +105,12 @@ _PRICES_IN_VAIN = 3  # prices, once there are sets
 
 
 class _Dealt(NamedTuple):
-    """What has been dealt out: the arrays that change in place.
+    """The arrays that change in place as features are distributed."""
 
-    Attributes
-    ----------
-    sets : ndarray of int64, shape (m, k)
-    left : ndarray of int64, shape (p,)
-        How often each feature is still to be used; below 0 if it has been more often.
-    last, before : ndarray of int64, shape (p,) and (m k,)
-        The place of each feature that was dealt last, and of each place the one before it.
-    """
-
-    sets: Integers
-    left: Integers
-    last: Integers
-    before: Integers
+    sets: Integers  # (m, k)
+    left: Integers  # (p,), remaining uses of each feature; below 0 if used more often
+    last: Integers  # (p,), the place where each feature was used last
+    before: Integers  # (m k,), of each place the one before it
 
 
 @compiled
@@ -160,21 +151,7 @@ def best_dealt_out(
 ) -> Integers:
     """Return the best of the sets constructed for uses at several prices of a pair.
 
-    Parameters
-    ----------
-    units : ndarray of int64, shape (p,)
-        What the features are worth, descending.
-    k, n_sets, overlap : int
-        k, m, K.
-    uses : Uses
-        The best by pairs alone.
-    deadline : float or None
-        On the clock of `time.monotonic`.
-
-    Returns
-    -------
-    ndarray of int64, shape (m, k) or (0, k)
-        None at all where none are found.
+    `units` (p,) descend; `uses` are the best by pairs alone. Returns no sets where none are found.
     """
     best = np.zeros((0, k), dtype=np.int64)
     n_pairs, most, in_vain = math.comb(n_sets, 2) * overlap, int(units[0] - units[-1]) + 1, 0
@@ -194,21 +171,10 @@ def best_dealt_out(
 def dealt_out(
     counts: Integers, n_sets: int, k: int, overlap: int, deadline: float | None
 ) -> Integers:
-    """Return sets of features that are used about as often as they are to be.
+    """Return sets (m, k) of features that are used about as often as they should be.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (p,)
-        How often each feature is to be used; m k in all.
-    n_sets, k, overlap : int
-        m, k, K.
-    deadline : float or None
-        On the clock of `time.monotonic`.
-
-    Returns
-    -------
-    ndarray of int64, shape (m, k) or (0, k)
-        None at all where one cannot be dealt out, or it is too late.
+    `counts` (p,): how often; m k in all. Returns no sets where one cannot be filled, or it is too
+    late.
     """
     dealt = _Dealt(
         np.zeros((n_sets, k), dtype=np.int64),
@@ -242,26 +208,10 @@ NO_SETS = Solved(None, -math.inf, -math.inf, complete=True)
 def best_sum(
     values: Floats, k: int, n_sets: int, largest_overlap: int, *, deadline: float | None = None
 ) -> Solved:
-    """Return the sets that are worth most in all.
+    """Return the sets with the largest sum of values (n,), of any sign.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        What each feature is worth; any sign.
-    k : int in 1..n
-        The size of the sets.
-    n_sets : int, at least 1
-        m, how many sets.
-    largest_overlap : int in 0..k
-        K, how many features two of them may share.
-    deadline : float, optional
-        On the clock of `time.monotonic`; looked at every few milliseconds. Without one the search
-        ends when it is proven, but for sets so many and large that it is not begun.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
+    Without a deadline the search ends when it is proven, but for sets so many and large that it is
+    not begun. ValueError if an argument is outside its range.
     """
     check(values, k, n_sets, largest_overlap)
     values = np.asarray(values, dtype=np.float64)
@@ -515,24 +465,8 @@ def best_min(
 ) -> Solved:
     """Return the sets of which the worst is worth most.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        What each feature is worth; any sign.
-    k : int in 1..n
-        The size of the sets.
-    n_sets : int, at least 1
-        m, how many sets.
-    largest_overlap : int in 0..k
-        K, how many features two of them may share.
-    deadline : float, optional
-        On the clock of `time.monotonic`; looked at every few milliseconds. Without one the search
-        ends when it is proven, or when more than 200,000 sets would have to be looked at together.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
+    Without a deadline the search ends when it is proven, or when more than 200,000 sets would have
+    to be compared. ValueError if an argument is outside its range.
     """
     check(values, k, n_sets, largest_overlap)
     values = np.asarray(values, dtype=np.float64)
@@ -662,20 +596,7 @@ def best_by_values(
 ) -> Solved:
     """Return the sets that are best in all, worth no less than those found one after the other.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        What each feature is worth; any sign.
-    k : int in 1..n
-        The size of the sets.
-    n_sets : int, at least 1
-        m, how many sets.
-    overlap : int in 0..k - 1
-        How many features two of them may share.
-    aggregate : "sum" or "min"
-        What is to be greatest: the sum of what they are worth, or the smallest.
-    deadline : float or None
-        On the clock of `time.monotonic`.
+    `aggregate`: whether the sum of what they are worth counts, or the smallest.
     """
     if overlap == k - 1:
         solved = _best_different(values, k, n_sets, aggregate, deadline)
@@ -700,11 +621,10 @@ def sets_in_turn(
 ) -> Sets | None:
     """Return m sets, shape (m, k), each the best given those before it, as far as searched.
 
-    None if no further set is left, or it takes too long. See `best_by_values`.
-
-    `one_after_another` does the same for any form and constraints. Each of its searches has work of
-    its own, which is fine for a few sets; hundreds, with as many rows, would take it thirty times
-    as long as here, where all share one amount of work.
+    None if no further set is left, or it takes too long. `one_after_another` does the same for any
+    form and constraints. Each of its searches has work of its own, which is fine for a few sets;
+    hundreds, with as many rows, would take it thirty times as long as here, where all share one
+    amount of work.
     """
     kept = np.sort(best_first(values)[: n_sets * k])
     form, n = Form(np.asarray(values, dtype=np.float64)[kept]), len(kept)
@@ -739,8 +659,8 @@ def _sets_in_depth(
 ) -> Sets | None:
     """Return the first m sets as words, best features first, that differ enough from those before.
 
-    There are often more of these than of the best ones, as those of a code of constant weight.
-    None where there are too few, or too many sets to go through.
+    There are often more of these than of the best ones, as those of a code of constant weight. None
+    where there are too few, or too many sets to go through.
     """
     kept = np.sort(best_first(values)[: n_sets * k])
     if math.comb(len(kept), k) > _MOST_IN_DEPTH:

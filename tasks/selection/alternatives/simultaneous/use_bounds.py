@@ -51,48 +51,26 @@ NEVER = 2**61  # more than any sum
 
 
 class Asked(NamedTuple):
-    """Which sets are asked for.
+    """Which sets are asked for."""
 
-    Attributes
-    ----------
-    worth, price : ndarray of int64, shape (p,)
-        Of the features; at least 0, descending.
-    most_worth, least_price, most_gain : ndarray of int64, shape (p + 1, k + 1)
-        What t features from one on can be worth, cost, or be worth less what they cost.
-    least : int
-        Z, what a set is to be worth.
-    """
-
-    worth: Integers
-    price: Integers
-    most_worth: Integers
-    least_price: Integers
-    most_gain: Integers
-    least: int
+    worth: Integers  # (p,), at least 0, descending
+    price: Integers  # (p,), at least 0
+    most_worth: Integers  # (p + 1, k + 1): most that t features from one on are worth
+    least_price: Integers  # the least that they cost
+    most_gain: Integers  # the most that they are worth less what they cost
+    least: int  # Z, what a set must be worth
 
 
 class Found(NamedTuple):
-    """Where the search is, and what it has found.
+    """State of the search, and its results."""
 
-    Attributes
-    ----------
-    sets : ndarray of int64, shape (most, k)
-    prices : ndarray of int64, shape (most,)
-        Of the sets.
-    progress : ndarray of int64, shape (3,)
-        How many were found; P, the highest price that is looked for; how many features the
-        partial set has, -1 when the search is done.
-    chosen : ndarray of int64, shape (k,)
-        The partial set, and the feature that was looked at last.
-    sums : ndarray of int64, shape (2, k + 1)
-        What the first ones are worth and cost.
-    """
-
-    sets: Integers
-    prices: Integers
+    sets: Integers  # (most, k)
+    prices: Integers  # (most,), of the sets
+    # how many were found; P, the highest price searched for; size of the partial set, -1 when the
+    # search is done
     progress: Integers
-    chosen: Integers
-    sums: Integers
+    chosen: Integers  # (k,), the partial set, and the feature that was tried last
+    sums: Integers  # (2, k + 1), what the first ones are worth and cost
 
 
 def asked_for(worth: Integers, price: Integers, k: int, least: int) -> Asked:
@@ -169,21 +147,11 @@ def _skip_too_dear(asked: Any, found: Any, most_price: int) -> None:
 
 @compiled
 def find_sets(asked: Asked, found: Found, most_steps: int, is_cheapest_enough: bool) -> int:
-    """Search on for affordable sets.
+    """Continue the search for affordable sets.
 
-    Parameters
-    ----------
-    asked, found
-        `found` is written to.
-    most_steps : int
-        Pause after so many features looked at.
-    is_cheapest_enough : bool
-        Whether to forget the dearer half, and those that cost as much, where there is no room.
-
-    Returns
-    -------
-    int
-        `DONE`, `PAUSED`, or `FULL` if there are more sets than room.
+    Returns `DONE`, `PAUSED` after `most_steps`, or `FULL` if there are more sets than room.
+    `is_cheapest_enough`: whether to drop the dearer half, and those that cost as much, where there
+    is no room.
     """
     p, k, progress = len(asked.worth), len(found.chosen), found.progress
     worth, price = found.sums[0], found.sums[1]
@@ -237,24 +205,12 @@ _BITS_OF_PRICE = 32  # the bound holds at any price
 
 @dataclass(frozen=True)
 class Uses:
-    """The best uses at the best price, or very near it, all in whole units.
+    """The best uses at the best price, or very near it, all in whole units."""
 
-    Attributes
-    ----------
-    counts : ndarray of int64, shape (p,)
-        c_j, descending; they make no more pairs than allowed.
-    price : int
-        Of a pair.
-    threshold : int
-        The least that any use is worth, with what it is charged.
-    bound : int
-        No sets are worth more.
-    """
-
-    counts: Integers
-    price: int
-    threshold: int
-    bound: int
+    counts: Integers  # c_j (p,), descending; they make no more pairs than allowed
+    price: int  # of a pair
+    threshold: int  # the least that any use is worth, with what it is charged
+    bound: int  # no sets are worth more
 
 
 def best_uses(
@@ -262,18 +218,8 @@ def best_uses(
 ) -> Uses | None:
     """Return the best uses, or None if even the most even ones make too many pairs.
 
-    Parameters
-    ----------
-    units : ndarray of int64, shape (p,)
-        What the features are worth, descending.
-    n_sets : int
-        m.
-    n_places : int, at most p m
-        m k.
-    n_pairs : int
-        P.
-    deadline : float, optional
-        On the clock of `time.monotonic`; what is over by then is at a price that is not the best.
+    `n_places` is m k, at most p m; `n_pairs` is P. What is over by the deadline is at a price that
+    is not the best.
     """
     low, high = 0, int(units[0] - units[-1]) + 1  # at the highest price, as even as can be
     best = at_price(units, n_sets, n_places, n_pairs, high)
@@ -346,17 +292,8 @@ def bound_of_prefixes(
 ) -> int | None:
     """Return what no sets are worth more than; None if the program shows that there are no sets.
 
-    Parameters
-    ----------
-    units : ndarray of int64, shape (p,)
-        What the features are worth, descending.
-    k, n_sets, overlap : int
-        k, m, K.
-    uses : Uses
-        The best by pairs alone, whose prices are the start.
-    deadline : float, optional
-        On the clock of `time.monotonic`; when it is over, the bound by the best prices so far is
-        returned.
+    `uses` are the best by pairs alone, whose prices are the start. When the deadline is over, the
+    bound by the best prices so far is returned.
     """
     program = _Program(units, k, n_sets, overlap)
     n_features, size = len(units), program.size
@@ -390,28 +327,15 @@ def bound_of_prefixes(
 
 @dataclass(frozen=True)
 class _Prices:
-    """Of what is scarce: at least 0, but for a use.
-
-    Attributes
-    ----------
-    pair, use : float
-    firsts : ndarray, shape (f,)
-        Of a use of any of so many best features.
-    """
+    """Of what is scarce: at least 0, but for a use."""
 
     pair: float
     use: float
-    firsts: Floats
+    firsts: Floats  # (f,), of a use of any of so many best features
 
 
 class _Program:
-    """The program so far, and what uses of features are worth at prices, relative to the best.
-
-    Parameters
-    ----------
-    units, k, n_sets, overlap
-        See `bound_of_prefixes`.
-    """
+    """The program so far, and what uses of features are worth at prices, relative to the best."""
 
     def __init__(self, units: Integers, k: int, n_sets: int, overlap: int) -> None:
         self.units, self.n_sets = units, n_sets
@@ -565,50 +489,28 @@ _STEPS_BETWEEN_LOOKS = 500_000  # at the clock: some milliseconds
 
 @dataclass(frozen=True)
 class Question:
-    """Designs of m sets of k features that are each worth so much.
+    """Designs of m sets of k features that are each worth so much."""
 
-    Attributes
-    ----------
-    worth : ndarray of int64, shape (p,)
-        Of the features, descending; in 0..least.
-    k, n_sets, n_pairs : int
-        k, m, and m (m - 1) / 2 K.
-    most_uses : int
-        In how many of the sets a feature may be.
-    least : int
-        Z.
-    """
-
-    worth: Integers
+    worth: Integers  # (p,), descending; in 0..least
     k: int
     n_sets: int
-    n_pairs: int
-    most_uses: int
-    least: int
+    n_pairs: int  # m (m - 1) / 2 K
+    most_uses: int  # in how many of the sets a feature may be
+    least: int  # Z
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices in whole numbers, and what follows from them.
+    """Prices in whole numbers, and what follows from them."""
 
-    Attributes
-    ----------
-    of_features : ndarray of int64, shape (p,)
-    penalties : ndarray of int64, shape (p, u + 1)
-        For so many uses, u at most.
-    budget : int
-    """
-
-    of_features: Integers
-    penalties: Integers
+    of_features: Integers  # (p,)
+    penalties: Integers  # (p, u + 1), for so many uses, u at most
     budget: int
 
 
 def best_uses_for(question: Question, deadline: float | None) -> Uses:
-    """Return the best uses; ValueError if even the most even ones make too many pairs.
-
-    What is over by the deadline is at a price that is not the best: its bound holds as well.
-    """
+    """Return the best uses; ValueError if even the most even ones make too many pairs."""
+    # what is over by the deadline is at a price that is not the best: its bound holds as well
     n_places = question.n_sets * question.k
     uses = best_uses(question.worth, question.most_uses, n_places, question.n_pairs, deadline)
     if uses is None:
@@ -631,23 +533,10 @@ def prices_of_uses(question: Question, uses: Uses) -> Prices:
 def sets_in_budget(
     question: Question, prices: Prices, most: int, most_steps: int, deadline: float | None
 ) -> tuple[Integers, Integers] | None:
-    """Return all sets that can be in a design, and what they cost, the cheapest first.
+    """Return all sets (N, k) that can be in a design, and what they cost, the cheapest first.
 
-    Parameters
-    ----------
-    question : Question
-    prices : Prices
-    most : int
-        How many sets are too many.
-    most_steps : int
-        How many looks at a feature are too many.
-    deadline : float or None
-
-    Returns
-    -------
-    sets : ndarray of int64, shape (N, k)
-    costs : ndarray of int64, shape (N,)
-        None in place of both if it is too much, or too late.
+    None in place of both if there are more than `most`, it takes more than `most_steps` looks at a
+    feature, or it is too late.
     """
     cheapest = none_found(question.k, 2, NEVER)
     if not _is_found(question, prices, cheapest, most_steps, deadline, is_cheapest_enough=True):

@@ -27,24 +27,12 @@ _LOOKS_OF_A_CALL, _MOST_LOOKS = 2_000, 50_000_000  # at a sum: some tenths of a 
 
 @dataclass(frozen=True)
 class WholeValues:
-    """The best features' values in whole units, best first.
+    """The best features' values in whole units, best first."""
 
-    Attributes
-    ----------
-    order : ndarray of int64, shape (p,)
-        Which feature each is.
-    units : ndarray of int64, shape (p,)
-        Descending.
-    exponent : int
-        A unit is 2 ** exponent.
-    error : float
-        At most this many units, up to a half, lie between a value and its whole number.
-    """
-
-    order: Integers
-    units: Integers
-    exponent: int
-    error: float
+    order: Integers  # (p,), which feature each is
+    units: Integers  # (p,), descending
+    exponent: int  # a unit is 2 ** exponent
+    error: float  # at most this many units, up to a half, lie between a value and its integer
 
     def at_most(self, units: int, n_values: int) -> float:
         """Return a number that sums of so many values do not exceed if their units do not."""
@@ -86,16 +74,9 @@ def sums_of_sets(units: Integers, k: int, most: int) -> Integers | None:
 
 
 def whole_values(values: Floats, n_best: int, largest_sum: int) -> WholeValues:
-    """Round the best values to whole units.
+    """Round the `n_best` best values, finite, to whole units.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Finite.
-    n_best : int, at least 1
-        How many to take, n at most.
-    largest_sum : int, at least 1
-        How many values, one of them counted so often, a sum may have.
+    `largest_sum`: how many values, one of them counted so often, a sum may have.
     """
     order = best_first(values)[:n_best]
     taken = np.asarray(values, dtype=np.float64)[order]
@@ -118,21 +99,12 @@ def whole_values(values: Floats, n_best: int, largest_sum: int) -> WholeValues:
 
 
 class Bars(NamedTuple):
-    """What does not go together, over p features in the order in which they are given.
+    """What does not go together, over p features in the order in which they are given."""
 
-    Attributes
-    ----------
-    conflicts : ndarray of bool, shape (p, p) or (0, 0)
-        Which two no set may have; empty without any.
-    weights : ndarray, shape (r, p)
-    caps : ndarray, shape (r,)
-    least : ndarray, shape (r, p + 1, k + 1)
-        What t of the features from one on weigh at least; inf where there are fewer.
-    """
-
-    conflicts: Mask
-    weights: Floats
-    caps: Floats
+    conflicts: Mask  # (p, p): which two no set may have; (0, 0) without any
+    weights: Floats  # (r, p)
+    caps: Floats  # (r,)
+    # (r, p + 1, k + 1), what t of the features from one on weigh at least; inf if fewer
     least: Floats
 
     @classmethod
@@ -185,14 +157,9 @@ def _weigh(weights: Floats, least: Floats) -> None:
 
 @compiled
 def is_barred(bars: Any, members: Any, n_members: int, j: int, n_open: int) -> bool:
-    """Return whether a set, with room for so many, may not take feature j, all before it given.
+    """Return whether a set, with room for `n_open`, may not have feature j, all before it given.
 
-    Parameters
-    ----------
-    bars : Bars
-    members : ndarray of int64, shape (k,)
-        The features of the set come first.
-    n_members, j, n_open : int
+    The features of the set come first in `members` (k,).
     """
     if bars.conflicts.shape[0]:
         for i in range(n_members):
@@ -226,21 +193,12 @@ def is_too_large(n_features: int, n_places: int, n_pairs: int) -> bool:
 def table_of_uses(
     units: Integers, n_sets: int, n_places: int, n_pairs: int, deadline: float | None
 ) -> Integers | None:
-    """Return the promises of the best uses.
+    """Return the promises of the best uses, (p + 1, n_places + 1, n_pairs + 1).
 
-    Parameters
-    ----------
-    units : ndarray of int64, shape (p,)
-        What the features are worth; sums of `n_places`, times `n_pairs` + 1, are less than 2**61.
-    n_sets, n_places, n_pairs : int
-        In how many sets a feature can be, how many places these have, and how many pairs of them
-        can share a feature, one counted for each.
-    deadline : float or None
-
-    Returns
-    -------
-    ndarray of int64, shape (p + 1, n_places + 1, n_pairs + 1), or None
-        None if it would be too large, or it is too late. NONE where places cannot be filled.
+    NONE where places cannot be filled. None if it would be too large, or it is too late. Sums of
+    `n_places` of `units`, times `n_pairs` + 1, are less than 2**61. `n_sets`, `n_places`,
+    `n_pairs`: in how many sets a feature can be, how many places these have, and how many pairs of
+    them can share a feature, one counted for each.
     """
     n_features = len(units)
     if is_too_large(n_features, n_places, n_pairs):
@@ -273,95 +231,47 @@ def _fill(table: Integers, units: Integers, first: int, last: int, n_sets: int) 
 
 
 class Problem(NamedTuple):
-    """What is searched: m sets of k of p features, any two with at most K in common.
+    """Designs of m sets of k of p features, any two with at most K in common."""
 
-    Attributes
-    ----------
-    units : ndarray of int64, shape (p,)
-        The features' worth, descending.
-    sums : ndarray of int64, shape (p + 1,)
-        Of the first ones.
-    table : ndarray of int64, shape (p + 1, m k + 1, m (m - 1) / 2 K + 1)
-        The most that the features from one on promise, by places left and by pairs of sets that
-        can still share a feature.
-    scale : int
-        More than the pairs that there are.
-    blur : int
-        What is worth no more than this above the best is not looked for.
-    size, overlap : int
-        k and K.
-    most_uses : int
-        In how many sets a feature may be.
-    bars : Bars
-        What does not go together.
-    is_free : bool
-        Whether that is nothing, so that no feature is in more sets than a better one.
-    """
-
-    units: Integers
-    sums: Integers
+    units: Integers  # (p,), the features' worth, descending
+    sums: Integers  # (p + 1,), of the first ones
+    # (p + 1, m k + 1, m (m - 1) / 2 K + 1), the most that the features from one on promise, by
+    # places left and by pairs of sets that can still share a feature
     table: Integers
-    scale: int
-    blur: int
-    size: int
-    overlap: int
-    most_uses: int
+    scale: int  # more than the pairs that there are
+    blur: int  # a design worth no more than this above the best is not searched for
+    size: int  # k
+    overlap: int  # K
+    most_uses: int  # in how many sets a feature may be
     bars: Bars
-    is_free: bool
+    is_free: bool  # without bars, so that no feature is in more sets than a better one
 
 
 FREE = Bars.none(), True  # what ends a `Problem` in which any features go together
 
 
 class State(NamedTuple):
-    """Where a search is. One row for each feature, the present one the last that counts.
+    """State of a search; one row for each feature, the present one the last that counts."""
 
-    Attributes
-    ----------
-    has : ndarray of bool, shape (p, m)
-        The partial design.
-    alike : ndarray of bool, shape (p + 1, m)
-        Whether a set has had the same features as the one before it.
-    counts, promises : ndarray of int64, shape (p, m + 1)
-        In how many sets the feature may be, the most promising first.
-    n_counts, next_count : ndarray of int64, shape (p,)
-    places : ndarray of int64, shape (p, m)
-        In which sets it is.
-    is_placed : ndarray of bool, shape (p,)
-    is_barred : ndarray of bool, shape (p, m)
-        Which sets may not have it.
-    most, worth, left : ndarray of int64, shape (p + 1,)
-        How often it may be used, worth of those before, places left for this and those after.
-    members : ndarray of int64, shape (m, k)
-        The features of each set, in order.
-    filled : ndarray of int64, shape (m,)
-        How many these are.
-    shared : ndarray of int64, shape (m, m)
-    feature : ndarray of int64, shape (2,)
-        The present one, -1 when the search is done; and 1 if it is new.
-    best : ndarray of bool, shape (p, m)
-    best_worth : ndarray of int64, shape (2,)
-        NONE without a design; and the promise that is to be beaten.
-    """
-
-    has: NDArray[np.bool_]
+    has: NDArray[np.bool_]  # (p, m), the partial design
+    # (p + 1, m), whether a set has had the same features as the one before it
     alike: NDArray[np.bool_]
-    counts: Integers
+    counts: Integers  # (p, m + 1), in how many sets the feature may be, the most promising first
     promises: Integers
     n_counts: Integers
     next_count: Integers
-    places: Integers
+    places: Integers  # (p, m), in which sets it is
     is_placed: NDArray[np.bool_]
-    is_barred: NDArray[np.bool_]
-    most: Integers
-    worth: Integers
-    left: Integers
-    members: Integers
-    filled: Integers
+    is_barred: NDArray[np.bool_]  # (p, m), which sets may not have it
+    most: Integers  # (p + 1,), how often it may be used
+    worth: Integers  # (p + 1,), of those before
+    left: Integers  # (p + 1,), places left for this and those after
+    members: Integers  # (m, k), the features of each set, in order
+    filled: Integers  # (m,), how many these are
     shared: Integers
-    feature: Integers
+    feature: Integers  # the present one, -1 when the search is done; and 1 if it is new
     best: NDArray[np.bool_]
-    best_worth: Integers
+    best_worth: Integers  # NONE without a design; and the promise that is to be beaten
 
 
 def fresh_state(n_features: int, n_sets: int, n_places: int) -> State:

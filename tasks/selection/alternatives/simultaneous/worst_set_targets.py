@@ -39,33 +39,17 @@ from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
 
 class Parts(NamedTuple):
-    """What designs are made of: N sets of k of p features, the cheapest first.
-
-    Attributes
-    ----------
-    sets : ndarray of int64, shape (N, k)
-    has : ndarray of bool, shape (N, p)
-    bits : ndarray of uint64, shape (N, w)
-        The same.
-    worth, price : ndarray of int64, shape (N,)
-    penalties : ndarray of int64, shape (p, u + 1)
-        Convex in the number of sets, of which a feature may be in u.
-    budget : int
-    overlap : int
-        K, how many features two sets may share.
-    blur : int
-        What is worth no more than this above the best is not looked for.
-    """
+    """What designs are made of: N sets of k of p features, the cheapest first."""
 
     sets: Integers
-    has: NDArray[np.bool_]
-    bits: NDArray[np.uint64]
+    has: NDArray[np.bool_]  # (N, p)
+    bits: NDArray[np.uint64]  # (N, w), the same
     worth: Integers
     price: Integers
-    penalties: Integers
+    penalties: Integers  # (p, u + 1), convex in the number of sets, of which a feature may be in u
     budget: int
-    overlap: int
-    blur: int
+    overlap: int  # K
+    blur: int  # a design worth no more than this above the best is not searched for
 
 
 def parts_of(
@@ -89,38 +73,21 @@ def parts_of(
 
 
 class Assembly(NamedTuple):
-    """Where the search is. One row for each set that a design may have so far.
+    """State of the search; one row for each set that a design may have so far."""
 
-    Attributes
-    ----------
-    candidates, next_ones : ndarray of int32, shape (m, N)
-        Sets that go with those chosen; those of them that must be tried.
-    n_candidates, n_next, place : ndarray of int64, shape (m,)
-        `place` is the one that is being tried, -1 before the first.
-    is_tried : ndarray of bool, shape (m, N)
-    spent, worst : ndarray of int64, shape (m + 1,)
-        What the chosen cost, and what the worst of them is worth.
-    uses : ndarray of int64, shape (p,)
-    progress : ndarray of int64, shape (2,)
-        How many sets are chosen, -1 when the search is done; and 1 if the row is new.
-    best : ndarray of int64, shape (m,)
-        -1 before a design is found.
-    best_worth : ndarray of int64, shape (1,)
-        What the worst set of a design is to beat.
-    """
-
-    candidates: NDArray[np.int32]
-    next_ones: NDArray[np.int32]
+    candidates: NDArray[np.int32]  # (m, N), sets that go with those chosen
+    next_ones: NDArray[np.int32]  # (m, N), those of them that must be tried
     n_candidates: Integers
     n_next: Integers
-    place: Integers
+    place: Integers  # the one that is being tried, -1 before the first
     is_tried: NDArray[np.bool_]
-    spent: Integers
-    worst: Integers
+    spent: Integers  # (m + 1,), what the chosen cost
+    worst: Integers  # (m + 1,), what the worst of them is worth
     uses: Integers
+    # how many sets are chosen, -1 when the search is done; and 1 if the row is new
     progress: Integers
-    best: Integers
-    best_worth: Integers
+    best: Integers  # (m,), -1 before a design is found
+    best_worth: Integers  # (1,), what the worst set of a design is to beat
 
 
 def fresh_assembly(parts: Parts, n_sets: int, to_beat: int) -> Assembly:
@@ -308,36 +275,18 @@ def assemble(parts: Parts, state: Assembly, most_work: int) -> int:
 
 
 class Balance(NamedTuple):
-    """Where the search is.
+    """State of the search."""
 
-    Attributes
-    ----------
-    has : ndarray of bool, shape (p, m)
-        The partial design.
-    alike : ndarray of bool, shape (p + 1, m)
-        Whether a set has had the same features as the one before it, of those before each.
-    members : ndarray of int64, shape (m, k)
-        The features of each set, in order.
-    filled, worth : ndarray of int64, shape (m,)
-        How many these are, and what they are worth.
-    shared : ndarray of int64, shape (m, m)
-    feature : ndarray of int64, shape (2,)
-        The present one, -1 when the search is done; and 1 if it is new.
-    target : ndarray of int64, shape (1,)
-        What every set is to be worth.
-    best : ndarray of bool, shape (p, m)
-        The last design found; all False without one.
-    """
-
-    has: NDArray[np.bool_]
+    has: NDArray[np.bool_]  # (p, m), the partial design
+    # (p + 1, m), whether a set has had the same features as the one before it
     alike: NDArray[np.bool_]
-    members: Integers
-    filled: Integers
-    worth: Integers
+    members: Integers  # (m, k), the features of each set, in order
+    filled: Integers  # (m,), how many these are
+    worth: Integers  # (m,)
     shared: Integers
-    feature: Integers
-    target: Integers
-    best: NDArray[np.bool_]
+    feature: Integers  # the present one, -1 when the search is done; and 1 if it is new
+    target: Integers  # (1,), what every set is to be worth
+    best: NDArray[np.bool_]  # (p, m), the last design found; all False without one
 
 
 def fresh_balance(n_features: int, n_sets: int, k: int, target: int) -> Balance:
@@ -479,19 +428,8 @@ _SHORTER = 64  # where there are too many sets
 class Targets:
     """The best design so far, in whole units above the least value, and the bound on it.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        What each feature is worth.
-    k, n_sets, overlap : int
-        k, m, K.
-    deadline : float or None
-        On the clock of `time.monotonic`.
-    bars : Bars, optional
-        What sets may not take, over the features with the best first, all of which are looked at;
-        else only the best m k.
-    most_uses : int, optional
-        In how many sets a feature may be, if not in all.
+    `bars`: what sets may not take, over all features with the best first; without it only the best
+    m k count. `most_uses`: in how many sets a feature may be, if not in all.
     """
 
     def __init__(
