@@ -88,7 +88,7 @@ class MaskingWalk:
 
     @property
     def n_trainings(self) -> int:
-        """Number of trainings: one, and one more after each round that masked something."""
+        # one, and one more after each round that masked something
         return 1 + sum(bool(one.removed) for one in self.rounds[:-1])
 
 
@@ -112,11 +112,8 @@ def alternate(
     keep: Collection[int] = (),
     at_most: int | None = None,
 ) -> MaskingWalk:
-    """Train and mask in turn until the mask is stable (Algorithm 1).
-
-    `train` is called once per mask. `keep` is never masked; `at_most` features are kept, at least 1
-    and at least `keep`. Raises ValueError if `start` is empty, or these do not fit it.
-    """
+    """Train and mask in turn until the mask is stable (Algorithm 1)."""
+    # `train` is called once per mask; `keep` is never masked
     start, kept = np.asarray(start, dtype=bool), sorted(set(keep))
     if not start.any():
         raise ValueError(f"start must keep at least 1 of {len(start)} features but keeps none")
@@ -198,7 +195,6 @@ class _Walk:
         return loss <= ceiling
 
     def _cheapest(self, losses: Floats) -> tuple[int, float]:
-        """Return the feature that costs least to mask, and the loss without it."""
         losses[np.isin(self._features, self._keep)] = np.inf
         candidate = int(np.argmin(losses))
         return candidate, float(losses[candidate])

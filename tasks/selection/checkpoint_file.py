@@ -15,7 +15,6 @@ _ALIGNED = 8  # bytes: alignment of arrays
 
 
 def sealed(tensors: Mapping[str, NDArray[Any]], words: Mapping[str, str]) -> bytes:
-    """Return arrays and strings as bytes with a checksum, for `unsealed`."""
     from safetensors.numpy import save
 
     whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
@@ -54,7 +53,6 @@ def _words(content: bytes) -> dict[str, str]:
 
 
 def _header(content: bytes) -> tuple[dict[str, Any], int]:
-    """Return the header, and where it ends."""
     end = 8 + int.from_bytes(content[:8], "little")
     header: dict[str, Any] = json.loads(content[8:end])
     return header, end

@@ -48,11 +48,9 @@ class Schema:
 
     @property
     def categorical(self) -> tuple[int, ...]:
-        """Positions of the categorical features."""
         return tuple(i for i, n in enumerate(self.n_categories) if n)
 
     def select(self, mask: Mask) -> Schema:
-        """Return the schema of the kept columns alone; `mask` has shape (d,)."""
         kept = np.flatnonzero(mask)
         return Schema(
             tuple(self.features[i] for i in kept),
@@ -78,7 +76,6 @@ class Rows:
         return Rows(self.X[index], self.y[index], weight)
 
     def select(self, mask: Mask) -> Rows:
-        """Return the same rows with the kept columns alone; `mask` has shape (d,)."""
         return Rows(self.X[:, mask], self.y, self.weight)
 
 

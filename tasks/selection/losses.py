@@ -45,10 +45,7 @@ class Loss:
         return is_mean_over_rows(self.name)
 
     def per_row(self, y: NDArray[np.float64] | NDArray[np.int64], prediction: Floats) -> Floats:
-        """Return each row's loss (n,) of values (n,) or class probabilities (n, n_classes).
-
-        Raises ValueError for a scorer, which has no value per row.
-        """
+        """Return each row's loss (n,); ValueError for a scorer, which has no value per row."""
         if self.name == "squared_error":
             return np.square(prediction - y)
         if self.name == "absolute_error":
@@ -65,7 +62,6 @@ class Loss:
         prediction: Floats,
         weight: Floats | None = None,
     ) -> float:
-        """Return the loss of a table of rows, weighted where `weight` (n,) is given."""
         if self.is_mean_over_rows:
             return float(np.average(self.per_row(y, prediction), weights=weight))
         return -_score(self, y, prediction, weight)
@@ -87,11 +83,7 @@ def resolve_loss(
     weighted: bool = False,
     labels: tuple[int | float, ...] | None = None,
 ) -> Loss:
-    """Return the loss of that name, or the task's default for None.
-
-    Raises ValueError if the name is neither a loss of ours nor a scikit-learn scorer, or does not
-    fit the target or the weights: some scorers take none.
-    """
+    """Return the loss of that name, or the task's default; ValueError if it does not fit."""
     if name is None:
         return Loss(_DEFAULTS[schema.task], schema.task)
     task = _ROW_LOSSES.get(name)
@@ -182,8 +174,6 @@ class _Predicted:
 
 
 class _PredictedClasses(_Predicted):
-    """The same for classes, which scorers also ask for probabilities."""
-
     def __init__(self, prediction: Floats, classes: NDArray[Any]) -> None:
         super().__init__(prediction)
         self.classes_ = classes

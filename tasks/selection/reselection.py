@@ -130,8 +130,6 @@ def revise(
 
 
 class _Walk:
-    """All masks, the present one last, and all trials."""
-
     def __init__(
         self,
         refits: Refits,
@@ -196,7 +194,6 @@ class _Walk:
         return self._done(candidate, gap, CONFIDENCE, is_made=is_made, is_return=False)
 
     def _helps(self, gap: Gap, without: Mask, confidence: float) -> bool:
-        """Return whether a feature is shown to lower the loss, by more than the gain."""
         is_enough = -gap.difference > self._gain * abs(self._refits.loss(without))
         return is_enough and gap.highest(confidence) < 0
 

@@ -53,7 +53,7 @@ def with_masked_copies(
 
 
 def n_stages(n_features: int, fewest: int) -> int:
-    """Return how often the models are trained on the way from all features down to the fewest."""
+    """Return how often the models are trained."""
     return len(_sizes(n_features, fewest)) - 1
 
 
@@ -64,11 +64,9 @@ def eliminate_in_stages(
     keep: Collection[int] = (),
     on_removal: Callable[[int, int], None] | None = None,
 ) -> RankedPath:
-    """Remove features one by one until one is left, or only `keep`.
-
-    `judges` takes a mask and the number of its stage, from 0, to one judge for each fold, two at
-    least. `on_removal` gets the number of removals done and the number in all.
-    """
+    """Remove features one by one until one is left, or only `keep`."""
+    # `judges` takes a mask and the number of its stage, from 0, to one judge for each fold, at
+    # least two
     kept = set(keep)
     sizes = _sizes(n_features, max(1, len(kept)))
     mask = np.ones(n_features, dtype=bool)
@@ -146,6 +144,5 @@ def _leaving(judges: Sequence[Judge], protected: Mask) -> int:
 
 
 def _shares(importances: Floats) -> Floats:
-    """Return each importance's share of their sum; all 0 if none is used."""
     total = importances.sum()
     return importances / total if total > 0 else np.zeros_like(importances)

@@ -119,10 +119,8 @@ Codes = NDArray[np.int32]
 
 
 def in_bins(values: NDArray[Any], *, is_category: bool, n_bins: int | None = None) -> Codes:
-    """Return values as integers from 0, shape (n,), without gaps.
-
-    By default numbers are split into as many bins as the cube root of n, 2 to 10.
-    """
+    """Return values as integers from 0, shape (n,), without gaps."""
+    # by default numbers are split into as many bins as the cube root of n, 2 to 10
     if is_category:
         codes = codes_of(values)
     else:
@@ -151,7 +149,6 @@ def binned_information_of_pairs(rows: Rows, schema: Schema, n_bins: int | None =
 
 
 def _codes(rows: Rows, schema: Schema, n_bins: int | None) -> Codes:
-    """Return the codes of each feature, shape (d, n)."""
     return np.array(
         [
             in_bins(rows.X[:, j], is_category=n > 0, n_bins=n_bins)
@@ -161,7 +158,7 @@ def _codes(rows: Rows, schema: Schema, n_bins: int | None) -> Codes:
 
 
 def _terms(n_rows: int) -> Floats:
-    """Return c log c for c = 0..n, shape (n + 1,)."""
+    """Return c log c for c = 0..n."""
     counts = np.arange(n_rows + 1.0)
     counts[1:] *= np.log(counts[1:])
     return counts

@@ -29,10 +29,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 def correlation(rows: Rows, schema: Schema) -> Floats:
-    """Score by the absolute weighted Pearson correlation with the target, 0..1.
-
-    For classes, the greatest with any one class against the rest.
-    """
+    """Score by the absolute weighted correlation, 0..1; for classes with each against the rest."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     share = weight / weight.sum()
     if not schema.n_classes:
@@ -54,10 +51,7 @@ def correlation(rows: Rows, schema: Schema) -> Floats:
 
 
 def anova_f(rows: Rows, schema: Schema) -> Floats:
-    """Score by scikit-learn's F: `f_classif` for classes, `f_regression` for numbers.
-
-    At least 0; 0 for a constant feature, the largest float for a perfect one.
-    """
+    """Score by scikit-learn's F, at least 0; the largest float for a perfect feature."""
     return _best_columns(rows, schema, f_statistic(rows, schema))
 
 
@@ -80,12 +74,9 @@ def f_statistic(rows: Rows, schema: Schema) -> Callable[[Floats], float]:
 
 
 def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score by scikit-learn's estimate of the mutual information with the target, in nats.
-
-    A category is discrete, a missing one a value of its own; numbers are continuous, standardised
-    and estimated from three nearest neighbours. `seed` is that of the noise that separates equal
-    numbers; the same for every feature.
-    """
+    """Score by scikit-learn's estimate of the mutual information with the target, in nats."""
+    # A category is discrete, a missing one a value of its own; numbers are continuous, standardised
+    # and estimated from three nearest neighbours.
     from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
     information = mutual_info_classif if schema.n_classes else mutual_info_regression
@@ -110,11 +101,9 @@ def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
 def mutual_information_of_pairs(
     rows: Rows, schema: Schema, seed: int, *, processes: int = 1
 ) -> Floats:
-    """Return the mutual information (d, d) of features i with j in the target's place, in nats.
-
-    The estimate is not symmetric; the diagonal is 0. `processes` changes no number: threads would
-    share Python's filters of warnings, which scikit-learn clears for a moment in each of them.
-    """
+    """Return the mutual information (d, d) of features i with j in the target's place, in nats."""
+    # not by threads, which would share Python's filters of warnings, which scikit-learn clears for
+    # a moment
     from joblib import Parallel, delayed
 
     of_one = delayed(mutual_information_with)
@@ -168,12 +157,8 @@ def _best_columns(rows: Rows, schema: Schema, statistic: Callable[[Floats], floa
 
 
 def fcbf(rows: Rows, schema: Schema) -> Floats:
-    """Score by the symmetrical uncertainty with the target, minus 1 for redundant features.
-
-    So predominant features come first, each group in the order of the uncertainty, and a threshold
-    above 0 is the paper's delta. All are 0 if none is informative. Of equal features the one
-    furthest right is predominant.
-    """
+    """Score by the symmetrical uncertainty with the target, minus 1 for redundant features."""
+    # So a threshold above 0 is the paper's delta. All are 0 if none is informative.
     codes, entropies, relevance = _read(rows, schema)
     # Best first, of equals the highest index.
     order = np.lexsort((-np.arange(len(codes)), -relevance))
@@ -256,10 +241,7 @@ def _entropy(counts: NDArray[np.int64]) -> float:
 
 
 def mrmr(rows: Rows, schema: Schema) -> Floats:
-    """Score by the place in the greedy choice: d for the feature chosen first, d - 1 for the next.
-
-    0 for one without any relevance, which is no candidate, though nothing is redundant with it.
-    """
+    """Score by the place in the greedy choice, d for the first; 0 without any relevance."""
     relevance, columns = _relevance(rows, schema)
     n_features = len(relevance)
     places, redundancy = np.zeros(n_features), np.zeros(n_features)
@@ -313,10 +295,7 @@ _CELLS_AT_ONCE = 1 << 21
 
 
 def relieff(rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score by how well each feature separates near rows with different targets, in -1..1.
-
-    `seed` draws the rows whose neighbours are used, at most 250.
-    """
+    """Score by how well each feature separates near rows with different targets, in -1..1."""
     n = len(rows)
     is_category = np.array(schema.n_categories, dtype=bool)
     values = np.empty((len(schema.features), n))
@@ -403,7 +382,6 @@ def _of_each_class(
 
 
 def _influence(order: NDArray[np.int64]) -> tuple[NDArray[np.int64], Floats]:
-    """Return the nearest rows with their influence, which sums to 1."""
     influence = np.exp(-((np.arange(1, len(order) + 1) / _DECAY) ** 2))
     return order, influence / influence.sum()
 

@@ -50,7 +50,6 @@ def check_finite(scores: Floats, name: str) -> None:
 
 
 def importances_if_any(model: FittedModel) -> Floats | None:
-    """Return what `select_from_model` scores by, shape (d,), or None if the model has none."""
     if isinstance(model, LightGBMModel):
         return np.asarray(model.booster.feature_importance("gain"), dtype=np.float64)
     scores = np.zeros(len(model.schema.features))
@@ -74,11 +73,9 @@ def check_importances(
     fit: Callable[[Rows, Schema], FittedModel],
     asked_by: str = "select_from_model",
 ) -> None:
-    """Raise ValueError before any work if `select_from_model` does not support a model.
-
-    Only a fitted estimator shows whether it has importances, so one is fitted to synthetic rows; if
-    that fails, the check passes.
-    """
+    """Raise ValueError before any work if `select_from_model` does not support a model."""
+    # Only a fitted estimator shows whether it has importances, so one is fitted to synthetic rows;
+    # if that fails, the check passes.
     if name in _ALWAYS:
         return
     if name in _NEVER:
@@ -128,7 +125,6 @@ def _without_importances(model: str, asked_by: str) -> str:
 
 
 def importances_of(estimator: object) -> Floats | None:
-    """Return the importance of each column an estimator was given; None if it has none."""
     importances = getattr(estimator, "feature_importances_", None)
     if importances is not None:
         return np.asarray(importances, dtype=np.float64)
@@ -149,11 +145,7 @@ _READABLE = ("lightgbm", "xgboost")
 
 
 def tree_shap(model: FittedModel, rows: Rows) -> Floats:
-    """Score by the mean absolute SHAP value of a feature on weighted rows.
-
-    In the unit of the target; for classes in log odds, and with more than two the sum over the
-    classes. Raises ValueError as `check_tree_shap`.
-    """
+    """Score by the weighted mean absolute SHAP value, summed over more than two classes."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     n_features = len(model.schema.features)
     at_once = max(1, _CELLS_AT_ONCE // ((n_features + 1) * max(1, model.schema.n_classes)))

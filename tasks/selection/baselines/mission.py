@@ -153,7 +153,7 @@ def learn_sparse(
     starts: Any, indices: Any, values: Any, rows: Any, y: Any, rate: float, is_logistic: bool,
     sketch: Any, salts: Any, heap: Any, weights: Any, place: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Go through rows of a table in compressed rows; else as `learn_dense`."""
+    """Likewise for a table in compressed rows."""
     room = np.empty(len(salts))
     for n in rows:
         part = slice(starts[n], starts[n + 1])
@@ -165,7 +165,6 @@ def learn_sparse(
 
 @compiled
 def read_all(sketch: Any, salts: Any, out: Any) -> None:
-    """Write the weight of every feature, shape (D,), as the sketch has it."""
     room = np.empty(len(salts))
     for feature in range(len(out)):
         out[feature] = _read(sketch, salts, feature, room)
@@ -228,11 +227,8 @@ def mission(
 
 
 def mission_scores(rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score by the absolute weights that MISSION learns, half of the columns predicting.
-
-    A feature has that of its best column, standardised; for more than two classes the sum over each
-    against the rest.
-    """
+    """Score by the absolute weights that MISSION learns, half of the columns predicting."""
+    # a feature has its best column's; more than two classes the sum over each against the rest
     scores = np.zeros(len(schema.features))
     table, feature = one_table(rows, schema)
     if not len(feature) or (rows.y == rows.y[0]).all():

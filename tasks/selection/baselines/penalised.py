@@ -50,10 +50,7 @@ def lasso(rows: Rows, schema: Schema, seed: int) -> Floats:
 
 
 def elastic_net(rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score by the strength of the elastic net's penalty at which a feature enters, as `lasso`.
-
-    Among equal columns one is fitted, and the others get its score.
-    """
+    """Score as `lasso`; equal columns get the score of the one that is fitted."""
     return _entries(rows, schema, seed, _ELASTIC_NET)
 
 
@@ -127,7 +124,6 @@ def _twins(columns: Floats, order: NDArray[np.int64]) -> NDArray[np.int64]:
 def _path_of_numbers(
     X: Floats, target: Floats, share: Floats, strengths: Floats, l1_ratio: float
 ) -> Floats:
-    """Return the absolute coefficients at each strength, shape (p, steps)."""
     from sklearn.linear_model import enet_path
 
     root = np.sqrt(len(X) * share)

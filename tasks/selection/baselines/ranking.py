@@ -54,10 +54,7 @@ class RankedPath:
 
     @classmethod
     def from_removals(cls, n_features: int, removed: Sequence[int]) -> Self:
-        """Score each feature by its place in the order of leaving, from 1.
-
-        Features that are never removed share the place after the last.
-        """
+        """Score features by their place in the order of leaving, from 1; the others come last."""
         scores = np.full(n_features, len(removed) + 1.0)
         scores[list(removed)] = np.arange(1.0, len(removed) + 1)
         return cls(tuple(scores.tolist()), tuple(removed))
@@ -71,10 +68,7 @@ class RankedPath:
         return mask_of_size(self.n_features, self.removed, n_features)
 
     def size_at(self, min_score: float) -> int:
-        """Return the number of features with a score of at least `min_score`.
-
-        Kept features never leave; without any, one always remains.
-        """
+        """Return how many have at least `min_score`; kept ones, or one, always remain."""
         return self.n_features - sum(self.scores[j] < min_score for j in self.removed)
 
 

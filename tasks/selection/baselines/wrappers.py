@@ -54,10 +54,7 @@ from chaffinch.tasks.selection.core import Floats, Mask
 
 
 def sizes_on_the_way(n_features: int, fewest: int, share: float) -> list[int]:
-    """Return the numbers of features that models are fitted on, from all down to the fewest.
-
-    Of those left a `share` leaves at a time: rounded down, and at least one feature.
-    """
+    """Return falling numbers of features to fit; of those left a `share` leaves at a time."""
     sizes = [n_features]
     while sizes[-1] > fewest:
         sizes.append(max(fewest, sizes[-1] - max(1, int(share * sizes[-1]))))
@@ -72,12 +69,8 @@ def eliminate_by_refits(
     keep: Collection[int] = (),
     on_round: Callable[[int, int], None] | None = None,
 ) -> RankedPath:
-    """Drop the least important features again and again, until one is left, or only `keep`.
-
-    `importances` takes a mask (d,) to the importances of its k features in a model fitted on them
-    alone, shape (k,); once for each size but the last. `on_round` gets the number of refits done
-    and the number in all.
-    """
+    """Drop the least important features again and again, until one is left, or only `keep`."""
+    # `importances` takes a mask to the importances (k,) in a model fitted on its k features
     kept = set(keep)
     sizes = sizes_on_the_way(n_features, max(1, len(kept)), share)
     mask = np.ones(n_features, dtype=bool)
@@ -103,7 +96,7 @@ class CrossValidatedPath(RankedPath):
 
     @classmethod
     def from_folds(cls, path: RankedPath, sizes: list[int], losses: Floats) -> CrossValidatedPath:
-        """Return the path with the losses of its folds, of shape (folds, sizes)."""
+        # losses (folds, sizes)
         errors = losses.std(axis=0, ddof=1) / np.sqrt(len(losses))
         means = losses.mean(axis=0)
         return cls(
@@ -113,11 +106,7 @@ class CrossValidatedPath(RankedPath):
     def best_size(
         self, *, at_most: int | None = None, within_one_standard_error: bool = False
     ) -> int:
-        """Return the size with the lowest mean loss; of equals, the smaller.
-
-        `within_one_standard_error`: the smallest size whose mean loss is at most the lowest plus
-        its standard error. Raises ValueError if every size is larger than `at_most`.
-        """
+        """Return the size with the lowest mean loss; of equals, the smaller."""
         limit = self.n_features if at_most is None else at_most
         allowed = [i for i, size in enumerate(self.sizes) if size <= limit]
         if not allowed:
@@ -183,11 +172,7 @@ def particle_swarm(
     at_most: int | None = None,
     on_generation: Callable[[int, int], None] | None = None,
 ) -> FoundMasks:
-    """Let a swarm search for the mask with the lowest loss; return the best after each generation.
-
-    The last is the best of all. `refit_loss` is called with each mask once at most. `keep` is in
-    every mask; `at_most` is their most features. `on_generation` gets the number done and in all.
-    """
+    """Search for the mask with the lowest loss; return the best after each generation."""
     fewest, most = max(1, len(set(keep))), n_features if at_most is None else at_most
     if not fewest <= most <= n_features:
         raise ValueError(f"at_most must be in {fewest}..{n_features} but is {at_most}")
@@ -275,11 +260,7 @@ def _masks(velocities: Floats, random: np.random.Generator, keep: list[int], mos
 def sequential_forward(
     refit_loss: RefitLoss, n_features: int, *, largest: int, keep: Collection[int] = ()
 ) -> FoundMasks:
-    """Add the most useful feature again and again to `keep`, until `largest` are in.
-
-    Returns one mask of each size, from 1, or from `keep` itself. Raises ValueError if `largest`
-    does not fit.
-    """
+    """Add the most useful feature to `keep` again and again; return one mask of each size."""
     mask = _mask_of(keep, n_features)
     _check_size("largest", largest, mask)
     masks: list[Mask] = []
@@ -313,12 +294,10 @@ def sequential_backward(
 
 
 def n_refits_forward(n_features: int, largest: int, n_kept: int) -> int:
-    """Return how many masks `sequential_forward` asks about."""
     return sum(n_features - size for size in range(n_kept, largest)) + (n_kept > 0)
 
 
 def n_refits_backward(n_features: int, smallest: int, n_kept: int) -> int:
-    """Return how many masks `sequential_backward` asks about."""
     return 1 + sum(size - n_kept for size in range(smallest + 1, n_features + 1))
 
 

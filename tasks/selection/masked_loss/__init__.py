@@ -36,10 +36,10 @@ _BY_MASK = (BlackBox, NetworkMaskedLoss)
 
 
 def losses_ahead(engine: MaskedLoss, waiting: Sequence[int], n_sure: int) -> dict[int, float]:
-    """Return the loss of masking one more feature, for kept features about to be asked about.
+    """Return feature -> loss of masking one more feature, for the next of `waiting` kept features.
 
-    `waiting` is in the order of asking, at least one. The first `n_sure` are answered where each
-    costs a mask of its own; all of them where that costs nothing.
+    The first `n_sure` are answered where each costs a mask of its own; all where that costs
+    nothing.
     """
     if not isinstance(engine, _BY_MASK):
         losses = engine.without_each()
@@ -103,10 +103,7 @@ def masked_loss(
 def exact_engine(
     model: Predictor, rows: Rows, loss: Loss, baseline: Floats, *, threads: int = 1
 ) -> MaskedLoss:
-    """Return the first exact engine that covers a model; NotCovered if none does.
-
-    Whether its rounding suits the loss is not checked.
-    """
+    """Return the first exact engine that covers a model, whatever its rounding; else NotCovered."""
     reasons = []
     for build in _ENGINES.get(model.kind, ()):
         try:

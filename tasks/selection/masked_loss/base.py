@@ -36,12 +36,8 @@ class Drift:
         self._removals = 0
 
     def due(self, sizes: Floats, has_shrunken_row: Mask) -> Mask:
-        """Count a removal and return the blocks to recompute, shape (n_blocks,).
-
-        `sizes` (n_blocks, width) are those after the removal; `has_shrunken_row` (n_blocks,):
-        whether a unit of some row has shrunk by more than `SHRINKAGE_OF_A_ROW` since its block was
-        computed.
-        """
+        """Count a removal that led to `sizes`; return the blocks to recompute, (n_blocks,)."""
+        # has_shrunken_row: a unit of some row of the block by more than `SHRINKAGE_OF_A_ROW`
         self._removals += 1
         has_shrunk = np.any(self._largest > _SHRINKAGE_BEFORE_REFRESH * sizes, axis=1)
         is_due: Mask = has_shrunk | has_shrunken_row | (self._removals == _REMOVALS_BEFORE_REFRESH)
@@ -51,7 +47,6 @@ class Drift:
         return is_due
 
     def renewed(self, sizes: Floats) -> None:
-        """Record the sizes (n_blocks, width) after recomputing the due blocks."""
         np.maximum(self._largest, sizes, out=self._largest)
 
 
@@ -88,15 +83,11 @@ class Alone:
         return Alone()
 
     def __reduce__(self) -> NoReturn:
-        """Refuse, as not every engine holds only what a pickle can."""
         raise TypeError("a masked loss cannot be pickled; make it again from the model")
 
 
 class Threads:
-    """Threads that process pieces of work; a call waits for pieces left from an interrupted one.
-
-    The pool is kept from one call to the next. Forked children and copies start their own.
-    """
+    """Threads that process pieces of work; a call waits for pieces left from an interrupted one."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -184,13 +175,12 @@ class MaskState:
             self._is_whole = True
 
     def _after_removal(self, feature: int) -> None:
-        """Update the state for the mask without `feature`; optional."""
+        """Update the state; optional."""
 
     def _rebuild(self) -> None:
         """Rebuild the state from the mask alone; optional."""
 
     def _as_masks(self, masks: Sequence[Mask] | Mask) -> Mask:
-        """Return masks as one array (m, d); ValueError if they are none, or have another shape."""
         array = np.asarray(masks)
         if array.shape == (0,):  # a list of none
             array = array.reshape(0, len(self._mask))

@@ -62,8 +62,6 @@ class MaskEvaluator:
 
 
 class _Predictor:
-    """Predicts the rows of an evaluator under one mask after the other."""
-
     def __init__(self, evaluator: MaskEvaluator) -> None:
         self._model, self._baseline = evaluator.model, evaluator.baseline
         self._X = evaluator.rows.X
@@ -127,11 +125,7 @@ def _rows_are_independent(model: Predictor) -> bool:
 
 
 class BlackBox(MaskState):
-    """`MaskedLoss` of any model.
-
-    `evaluate` takes a list of masks to their losses and must give the evaluator's own numbers; a
-    cluster gives its distributed form.
-    """
+    """`MaskedLoss` of any model; `evaluate` may distribute the masks, with the same losses."""
 
     def __init__(self, evaluator: MaskEvaluator, evaluate: EvaluateMasks | None = None) -> None:
         super().__init__(evaluator.rows.X.shape[1])

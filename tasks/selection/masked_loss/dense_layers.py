@@ -122,7 +122,6 @@ class DenseModel:
 
 
 def read_dense(model: Predictor) -> DenseModel:
-    """Return a network or a linear model in the common form; NotCovered if it is none."""
     if isinstance(model, NeuralNetwork):
         return _of_network(model)
     if isinstance(model, ScikitLearnModel):
@@ -191,7 +190,6 @@ def _of_scikit_learn(model: ScikitLearnModel) -> DenseModel:
 def _layers(
     estimator: Any,
 ) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation, Link]:
-    """Return weights, biases, activation and link of an estimator; NotCovered if it has none."""
     name = own_name(estimator, "sklearn")
     if name in _PERCEPTRONS and estimator.out_activation_ in ("identity", "logistic", "softmax"):
         weights = tuple(np.asarray(w, dtype=np.float64) for w in estimator.coefs_)
@@ -278,10 +276,8 @@ class FirstLayer:
         return np.asarray(total)
 
     def greatest_changes(self, rows: slice, reach: Floats) -> Floats:
-        """Return how far masking each feature moves an output of the network at most, (d, n).
-
-        `reach` (width, n_outputs): how far each unit moves each output, per unit of its own.
-        """
+        """Return how far masking each feature moves an output of the network at most, (d, n)."""
+        # reach (width, n_outputs): how far each unit moves each output, per unit of its own
         by_weight = (np.abs(self._weights) @ reach).max(axis=1)
         moved = np.abs(self.values[:, rows] - self.value_at_baseline[:, np.newaxis])
         moved *= by_weight[:, np.newaxis]
@@ -292,10 +288,7 @@ class FirstLayer:
         return moved
 
     def into_changes(self) -> Floats:
-        """Return what masking each feature takes from a layer of one unit, shape (d, n).
-
-        The array is `values` itself, overwritten: the layer is of no use afterwards.
-        """
+        """Return what masking each takes from a layer of one unit, (d, n); uses up `values`."""
         for feature in np.flatnonzero(self.tabulated):
             rows = self.first_row[feature] + self.values[feature].astype(np.int64)
             self.values[feature] = self.table[rows, 0] - self.at_baseline[feature, 0]

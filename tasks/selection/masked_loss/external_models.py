@@ -289,7 +289,6 @@ def _lightgbm_classes(text: str) -> NDArray[Any]:
 
 
 def of_xgboost(model: Any) -> Given:
-    """Read a Booster, or the scikit-learn interface of one."""
     import xgboost
 
     is_booster = isinstance(model, xgboost.Booster)

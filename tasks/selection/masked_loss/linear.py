@@ -43,7 +43,6 @@ _MOST_FEATURES_OF_A_GRAM_MATRIX = 4096  # 128 MB; beyond it a row is computed wh
 
 
 def is_least_squares(evaluator: MaskEvaluator, model: DenseModel) -> bool:
-    """Return whether this is the squared error of a model that is linear in its columns."""
     linear = len(model.weights) == 1 and model.link == "identity"
     return linear and evaluator.loss.name == "squared_error"
 
@@ -150,7 +149,6 @@ class LinearMaskedLoss(MaskState):
         return losses, self._mask & (error > _TOLERANCE * losses)
 
     def _rebuild(self) -> None:
-        """Compute residuals and slopes from the mask alone."""
         with single_thread():
             self._residual = self._residual_under(self._mask)
             self._loss = float(self._residual @ self._residual)

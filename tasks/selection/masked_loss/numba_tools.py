@@ -21,19 +21,13 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def compiled(function: Function) -> Function:
-    """Compile a kernel at its first call.
-
-    The code is cached next to its module, or in the user's cache folder if that is read-only. If
-    neither is writable, each process compiles again.
-    """
+    """Compile a kernel at its first call; cached on disk where that is writable."""
     return _compiled(function, _OPTIONS)
 
 
 def reordering(function: Function) -> Function:
-    """Compile a kernel whose sums may be added up in another order, as several rows at a time.
-
-    The order is the same for every call on one kind of processor, and not on another.
-    """
+    """Compile a kernel whose sums may be added up in another order, as several rows at a time."""
+    # the order is the same for every call on one kind of processor, and not on another
     return _compiled(function, _OPTIONS | {"fastmath": {"reassoc"}})
 
 
@@ -46,10 +40,8 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Make a function part of each kernel that calls it, in the same file.
-
-    A kernel cached on disk is not compiled again when another file changes.
-    """
+    """Make a function part of each kernel that calls it, in the same file."""
+    # a kernel cached on disk is not compiled again when another file changes
     return cast(Function, njit(inline="always", **_OPTIONS)(function))
 
 

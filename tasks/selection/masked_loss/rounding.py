@@ -39,11 +39,8 @@ def of_rows(loss: str, errors: Floats) -> Floats:
 def of_network(
     model: DenseModel, first: FirstLayer, loss: str, weight: Floats, rows_in_block: int
 ) -> Floats:
-    """Return what subtracting from a first layer may do to the losses, (n_blocks, d + 1).
-
-    Summed by blocks of rows: for masking each feature; last for any other mask, whose first layer
-    is recomputed. No activation moves its output further than its input moves.
-    """
+    """Return what a first layer's rounding may do to the losses, by block, (n_blocks, d + 1)."""
+    # for masking each feature; last for any other mask, whose first layer is recomputed
     reach = np.eye(len(model.biases[0]))
     for of_layer in model.weights[1:]:
         reach = reach @ np.abs(of_layer)

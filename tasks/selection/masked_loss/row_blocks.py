@@ -36,11 +36,7 @@ def _add_pairs(sums: Any) -> None:
 
 
 def nodes_of(sums: Floats, first: int, n_blocks: int) -> Nodes:
-    """Return the highest nodes of a run of blocks, each of shape (m,), at most two for each level.
-
-    `sums` (b, m) are those of each block, and overwritten; `first` is the number of the run's first
-    block among `n_blocks`.
-    """
+    """Return the highest nodes of a run of blocks; overwrites their sums (b, m)."""
     nodes: Nodes = {}
     level, last_is_ours = 0, first + len(sums) == n_blocks
     while len(sums):
@@ -201,7 +197,6 @@ class RowSums(MaskState):
         return asked
 
     def _asked(self, question: Question, masks: Mask | None, which: NDArray[np.int64]) -> Mask:
-        """Return some of the masks of a question's losses, by their numbers."""
         if masks is not None:
             return masks[which]
         some = np.repeat(self._mask[np.newaxis], len(which), axis=0)

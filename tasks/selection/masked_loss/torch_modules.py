@@ -44,11 +44,7 @@ def frozen(module: Any) -> Any:
 
 
 def predict(module: Any, X: Floats, loss: str) -> Floats:
-    """Return a frozen module's values (n,) or class probabilities (n, n_classes).
-
-    Raises ValueError if the module does not take such rows, or returns anything but one tensor with
-    one or more outputs a row.
-    """
+    """Return a frozen module's values (n,) or class probabilities (n, n_classes)."""
     import torch
 
     with single_torch_thread(), torch.no_grad(), made_on_the_cpu():
@@ -97,7 +93,6 @@ def _outputs(module: Any, rows: Any) -> Any:
 
 
 def _last(module: Any) -> str:
-    """Return the name of torch's own layer that ends a module, "" for any other."""
     names = [_own_name(layer) for layer in _flattened(module)]
     return next((name for name in reversed(names) if name not in _WITHOUT_EFFECT), "")
 
@@ -114,10 +109,7 @@ def _check_no_probabilities(outputs: Any, loss: str, *, several: bool) -> None:
 
 
 def layers(module: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation]:
-    """Return weights (fan_in, fan_out), biases (fan_out,) and the hidden activation.
-
-    Raises NotCovered if the module is no chain of linear layers with one kind of activation.
-    """
+    """Return weights (fan_in, fan_out), biases and activation; NotCovered if no perceptron."""
     import torch
 
     if not isinstance(module, torch.nn.Sequential):
@@ -143,7 +135,6 @@ def layers(module: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activat
 
 
 def _flattened(module: Any) -> list[Any]:
-    """Return the layers of nested Sequentials in their order."""
     import torch
 
     if type(module) is not torch.nn.Sequential:
@@ -152,7 +143,7 @@ def _flattened(module: Any) -> list[Any]:
 
 
 def _check_nothing_between(module: Any) -> None:
-    """Raise NotCovered if a forward pass calls a function of someone's own on its way."""
+    """Raise NotCovered if a forward pass calls a user's function on its way."""
     from torch.nn.modules import module as of_all
 
     hooks: list[Any] = [of_all._global_forward_hooks, of_all._global_forward_pre_hooks]

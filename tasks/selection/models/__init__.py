@@ -55,10 +55,7 @@ _KINDS: dict[str, type[FittedModel]] = {
 def check_model(
     name: str, task: Task | None, parameters: Parameters, *, weighted: bool = False
 ) -> None:
-    """Raise ValueError unless a model of that name suits the task and takes the parameters.
-
-    `task` is None while this is not known; weights are checked once it is.
-    """
+    """Raise ValueError unless a model of that name suits the task, if known, and its parameters."""
     if name in _BUILT_IN:
         _BUILT_IN[name].check(parameters)
         return
@@ -70,11 +67,7 @@ def check_model(
 
 
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:
-    """Train a model on rows, which never change; `seed` is in 0..2**32-1.
-
-    One seed gives one model to the last bit, for any number of threads. Raises ValueError as
-    `check_model`, or if the rows do not fit the schema.
-    """
+    """Train a model; one seed gives one model to the last bit, for any number of threads."""
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed must be in 0..{2**32 - 1} but is {seed}")
     check_model(name, schema.task, parameters)
@@ -88,10 +81,7 @@ def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: 
 def load(
     kind: str, files: Mapping[str, bytes], schema: Schema, trusted: Sequence[str] = ()
 ) -> FittedModel:
-    """Rebuild a model from its native files; ValueError if they are not of this kind and schema.
-
-    `trusted`: types or packages of estimators to load besides scikit-learn's, see `packages_of`.
-    """
+    """Rebuild a model from its native files; for `trusted` see `packages_of`."""
     if kind not in _KINDS:
         raise ValueError(f"model kind must be one of {', '.join(_KINDS)} but is {kind!r}")
     if kind == "sklearn":
@@ -100,12 +90,8 @@ def load(
 
 
 def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict[str, JSON]]:
-    """Return the hyper-parameters to try, in a fixed order.
-
-    "none": one candidate without parameters. "small": at most four around a good default. "paper":
-    every combination of Table 1 of "Binary mask optimisation" (arXiv 2401.12644), of which the
-    published runs tried 20. Raises ValueError if there is no such preset, or no published grid.
-    """
+    """Return the hyper-parameters to try, in a fixed order."""
+    # "paper" is Table 1 of "Binary mask optimisation" (arXiv 2401.12644); its runs tried 20 of them
     if preset not in ("none", "small", "paper"):
         raise ValueError(f"tuning must be one of none, small, paper but is {preset!r}")
     if preset == "none":
@@ -130,5 +116,4 @@ def _rows_in_a_leaf(n_rows: int) -> int:
 
 
 def check_tuning(name: str, preset: str) -> None:
-    """Raise ValueError unless there is such a preset of hyper-parameters for the model."""
     parameter_grid(name, preset, "regression", n_rows=1)

@@ -24,15 +24,11 @@ _MOST_NAMED = 12  # of the names that a message lists
 
 
 class Limit(NamedTuple):
-    """What a value must be, in words and as a test."""
-
     words: str
     accepts: Callable[[JSON], bool]
 
 
 def whole(low: int, high: int = 2**31 - 1) -> Limit:
-    """Return the limit of a whole number in low..high."""
-
     def accepts(value: JSON) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
@@ -53,7 +49,6 @@ def real(low: float = -math.inf, high: float = math.inf, *, above_low: bool = Fa
 
 
 def choice(*values: str) -> Limit:
-    """Return the limit of one of several words."""
     return Limit("one of " + ", ".join(values), lambda value: value in values)
 
 
@@ -63,10 +58,7 @@ FLAG = Limit("true or false", lambda value: isinstance(value, bool))
 def check_parameters(
     model: str, given: Parameters, known: Mapping[str, Limit], refused: Mapping[str, str]
 ) -> None:
-    """Raise ValueError unless a model takes every parameter given.
-
-    `refused`: the library's parameters that this project does not support, with the reason.
-    """
+    """Raise ValueError if a parameter is `refused` for a reason, unknown or out of range."""
     for name, value in given.items():
         if name in refused:
             raise ValueError(f"{model} parameter {name!r} {refused[name]}")
@@ -92,7 +84,6 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def combinations(**values: Sequence[JSON]) -> list[dict[str, JSON]]:
-    """Return every combination of the values given per parameter, the last varying fastest."""
     return [
         dict(zip(values, candidate, strict=True))
         for candidate in itertools.product(*values.values())
@@ -130,7 +121,6 @@ def check_rows(rows: Rows, schema: Schema) -> None:
 
 
 def check_matrix(X: Floats, schema: Schema) -> None:
-    """Raise ValueError unless X is a matrix with one column for each feature."""
     if X.ndim != 2 or X.shape[1] != len(schema.features):
         raise ValueError(
             f"X must have shape (n, {len(schema.features)}), a column for each feature, "
@@ -139,7 +129,6 @@ def check_matrix(X: Floats, schema: Schema) -> None:
 
 
 def check_width(n_features: int, schema: Schema) -> None:
-    """Raise ValueError unless a model read from a file has the schema's number of features."""
     if n_features != len(schema.features):
         raise ValueError(
             f"the model's file has {n_features} features but the schema {len(schema.features)}; "
@@ -148,7 +137,6 @@ def check_width(n_features: int, schema: Schema) -> None:
 
 
 def native_file(files: Mapping[str, bytes], name: str) -> bytes:
-    """Return a model's file by its name; ValueError if it is not there."""
     if name not in files:
         raise ValueError(
             f"the model's files must hold {name} but hold {sorted(files) or 'nothing'}"
@@ -166,7 +154,6 @@ class GivenModel:
     used_features: Mask
 
     def predict(self, X: Floats) -> Floats:
-        """Predict every row of X (n, d): values (n,), or probabilities (n, n_classes)."""
         check_matrix(X, self.schema)
         prediction = np.asarray(self.own(X), dtype=np.float64)
         n_classes = self.schema.n_classes
@@ -194,10 +181,7 @@ class GivenModule(GivenModel):
 
 
 def own_name(thing: Any, package: str) -> str:
-    """Return the class name of one of a library's own objects, "" for any other.
-
-    `package` is where its class must come from, ``"sklearn"`` or ``"torch.nn"``.
-    """
+    """Return the class name of one of a package's own objects, "" for any other."""
     kind = type(thing)
     is_of_package = f"{kind.__module__}.".startswith(f"{package}.")
     return kind.__name__ if is_of_package and not replaced_methods(thing) else ""

@@ -297,8 +297,6 @@ def features_in(text: str, n_features: int) -> Mask:
 
 @dataclass(frozen=True, eq=False)
 class LightGBMModel:
-    """A trained LightGBM model."""
-
     schema: Schema
     booster: Any
 

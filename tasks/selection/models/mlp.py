@@ -64,7 +64,6 @@ class Encoding:
 
     @classmethod
     def fit(cls, X: Floats, n_categories: tuple[int, ...]) -> Self:
-        """Take mean and scale from training rows X (n, d)."""
         mean, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
         for feature, size in enumerate(n_categories):
             values = X[:, feature]
@@ -84,7 +83,6 @@ class Encoding:
         return np.repeat(np.arange(len(widths)), widths)
 
     def transform(self, X: Floats) -> Floats:
-        """Encode X (n, d) as a new matrix (n, width)."""
         feature_of_column = self.feature_of_column
         first_column = np.searchsorted(feature_of_column, np.arange(X.shape[1]))
         numeric = np.flatnonzero(np.array(self.n_categories) == 0)
@@ -115,12 +113,8 @@ def train(
     settings: Mapping[str, Any],
     seed: int,
 ) -> list[Floats]:
-    """Train a network; return weights and biases in turn, layer by layer, of float32 values.
-
-    `inputs` (n, sizes[0]) are encoded rows in float32; `target` (n,) class indices (int64) or
-    values (float32); `weight` (n,) has mean 1; `sizes` are those of inputs, hidden layers and
-    outputs. Raises ValueError if the training loss is no longer finite.
-    """
+    """Train a network; return weights and biases in turn, layer by layer, of float32 values."""
+    # inputs (n, sizes[0]) and values are float32, class indices int64; weight has mean 1
     import torch
 
     with single_torch_thread():
@@ -210,12 +204,10 @@ def adam(
     rate: float,
     step: int,
 ) -> None:
-    """Take one step of Adam (Kingma and Ba, 2015) in place; `step` counts from 1.
-
-    In the order of formulas that the paper calls more efficient (end of its section 2): the epsilon
-    is added before the second mean is corrected for its bias, where torch.optim adds it after. To
-    import torch.optim takes each worker 1.2 s and 70 MB.
-    """
+    """Take one step of Adam (Kingma and Ba, 2015) in place; `step` counts from 1."""
+    # In the order of formulas that the paper calls more efficient (end of its section 2): the
+    # epsilon is added before the second mean is corrected for its bias, where torch.optim adds it
+    # after. To import torch.optim takes each worker 1.2 s and 70 MB.
     first, second = BETAS
     size = rate * (1 - second**step) ** 0.5 / (1 - first**step)
     for layer, gradient, mean, square in zip(layers, gradients, means, squares, strict=True):
@@ -380,7 +372,6 @@ class NeuralNetwork:
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], schema: Schema) -> Self:
-        """Rebuild from `to_files`; ValueError if the files are damaged."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 

@@ -94,10 +94,8 @@ def single_thread() -> Iterator[None]:
 
 @contextmanager
 def single_torch_thread() -> Iterator[None]:
-    """Let torch use one thread; the former number comes back.
-
-    Once a number has been set, torch's BLAS uses that one and no longer `single_thread`.
-    """
+    """Let torch use one thread; the former number comes back."""
+    # once a number has been set, torch's BLAS uses that one and no longer `single_thread`
     with _of_torch.held([_torch]):
         yield
 

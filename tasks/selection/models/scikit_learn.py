@@ -170,7 +170,6 @@ _REFUSED = {
 
 
 def check(name: str, parameters: Parameters, task: Task | None) -> None:
-    """Raise ValueError unless this is an estimator for the task that takes these parameters."""
     tasks: Sequence[Task] = (task,) if task else _tasks(name)
     errors = []
     for candidate in tasks:
@@ -197,7 +196,6 @@ def grid(name: str, task: Task) -> list[dict[str, JSON]]:
 
 
 def unfitted(name: str, parameters: Parameters, task: Task) -> Any:
-    """Return the estimator of that name for the task; ValueError as `check`."""
     name = _LINEAR[task] if name == "linear" else name
     estimator_class = _class(name)
     for parameter in parameters:
@@ -224,7 +222,6 @@ def unfitted(name: str, parameters: Parameters, task: Task) -> Any:
 
 
 def _tasks(name: str) -> Sequence[Task]:
-    """Return what an estimator of that name can be for; ValueError if there is none."""
     from sklearn.base import ClassifierMixin
 
     if name == "linear":
@@ -233,7 +230,6 @@ def _tasks(name: str) -> Sequence[Task]:
 
 
 def _class(name: str) -> Any:
-    """Return scikit-learn's classifier or regressor of that name."""
     from sklearn import ensemble, linear_model
     from sklearn.utils.discovery import all_estimators
 
@@ -388,10 +384,7 @@ def dump(estimator: Any) -> bytes:
 
 
 def trust_for(estimator: Any) -> tuple[str, ...]:
-    """Return what `load` must trust for an estimator: its types, and the packages of estimators.
-
-    Raises ValueError if it holds a function without a name of its own, as no file can.
-    """
+    """Return what `load` must trust for an estimator: its types, and the packages of estimators."""
     import skops.io
 
     names = _others(skops.io.dumps(estimator))
@@ -407,10 +400,7 @@ def trust_for(estimator: Any) -> tuple[str, ...]:
 
 
 def load(data: bytes, trusted: Sequence[str]) -> Any:
-    """Rebuild an estimator from `dump`; ValueError if it is damaged or holds untrusted types.
-
-    `trusted`: full names of types, or of packages, to load besides scikit-learn's.
-    """
+    """Rebuild an estimator from `dump`; `trusted` are names of types or packages."""
     import skops.io
 
     try:
@@ -485,7 +475,6 @@ def _is_safe(name: str) -> bool:
 
 
 def _is_trusted(name: str, trusted: Sequence[str]) -> bool:
-    """Return whether a name is among those, or is defined in a package that is."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no full name")
     inside = tuple(f"{package}." for package in trusted)
@@ -514,11 +503,7 @@ def fit(
 
 
 def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> ScikitLearnModel:
-    """Train a clone of an estimator or Pipeline; `seed` is given to every `random_state` in it.
-
-    Raises ValueError if it does not follow the scikit-learn API, is not for the target, gives no
-    class probabilities, takes no sample weights where the rows have them, or cannot be fitted.
-    """
+    """Train a clone of an estimator; ValueError if it is not for the target, weights or API."""
     from sklearn.base import clone
     from sklearn.pipeline import Pipeline
 
@@ -569,8 +554,6 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class ScikitLearnModel:
-    """A trained scikit-learn estimator."""
-
     schema: Schema
     pipeline: Any  # two steps: "columns", a transformer or "passthrough", and "estimator"
 
@@ -635,10 +618,7 @@ class ScikitLearnModel:
 
 
 def is_made_of_trees(estimator: Any) -> bool:
-    """Return whether this is one of scikit-learn's own trees or forests of them.
-
-    Such a one reads each row by itself, to the last bit, and changes nothing of it.
-    """
+    """Return whether this is scikit-learn's own tree or forest: it reads each row by itself."""
     family = own_family(estimator)
     trees = getattr(estimator, "estimators_", ()) if family in FORESTS else ()  # none if unfitted
     return family in TREES | FORESTS | {"HistGradientBoosting"} and all(map(own_family, trees))
@@ -650,7 +630,6 @@ def _to_give(X: Floats, estimator: Any) -> Floats:
 
 
 def _copy(estimator: Any) -> Any:
-    """Return an unfitted copy; ValueError if this is no estimator."""
     from sklearn.base import clone
 
     try:

@@ -238,7 +238,6 @@ def check(parameters: Parameters) -> None:
 
 
 def grid(preset: str) -> list[dict[str, JSON]]:
-    """Return the candidates of the preset "small" or "paper"."""
     # The paper has no XGBoost; its LightGBM grid is translated: trees grow by leaves, and
     # min_child_weight stands for min_child_samples, the same for squared error. `subsample` has an
     # effect here, which it had not in the published LightGBM runs.
@@ -286,8 +285,6 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> XGBoos
 
 @dataclass(frozen=True, eq=False)
 class XGBoostModel:
-    """A trained XGBoost model."""
-
     schema: Schema
     booster: Any
 

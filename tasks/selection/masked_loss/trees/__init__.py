@@ -31,7 +31,6 @@ def tree_engine(
 
 
 def forest_of(model: Predictor) -> Forest:
-    """Return a tree model in normal form; NotCovered if it is none."""
     if isinstance(model, LightGBMModel):
         return lightgbm.forest_of(model.booster)
     if isinstance(model, XGBoostModel):

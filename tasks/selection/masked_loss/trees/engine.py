@@ -83,10 +83,8 @@ def check_unit(engine: MaskedLoss, rows: Rows, loss: Loss) -> None:
 
 
 def check_rounding(engine: MaskedLoss, model: Predictor, rows: Rows, loss: Loss) -> None:
-    """Raise NotCovered if XGBoost's rounding is too much for a loss.
-
-    For a scorer, which has no value per row, squared error or log loss is compared.
-    """
+    """Raise NotCovered if XGBoost's rounding is too much for a loss."""
+    # a scorer has no value per row: squared error or log loss in its place
     if not isinstance(model, XGBoostModel) or not isinstance(engine, TreeEngine):
         return
     some = rows.take(slice(_ROWS_TO_CHECK))
@@ -116,11 +114,7 @@ _REACH, _REACH_IN_SINGLE_PRECISION = 1e-11, 1e-5
 
 
 def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> Settle | None:
-    """Return what makes the probabilities under a mask rank as the model's own do.
-
-    It takes probabilities (n, n_classes) and a mask (d,) to probabilities; None where no rank and
-    no class counts.
-    """
+    """Return what makes probabilities rank as the model's own do; None where none need it."""
     if loss.is_mean_over_rows or loss.task != "classification":
         return None
     reach = _REACH_IN_SINGLE_PRECISION if isinstance(model, XGBoostModel) else _REACH
@@ -224,11 +218,7 @@ class TreeEngine(RowSums):
         return sums
 
     def _brought_up(self, then: Callable[[State, int, int], None] | None = None) -> State:
-        """Return the state under the present mask.
-
-        `then` is called with it and each run of blocks, start..stop-1, as soon as these are brought
-        up.
-        """
+        """Return the state under the present mask; `then` is called with each run of blocks."""
         waiting = (~self._mask[self._used] & ~self._is_visited).nonzero()[0]
 
         def of_run(start: int, stop: int) -> None:
@@ -247,7 +237,6 @@ class TreeEngine(RowSums):
         self._visit(self._state, *self._tests[used], used, start, stop)
 
     def _features(self, question: Question) -> Integers:
-        """Return the used features to ask about, by their numbers among these."""
         kept = self._mask[self._used].nonzero()[0]
         return kept[:0] if question == "present" else kept
 
@@ -319,7 +308,6 @@ class TreeEngine(RowSums):
         self._threads.each(of_rows, range(0, len(self._rows), _PREPARED_ROWS))
 
     def _over_runs(self, work: Callable[[int, int], None]) -> None:
-        """Call ``work(start, stop)`` for runs of blocks that cover all of them."""
         self._threads.each(lambda run: work(*run), self._runs)
 
     def _runs_of_blocks(self) -> list[tuple[int, int]]:

@@ -74,7 +74,6 @@ class Forest:
 
     @property
     def used_features(self) -> Integers:
-        """Features that some tree tests, ascending."""
         return np.unique(self.feature_of_column[self.column])
 
     @property
@@ -142,11 +141,8 @@ def assemble(
 
 
 def as_codes(values: Floats, known: Integers) -> Floats:
-    """Return category codes that lie in a table of ``len(known) + 2`` flags.
-
-    Of a fraction its whole part counts. The codes of `known`, ascending, are numbered 0, 1, ... in
-    this order; any other is ``len(known)``, and a missing one is ``len(known) + 1``.
-    """
+    """Return codes by their place in `known`, the next one for others, and one for missing."""
+    # of a fraction the whole part counts
     missing = np.isnan(values)
     codes = np.floor(np.where(missing, -1, values))
     place = np.searchsorted(known, codes)
@@ -292,16 +288,12 @@ def _paths(forest: Forest, bit: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _first_leaf(forest: Forest) -> Integers:
-    """Return the number of each tree's first leaf."""
     return forest.first[:-1] + np.arange(len(forest.root))
 
 
 def _below(forest: Forest, is_small: Flags) -> tuple[NDArray[np.uint64], Integers]:
-    """Return where each place of the small trees leads, right and left, and where a tree begins.
-
-    The inner nodes of a tree are its places 0, 1, ..., its leaves those behind them; a leaf leads
-    to itself.
-    """
+    """Return where each place of the small trees leads, right and left, and where a tree begins."""
+    # a tree's inner nodes are its places 0, 1, ..., its leaves those behind; a leaf leads to itself
     n_inner, first_leaf = forest.n_inner, _first_leaf(forest)
     n_places = np.where(is_small, 2 * n_inner + 1, 0)
     start = np.cumsum(n_places) - n_places

@@ -139,7 +139,6 @@ def _walk(trees: Trees, tree: int, n: int, place: Any, word: Any) -> None:
 
 @inlined
 def _number(trees: Trees, tree: int, place: Any) -> Any:
-    """Return the number, in the forest, of the leaf at a place of a small tree."""
     return np.uint64(2 * trees.first[tree] + tree - trees.first[tree + 1]) + place
 
 
@@ -243,11 +242,8 @@ def _visit(
 def visit_by_word(
     trees: Trees, state: State, visited: Any, turned: Any, is_first: bool, start: int, stop: int
 ) -> None:
-    """Visit small trees with all rows of the blocks start..stop-1; bring scores and changes up.
-
-    `turned` holds N_f in each visited tree for the feature f to mask; `is_first`: nothing is masked
-    or to take away yet.
-    """
+    """Visit small trees with all rows of the blocks start..stop-1; bring scores and changes up."""
+    # `turned` holds N_f in each visited tree for the feature f to mask
     n_rows = state.score.shape[2]
     rows, walks = _walks_for(n_rows), _walks_for(n_rows * WORD_BITS)
     for block in range(start, stop):
@@ -264,7 +260,6 @@ def visit_by_word(
 
 @inlined
 def _goes_left(trees: Trees, node: int, x: float) -> Any:
-    """Answer one test."""
     start = trees.category_start[node]
     if start >= 0:
         return trees.category_left[start + int(x)]
@@ -289,7 +284,7 @@ def scores(trees: Trees, column: Any, score: Any) -> None:
 
 @inlined
 def _find(trees: Trees, tree: int, column: Any, row: int, masked: int, found: Any) -> Any:
-    """Do the same in a deep tree, with feature `masked` masked already (-1 for none).
+    """Do the same in a deep tree, with `masked` masked already (-1 for none), from a row's columns.
 
     The third value returned is whether a walk met a test that masking it turned.
     """
@@ -377,11 +372,7 @@ def visit_by_test(
     start: int,
     stop: int,
 ) -> None:
-    """Visit deep trees with all rows of the blocks start..stop-1; bring scores and changes up.
-
-    `masked` is the feature to mask, -1 for the first visit, when nothing is to take away; `columns`
-    are its columns, and `baseline` what they become.
-    """
+    """Visit deep trees; `columns` of the feature `masked`, -1 at first, become `baseline`."""
     longest = np.int64(0)
     for tree in visited:
         longest = max(longest, trees.first[tree + 1] - trees.first[tree])

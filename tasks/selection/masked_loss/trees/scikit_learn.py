@@ -70,7 +70,6 @@ def _averaged(
     features: Integers,
     transform: Callable[[Floats], Floats],
 ) -> Forest:
-    """Return the average of trees: of values, or of class probabilities."""
     trees = [estimator.tree_ for estimator in estimators]
     size = np.array([tree.node_count for tree in trees])
     root = np.cumsum(size) - size
@@ -109,7 +108,6 @@ def _averaged(
 def _boosted(
     estimator: Any, n_classes: int, features: Integers, transform: Callable[[Floats], Floats]
 ) -> Forest:
-    """Return the sum of HistGradientBoosting's trees."""
     from sklearn._loss.link import IdentityLink
 
     if not n_classes and not isinstance(estimator._loss.link, IdentityLink):

@@ -117,7 +117,6 @@ def _sets(trees: list[dict[str, Any]], root: Any) -> tuple[Any, list[Any]]:
 
 
 def _base(learner: dict[str, Any], objective: str) -> Floats:
-    """Return the scores before the first tree, shape (n_outputs,)."""
     parameters = learner["learner_model_param"]
     n_outputs = max(int(parameters["num_class"]), 1)
     given = np.atleast_1d(json.loads(parameters["base_score"]))
