@@ -13,30 +13,13 @@ from types import ModuleType
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema, Task
 from chaffinch.tasks.selection.models import lightgbm, mlp, scikit_learn, xgboost
 from chaffinch.tasks.selection.models.base import JSON, Parameters, check_rows
-from chaffinch.tasks.selection.models.lightgbm import LightGBMModel
-from chaffinch.tasks.selection.models.mlp import NeuralNetwork
-from chaffinch.tasks.selection.models.scikit_learn import (
-    ScikitLearnModel,
-    check_estimator,
-    fit_estimator,
-    packages_of,
-)
-from chaffinch.tasks.selection.models.xgboost import XGBoostModel
-
-__all__ = [
-    "LightGBMModel",
-    "NeuralNetwork",
-    "ScikitLearnModel",
-    "XGBoostModel",
-    "check_estimator",
-    "check_model",
-    "check_tuning",
-    "fit",
-    "fit_estimator",
-    "load",
-    "packages_of",
-    "parameter_grid",
-]
+from chaffinch.tasks.selection.models.lightgbm import LightGBMModel as LightGBMModel
+from chaffinch.tasks.selection.models.mlp import NeuralNetwork as NeuralNetwork
+from chaffinch.tasks.selection.models.scikit_learn import ScikitLearnModel as ScikitLearnModel
+from chaffinch.tasks.selection.models.scikit_learn import check_estimator as check_estimator
+from chaffinch.tasks.selection.models.scikit_learn import fit_estimator as fit_estimator
+from chaffinch.tasks.selection.models.scikit_learn import packages_of as packages_of
+from chaffinch.tasks.selection.models.xgboost import XGBoostModel as XGBoostModel
 
 _BUILT_IN: dict[str, ModuleType] = {"lightgbm": lightgbm, "xgboost": xgboost, "mlp": mlp}
 _LEAF_SIZE = {
@@ -63,7 +46,7 @@ def check_model(
     if task is not None:
         unfitted = scikit_learn.unfitted(name, parameters, task)
         if weighted:
-            scikit_learn.check_weights(unfitted)
+            scikit_learn.weight_argument(unfitted)
 
 
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:
@@ -105,14 +88,10 @@ def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict
         published: list[dict[str, JSON]] = _BUILT_IN[name].grid(preset)
         return published
     small = _BUILT_IN[name].grid(preset) if name in _BUILT_IN else scikit_learn.grid(name, task)
-    leaf = {_LEAF_SIZE[name]: _rows_in_a_leaf(n_rows)} if name in _LEAF_SIZE else {}
+    # 20 rows as both libraries have it, with which a table of fewer than 40 would have no split
+    rows_in_a_leaf = min(20, max(1, n_rows // 10))
+    leaf = {_LEAF_SIZE[name]: rows_in_a_leaf} if name in _LEAF_SIZE else {}
     return [{**candidate, **leaf} for candidate in small]
-
-
-def _rows_in_a_leaf(n_rows: int) -> int:
-    """Return the fewest rows of a leaf: 20 as both libraries have it, fewer for a small table."""
-    # with 20 a tree cannot split fewer than 40 rows at all
-    return min(20, max(1, n_rows // 10))
 
 
 def check_tuning(name: str, preset: str) -> None:

@@ -383,7 +383,7 @@ def dump(estimator: Any) -> bytes:
     return target.getvalue()
 
 
-def trust_for(estimator: Any) -> tuple[str, ...]:
+def packages_of(estimator: Any) -> tuple[str, ...]:
     """Return what `load` must trust for an estimator: its types, and the packages of estimators."""
     import skops.io
 
@@ -410,51 +410,13 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
             with warnings.catch_warnings():
                 # of a damaged array, which is refused or not by what it holds
                 warnings.filterwarnings("ignore", "Reading `.npy`", UserWarning)
-                estimator = skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
-            _check_trees(estimator, 0, set())
-            return estimator
+                return skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
     except _DAMAGE as error:
         raise ValueError(DAMAGED) from error
     raise ValueError(
         f"the model's file holds types that are not trusted: {', '.join(untrusted)}; "
         "name them in trusted= if you know where the file comes from"
     )
-
-
-def _check_trees(thing: Any, n_features: int, seen: set[int]) -> None:
-    """Raise ValueError at a tree whose nodes lead out of its arrays: compiled code follows them."""
-    if id(thing) in seen:
-        return
-    seen.add(id(thing))
-    if type(thing).__module__ == "sklearn.tree._tree" and hasattr(thing, "children_left"):
-        inner = thing.children_left != -1
-        _check_nodes(inner, thing.children_left, thing.children_right, thing.feature, n_features)
-    elif type(thing).__name__ == "TreePredictor":
-        nodes = thing.nodes
-        inner = nodes["is_leaf"] == 0
-        _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], n_features)
-        bitsets = nodes["bitset_idx"][inner & (nodes["is_categorical"] != 0)]
-        if (bitsets >= len(thing.raw_left_cat_bitsets)).any():
-            raise ValueError("a node asks for categories that are not there")
-    inside: Any = vars(thing).values() if hasattr(thing, "__dict__") else ()
-    if isinstance(thing, dict):
-        inside = thing.values()
-    elif isinstance(thing, list | tuple | set) or (
-        isinstance(thing, np.ndarray) and thing.dtype == object
-    ):
-        inside = thing.flat if isinstance(thing, np.ndarray) else thing
-    for one in inside:
-        _check_trees(one, getattr(thing, "n_features_in_", n_features), seen)
-
-
-def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: int) -> None:
-    """Raise ValueError unless inner nodes have children after them, and features that exist."""
-    parents, n_nodes = np.flatnonzero(inner), len(inner)
-    for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
-        if not n_nodes or (child <= parents).any() or (child >= n_nodes).any():
-            raise ValueError("a node has no such child")
-    if (feature[inner] < 0).any() or (feature[inner] >= n_features).any():
-        raise ValueError("a node asks for a feature that is not there")
 
 
 def _others(data: bytes) -> set[str]:
@@ -504,17 +466,10 @@ def fit(
 
 def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> ScikitLearnModel:
     """Train a clone of an estimator; ValueError if it is not for the target, weights or API."""
-    from sklearn.base import clone
     from sklearn.pipeline import Pipeline
 
     check_rows(rows, schema)
-    try:
-        copy = clone(estimator)
-    except TypeError as error:
-        raise ValueError(
-            "an estimator must be an instance with scikit-learn's get_params, fit and predict "
-            f"but is {in_one_line(estimator)}"
-        ) from error
+    copy = _copy(estimator)
     check_task(copy, schema.task)
     make_reproducible(copy, seed)
     weights = {} if rows.weight is None else {weight_argument(copy): rows.weight.copy()}
@@ -535,21 +490,11 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
 def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False) -> None:
     """Raise ValueError where `fit_estimator` would; `task` is None while this is not known."""
     copy = _copy(estimator)
-    trust_for(copy)
+    packages_of(copy)
     if task is not None:
         check_task(copy, task)
     if weighted:
-        check_weights(copy)
-
-
-def check_weights(estimator: Any) -> None:
-    """Raise ValueError unless an estimator takes sample weights."""
-    weight_argument(estimator)
-
-
-def packages_of(estimator: Any) -> tuple[str, ...]:
-    """Return the packages besides scikit-learn that must be trusted to load an estimator."""
-    return trust_for(estimator)
+        weight_argument(copy)
 
 
 @dataclass(frozen=True, eq=False)
