@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, loosened
+from chaffinch.tasks.selection.core import Mask, MaskedLoss, loosened
 from chaffinch.tasks.selection.masked_loss import losses_ahead
 
 # Maps a mask (d,) to the masked loss of a model trained on its k features alone, of length k.
@@ -174,9 +174,12 @@ class _Walk:
             if n_left == 1:
                 break
         if must_shrink and not removed:
-            candidate, loss = self._cheapest(engine.without_each())
-            removed.append(candidate)
-        self._mask(removed)
+            without = engine.without_each()
+            without[np.isin(features, self._keep)] = np.inf
+            removed.append(int(np.argmin(without)))
+            loss = float(without[removed[0]])
+        self.mask[features[removed]] = False
+        self._is_trained = not removed
         return MaskingRound(
             self.mask.copy(),
             trained_loss,
@@ -193,12 +196,3 @@ class _Walk:
         if rules.drift_cap is not None and self._first_loss is not None:
             ceiling = min(ceiling, loosened(self._first_loss, rules.drift_cap))
         return loss <= ceiling
-
-    def _cheapest(self, losses: Floats) -> tuple[int, float]:
-        losses[np.isin(self._features, self._keep)] = np.inf
-        candidate = int(np.argmin(losses))
-        return candidate, float(losses[candidate])
-
-    def _mask(self, removed: list[int]) -> None:
-        self.mask[self._features[removed]] = False
-        self._is_trained = not removed

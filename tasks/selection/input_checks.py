@@ -83,7 +83,9 @@ def _as_array(y: Any) -> NDArray[Any]:
         remedy = "y.toarray().ravel()" if 1 in y.shape else "y.toarray()"
         raise ValueError(f"y must be no sparse matrix; give {remedy}")
     if isinstance(y, list | tuple):  # numpy would make NaN of what is masked, and warn
-        _check_no_masked_entry(y)
+        masked = next((row for row, entry in enumerate(y) if entry is np.ma.masked), None)
+        if masked is not None:
+            raise ValueError(_GAP.format(masked + 1))
         if y:  # it may be one of tensors
             check_tensor(y[0], "y", "torch.stack(tuple(y))")
     try:
@@ -112,12 +114,6 @@ def not_of_rows(name: str, shape: tuple[int, ...], n_rows: int) -> str:
     if shape == (n_rows, 1):
         remedy = f"give {name}.ravel(), or of a frame {name}.iloc[:, 0]"
     return f"{name} must have shape ({n_rows},), as X has rows, but has {shape}; {remedy}"
-
-
-def _check_no_masked_entry(entries: Iterable[Any]) -> None:
-    masked = next((row for row, entry in enumerate(entries) if entry is np.ma.masked), None)
-    if masked is not None:
-        raise ValueError(_GAP.format(masked + 1))
 
 
 def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:

@@ -22,11 +22,6 @@ _ROW_LOSSES: dict[str, Task] = {
     "absolute_error": "regression",
     "log_loss": "classification",
 }
-_IN_WORDS = {
-    "squared_error": "squared error",
-    "absolute_error": "absolute error",
-    "log_loss": "log loss",
-}
 _DEFAULTS: dict[Task, str] = {"regression": "squared_error", "classification": "log_loss"}
 # scikit-learn clips probabilities at the same distance from 0 and 1
 PROBABILITY_FLOOR = float(np.finfo(np.float64).eps)
@@ -73,7 +68,7 @@ def is_mean_over_rows(name: str) -> bool:
 
 def loss_in_words(name: str) -> str:
     """Return what a loss is called in prose; a score is negated, so that lower is better."""
-    return _IN_WORDS.get(name, f"{name}, negated")
+    return name.replace("_", " ") if name in _ROW_LOSSES else f"{name}, negated"
 
 
 def resolve_loss(
@@ -203,6 +198,5 @@ def _score(
     except ValueError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise UnusableError(
-            f"loss {name!r} cannot score these predictions ({reason})",
-            "choose another loss",
+            f"loss {name!r} cannot score these predictions ({reason})", "choose another loss"
         ) from error

@@ -287,10 +287,8 @@ def _relevance(rows: Rows, schema: Schema) -> tuple[Floats, Floats]:
 
 _MOST_SAMPLED = 250
 _NEIGHBOURS_OF_A_CLASS = 10
-_NEIGHBOURS_OF_RELIEFF, _DECAY = (
-    70,
-    20.0,
-)  # of a number: how many, and after how many influence falls to 1/e
+# of a number: how many, and after how many influence falls to 1/e
+_NEIGHBOURS_OF_RELIEFF, _DECAY = 70, 20.0
 _CELLS_AT_ONCE = 1 << 21
 
 

@@ -129,36 +129,23 @@ def _learn(
 
 
 @compiled
-def learn_dense(
-    X: Any, rows: Any, y: Any, rate: float, is_logistic: bool,
+def learn(
+    features: Any, values: Any, starts: Any, rows: Any, y: Any, rate: float, is_logistic: bool,
     sketch: Any, salts: Any, heap: Any, weights: Any, place: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Go through rows of a dense table (N, D), in the order of `rows`, one step each.
+    """Take one step by each row of a table in compressed rows, in the order of `rows`.
 
-    `y` (N,) is 0 and 1 if logistic (log loss), else numbers (half the squared error). `sketch`
-    (depth, width); `salts` (depth,) of the hashes, none where each feature has a cell of its own.
-    `heap`, `weights` (k,): the features that predict; `place` (D,): where in the heap, or -1.
-    `counts`: how many are in the heap, and the intercept.
+    In a dense table every row has all `features`. `y` is 0 and 1 if logistic (log loss), else
+    numbers (half the squared error). `sketch` (depth, width); `salts` (depth,) of the hashes, none
+    where each feature has a cell of its own. `heap`, `weights` (k,): the features that predict;
+    `place` (D,): where in the heap, or -1. `counts`: how many are in the heap, and the intercept.
     """
-    features, room = np.arange(X.shape[1]), np.empty(len(salts))
-    for n in rows:
-        _learn(
-            features, X[n], y[n], rate, is_logistic,
-            sketch, salts, room, heap, weights, place, counts,
-        )  # fmt: skip
-
-
-@compiled
-def learn_sparse(
-    starts: Any, indices: Any, values: Any, rows: Any, y: Any, rate: float, is_logistic: bool,
-    sketch: Any, salts: Any, heap: Any, weights: Any, place: Any, counts: Any,
-) -> None:  # fmt: skip
-    """Likewise for a table in compressed rows."""
     room = np.empty(len(salts))
     for n in rows:
         part = slice(starts[n], starts[n + 1])
+        of_row = features[part] if len(features) == len(values) else features
         _learn(
-            indices[part], values[part], y[n], rate, is_logistic,
+            of_row, values[part], y[n], rate, is_logistic,
             sketch, salts, room, heap, weights, place, counts,
         )  # fmt: skip
 
@@ -215,13 +202,12 @@ def mission(
     state = (sketch, salts, heap, weights, place, counts)
     is_sparse, is_logistic = issparse(X), loss == "log_loss"
     step = rate * n_rows / float(((X.data if is_sparse else X) ** 2).sum())
+    if is_sparse:
+        table = X.indices, X.data, X.indptr
+    else:
+        table = np.arange(n_columns), X.ravel(), n_columns * np.arange(n_rows + 1)
     for _ in range(passes):
-        rows = random.permutation(n_rows)
-        if is_sparse:
-            of_rows = (X.indptr, X.indices, X.data, rows)
-            learn_sparse(*of_rows, y, step, is_logistic, *state)
-        else:
-            learn_dense(X, rows, y, step, is_logistic, *state)
+        learn(*table, random.permutation(n_rows), y, step, is_logistic, *state)
     read_all(sketch, salts, out := np.empty(n_columns))
     return np.sort(heap[: int(counts[0])]), out
 

@@ -3,7 +3,7 @@
 Kennedy and Eberhart, "A discrete binary version of the particle swarm algorithm", IEEE
 International Conference on Systems, Man, and Cybernetics (1997), with the inertia of Shi and
 Eberhart, "A modified particle swarm optimizer", IEEE World Congress on Computational Intelligence
-(1998). As a rival it comes from Saito, Shirakawa and Akimoto, "Embedded feature selection using
+(1998). As a baseline it comes from Saito, Shirakawa and Akimoto, "Embedded feature selection using
 probabilistic model-based optimization", GECCO Companion (2018), where it is called ErFS, has 10
 individuals and 25 generations, and a fitness from 30 % of the training data.
 
@@ -36,21 +36,11 @@ from chaffinch.tasks.selection.core import Floats, Mask
 #
 # Guyon, Weston, Barnhill and Vapnik, "Gene selection for cancer classification using support vector
 # machines", Machine Learning 46 (2002): fit, drop the features with the least importance, fit again
-# on what is left. scikit-learn has it as `RFE` and `RFECV`.
-#
-# ========================  ==============================
-# there                     here
-# ========================  ==============================
-# `RFE`                     `eliminate_by_refits`
-# a share for its `step`    `sizes_on_the_way`
-# `RFECV`                   `CrossValidatedPath.best_size`
-# ========================  ==============================
-#
-# A share is one of the features that are left, so that the last ones leave one at a time; there it
-# is one of all. What leaves together leaves in the order of the importances, so that every size can
-# be read off one path. Of equal importances the lowest index leaves first. The size may be the
-# smallest whose loss lies within one standard error of the lowest: Breiman, Friedman, Olshen and
-# Stone, "Classification and regression trees" (1984), section 3.4.3.
+# on what is left. scikit-learn has it as `RFE` and `RFECV`. Here a share is one of the features
+# that are left, so that the last ones leave one at a time; there it is one of all. Features that
+# leave together leave in the order of their importances, so that every size can be read off one
+# path. The size may be the smallest whose loss lies within one standard error of the lowest:
+# Breiman, Friedman, Olshen and Stone, "Classification and regression trees" (1984), section 3.4.3.
 
 
 def sizes_on_the_way(n_features: int, fewest: int, share: float) -> list[int]:

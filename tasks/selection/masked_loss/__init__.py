@@ -19,27 +19,24 @@ from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvalua
 from chaffinch.tasks.selection.masked_loss.dense_layers import read_dense
 from chaffinch.tasks.selection.masked_loss.linear import LinearMaskedLoss, is_least_squares
 from chaffinch.tasks.selection.masked_loss.networks import NetworkMaskedLoss
-from chaffinch.tasks.selection.masked_loss.trees import tree_engine
-from chaffinch.tasks.selection.masked_loss.trees.engine import check_rounding, check_unit
+from chaffinch.tasks.selection.masked_loss.trees.engine import (
+    check_rounding,
+    check_unit,
+    tree_engine,
+)
 
 __all__ = ["BlackBox", "MaskEvaluator", "masked_loss"]
 
 
-# The losses of masking one more feature, for some features alone, as cheaply as an engine can.
-#
-# A search by elimination needs all of them at every step, which is what `without_each` is made for.
-# A search that draws its candidates needs a few, and often but one.
-
-# What `without_each` takes is that of so many masks as features are kept: a forest and the Gram
-# matrix of a line answer all features sooner than one mask, a network and a black box do not.
+# In these `without_each` takes the time of as many masks as features are kept; a forest and the
+# Gram matrix of a linear model answer all features sooner than one mask.
 _BY_MASK = (BlackBox, NetworkMaskedLoss)
 
 
 def losses_ahead(engine: MaskedLoss, waiting: Sequence[int], n_sure: int) -> dict[int, float]:
     """Return feature -> loss of masking one more feature, for the next of `waiting` kept features.
 
-    The first `n_sure` are answered where each costs a mask of its own; all where that costs
-    nothing.
+    The first `n_sure` are answered where each costs a mask of its own, else all.
     """
     if not isinstance(engine, _BY_MASK):
         losses = engine.without_each()

@@ -17,38 +17,6 @@ from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.base import own_name, replaced_methods
 
-# When to recompute a first layer that is kept between removals.
-#
-# Subtracting a contribution leaves a rounding error of that contribution's size. A block of rows is
-# therefore recomputed after 64 removals, once it is far smaller than it has been, or once a row of
-# it has shrunk to almost nothing while others have not.
-
-_REMOVALS_BEFORE_REFRESH, _SHRINKAGE_BEFORE_REFRESH = 64, 64.0
-# Of one unit of one row. One that comes near 0 by chance must not count.
-SHRINKAGE_OF_A_ROW = 2.0**20
-
-
-class Drift:
-    """Sizes of the units of every block, shape (n_blocks, width), since they were computed."""
-
-    def __init__(self, sizes: Floats) -> None:
-        self._largest = sizes.copy()
-        self._removals = 0
-
-    def due(self, sizes: Floats, has_shrunken_row: Mask) -> Mask:
-        """Count a removal that led to `sizes`; return the blocks to recompute, (n_blocks,)."""
-        # has_shrunken_row: a unit of some row of the block by more than `SHRINKAGE_OF_A_ROW`
-        self._removals += 1
-        has_shrunk = np.any(self._largest > _SHRINKAGE_BEFORE_REFRESH * sizes, axis=1)
-        is_due: Mask = has_shrunk | has_shrunken_row | (self._removals == _REMOVALS_BEFORE_REFRESH)
-        self._removals %= _REMOVALS_BEFORE_REFRESH
-        np.maximum(self._largest, sizes, out=self._largest)
-        self._largest[is_due] = 0
-        return is_due
-
-    def renewed(self, sizes: Floats) -> None:
-        np.maximum(self._largest, sizes, out=self._largest)
-
 
 class NotCovered(Exception):  # noqa: N818 - it steers, it is not shown
     """An engine does not support this model; the message gives the reason."""

@@ -32,14 +32,14 @@ def without_features(
     present: Floats,
     features: NDArray[np.int64],
     start: int,
+    floor: float,
+    out: Floats,
     values: Floats,
     value_at_baseline: Floats,
     tabulated: Mask,
     first_row: NDArray[np.int64],
     table: Floats,
     at_baseline: Floats,
-    floor: float,
-    out: Floats,
 ) -> None:
     """Write the first layer without each of m features, for a block of rows: (m, width, rows).
 
@@ -187,9 +187,7 @@ def _of_scikit_learn(model: ScikitLearnModel) -> DenseModel:
     )
 
 
-def _layers(
-    estimator: Any,
-) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation, Link]:
+def _layers(estimator: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation, Link]:
     name = own_name(estimator, "sklearn")
     if name in _PERCEPTRONS and estimator.out_activation_ in ("identity", "logistic", "softmax"):
         weights = tuple(np.asarray(w, dtype=np.float64) for w in estimator.coefs_)
@@ -298,26 +296,11 @@ class FirstLayer:
         return self.values
 
     def write_without(
-        self,
-        present: Floats,
-        features: NDArray[np.int64],
-        start: int,
-        floor: float,
-        out: Floats,
+        self, present: Floats, features: NDArray[np.int64], start: int, floor: float, out: Floats
     ) -> None:
-        without_features(
-            present,
-            features,
-            start,
-            self.values,
-            self.value_at_baseline,
-            self.tabulated,
-            self.first_row,
-            self.table,
-            self.at_baseline,
-            floor,
-            out,
-        )
+        encoded = self.values, self.value_at_baseline, self.tabulated
+        contributions = self.first_row, self.table, self.at_baseline
+        without_features(present, features, start, floor, out, *encoded, *contributions)
 
 
 def _encoded(model: DenseModel, X: Floats) -> Iterator[tuple[slice, Floats]]:

@@ -42,13 +42,7 @@ class Part:
     """A run of blocks of rows, and the engine that is made of them when it is first asked."""
 
     def __init__(
-        self,
-        model: Predictor,
-        rows: Rows,
-        loss: Loss,
-        baseline: Floats,
-        first: int,
-        n_blocks: int,
+        self, model: Predictor, rows: Rows, loss: Loss, baseline: Floats, first: int, n_blocks: int
     ) -> None:
         self._made_of = model, rows, loss, baseline
         self._first, self._n_blocks = first, n_blocks

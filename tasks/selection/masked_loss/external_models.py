@@ -25,7 +25,7 @@ from chaffinch.tasks.selection.masked_loss.base import NotCovered, check_own
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.torch_modules import frozen
 from chaffinch.tasks.selection.masked_loss.torch_modules import predict as predict_by_module
-from chaffinch.tasks.selection.masked_loss.trees.engine import MOST_ROUNDING
+from chaffinch.tasks.selection.masked_loss.trees.engine import MOST_ROUNDING, TreeEngine
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
 from chaffinch.tasks.selection.models.base import GivenModule, own_name
 from chaffinch.tasks.selection.models.lightgbm import features_in
@@ -86,34 +86,22 @@ def engine_of(given: Given, evaluator: MaskEvaluator, *, plain: bool, threads: i
     """
     rows, loss, baseline = evaluator.rows, evaluator.loss, evaluator.baseline
     try:
-        translated = _translated(given, evaluator, plain)
+        if not plain:
+            raise NotCovered("only its own library knows how it reads columns of categories")
+        translated = given.translate(evaluator.model.schema)
+        engine = masked_loss(translated, rows, loss, baseline, threads=threads)
+        if isinstance(engine, BlackBox):
+            return BlackBox(evaluator)
+        if not _agrees(engine, evaluator, translated.kind):
+            raise NotCovered("the engine does not give its own predictions")
     except NotCovered as reason:
-        _log_black_box(given.name, str(reason))
-        return BlackBox(evaluator)
-    engine = masked_loss(translated, rows, loss, baseline, threads=threads)
-    if isinstance(engine, BlackBox):
-        return BlackBox(evaluator)
-    if not _agrees(engine, evaluator, translated.kind):
-        _log_black_box(given.name, "the engine does not give its own predictions")
+        logger.info("masked losses of the %s model by one prediction each: %s", given.name, reason)
         return BlackBox(evaluator)
     return engine
 
 
-def _translated(given: Given, evaluator: MaskEvaluator, plain: bool) -> Predictor:
-    """Return the model in a form that engines read; NotCovered if there is none."""
-    if not plain:
-        raise NotCovered("only its own library knows how it reads columns of categories")
-    return given.translate(evaluator.model.schema)
-
-
-def _log_black_box(name: str, reason: str) -> None:
-    logger.info("masked losses of the %s model by one prediction each: %s", name, reason)
-
-
 def _agrees(engine: MaskedLoss, evaluator: MaskEvaluator, kind: str) -> bool:
     """Compare with the model's own predictions, and its losses with everything kept and masked."""
-    from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
-
     own = evaluator.model.predict(evaluator.rows.X)
     greatest = np.abs(own).max()
     if isinstance(engine, TreeEngine):
@@ -180,14 +168,10 @@ def _of_estimator(estimator: Any) -> Given:
                 f"{name} must tell one target's classes apart, two at least, but knows "
                 f"{estimator.classes_!r}"
             )
-    return Given(
-        name=name,
-        predict=estimator.predict_proba if len(classes) else estimator.predict,
-        classes=classes,
-        n_features=getattr(estimator, "n_features_in_", None),
-        categories=None,
-        translate=partial(_translated_estimator, estimator),
-    )
+    predict = estimator.predict_proba if len(classes) else estimator.predict
+    n_features = getattr(estimator, "n_features_in_", None)
+    translate = partial(_translated_estimator, estimator)
+    return Given(name, predict, classes, n_features, None, translate)
 
 
 def _translated_estimator(estimator: Any, schema: Schema) -> Predictor:
@@ -265,9 +249,6 @@ def of_lightgbm(model: Any) -> Given:
                 raise NotCovered(f"it predicts with {name}={value}")
         return LightGBMModel(schema, booster)
 
-    def used_features(n_features: int) -> Mask:
-        return used if is_own else np.ones(n_features, dtype=bool)
-
     return Given(
         name=type(model).__name__,
         predict=predict,
@@ -275,7 +256,7 @@ def of_lightgbm(model: Any) -> Given:
         n_features=booster.num_feature(),
         categories=booster.pandas_categorical or [],
         translate=translate,
-        used_features=used_features,
+        used_features=(lambda n_features: used) if is_own else _every_feature,
     )
 
 
@@ -346,18 +327,7 @@ def of_xgboost(model: Any) -> Given:
         part.feature_names = None
         return XGBoostModel(schema, part)
 
-    def used_features(n_features: int) -> Mask:
-        return np.ones(n_features, dtype=bool)
-
-    return Given(
-        name=type(model).__name__,
-        predict=predict,
-        classes=classes,
-        n_features=n_features,
-        categories=None,
-        translate=translate,
-        used_features=used_features,
-    )
+    return Given(type(model).__name__, predict, classes, n_features, None, translate)
 
 
 def _of_two_classes(prediction: Any, n_classes: int) -> Floats:

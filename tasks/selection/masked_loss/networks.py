@@ -8,8 +8,6 @@ model is a network without hidden layers.
 Everything goes by blocks of rows of one fixed size, each feature by itself, and `row_sums` adds the
 blocks' sums: a loss is the same to the last bit for any number of threads, and of those who share
 the rows.
-
-What rounding leaves behind over many removals is the business of `drift`.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Mask
-from chaffinch.tasks.selection.masked_loss.base import SHRINKAGE_OF_A_ROW, Drift
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.dense_layers import (
     DenseModel,
@@ -29,14 +26,64 @@ from chaffinch.tasks.selection.masked_loss.dense_layers import (
     OutputLoss,
     check_agreement,
 )
-from chaffinch.tasks.selection.masked_loss.rounding import of_network
+from chaffinch.tasks.selection.masked_loss.rounding import of_rows
 from chaffinch.tasks.selection.masked_loss.row_blocks import Question, RowSums
 from chaffinch.tasks.selection.models.runtime import single_thread
 
 _ROWS_AT_ONCE = 512
 _BYTES_AT_ONCE = 1 << 21  # of first layers of several features; larger leaves the cache
 
+_ROUNDINGS = 8  # of a term's size, in a sum of some hundreds and in the subtraction
+
 _Write = Callable[[NDArray[np.int64], int, Floats], None]
+
+
+def _roundings(
+    model: DenseModel, first: FirstLayer, loss: str, weight: Floats, rows_in_block: int
+) -> Floats:
+    """Return what a first layer's rounding may do to the losses, by block, (n_blocks, d + 1)."""
+    # for masking each feature; last for any other mask, whose first layer is recomputed
+    reach = np.eye(len(model.biases[0]))
+    for of_layer in model.weights[1:]:
+        reach = reach @ np.abs(of_layer)
+    reach *= _ROUNDINGS * np.finfo(np.float64).eps * abs(model.scale)
+    starts = range(0, len(weight), rows_in_block)
+    blocks = [slice(start, start + rows_in_block) for start in starts]
+    sums = [of_rows(loss, first.greatest_changes(rows, reach)) @ weight[rows] for rows in blocks]
+    return np.pad(np.array(sums), ((0, 0), (0, 1)))
+
+
+# When to recompute a first layer that is kept between removals.
+#
+# Subtracting a contribution leaves a rounding error of that contribution's size. A block of rows is
+# therefore recomputed after 64 removals, once it is far smaller than it has been, or once a row of
+# it has shrunk to almost nothing while others have not.
+
+_REMOVALS_BEFORE_REFRESH, _SHRINKAGE_BEFORE_REFRESH = 64, 64.0
+# Of one unit of one row. One that comes near 0 by chance must not count.
+_SHRINKAGE_OF_A_ROW = 2.0**20
+
+
+class Drift:
+    """Sizes of the units of every block, shape (n_blocks, width), since they were computed."""
+
+    def __init__(self, sizes: Floats) -> None:
+        self._largest = sizes.copy()
+        self._removals = 0
+
+    def due(self, sizes: Floats, has_shrunken_row: Mask) -> Mask:
+        """Count a removal that led to `sizes`; return the blocks to recompute, (n_blocks,)."""
+        # has_shrunken_row: a unit of some row of the block by more than `_SHRINKAGE_OF_A_ROW`
+        self._removals += 1
+        has_shrunk = np.any(self._largest > _SHRINKAGE_BEFORE_REFRESH * sizes, axis=1)
+        is_due: Mask = has_shrunk | has_shrunken_row | (self._removals == _REMOVALS_BEFORE_REFRESH)
+        self._removals %= _REMOVALS_BEFORE_REFRESH
+        np.maximum(self._largest, sizes, out=self._largest)
+        self._largest[is_due] = 0
+        return is_due
+
+    def renewed(self, sizes: Floats) -> None:
+        np.maximum(self._largest, sizes, out=self._largest)
 
 
 class NetworkMaskedLoss(RowSums):
@@ -68,7 +115,7 @@ class NetworkMaskedLoss(RowSums):
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         if question == "coarseness":
             weight = self._output_loss.weight
-            return of_network(self._model, self._first, self.name, weight, _ROWS_AT_ONCE)
+            return _roundings(self._model, self._first, self.name, weight, _ROWS_AT_ONCE)
         if masks is not None:
             return np.hstack([self._sums_of(self._under(mask)) for mask in masks])
         self._make_whole()
@@ -88,7 +135,7 @@ class NetworkMaskedLoss(RowSums):
         self._present = changed[0]
         size = np.abs(self._present)
         np.maximum(self._greatest, size, out=self._greatest)
-        shrunken = (self._greatest > SHRINKAGE_OF_A_ROW * size).any(axis=0)
+        shrunken = (self._greatest > _SHRINKAGE_OF_A_ROW * size).any(axis=0)
         is_due = self._drift.due(self._sizes(), np.logical_or.reduceat(shrunken, self._starts))
         for start in self._starts[is_due]:
             rows = slice(start, start + _ROWS_AT_ONCE)

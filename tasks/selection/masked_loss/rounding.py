@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.masked_loss.dense_layers import DenseModel, FirstLayer
 
 MOST_ROUNDING = 5e-10  # of the size of a loss's errors; of squared ones twice as much
-_ROUNDINGS = 8  # of a term's size, in a sum of some hundreds and in the subtraction
-_MOST_OF_A_CLASS = 5e-12  # half of the reach within which `ties` asks the model
+_MOST_OF_A_CLASS = 5e-12  # half of the reach within which `settle_ties` asks the model
 _MOST_LOG_LOSS = 37.0  # of a probability of nothing, which counts as float64's epsilon
 
 
@@ -34,21 +32,6 @@ def of_rows(loss: str, errors: Floats) -> Floats:
     # A small error changes a row's log loss by that share of it, and none does by more than all.
     # Of a softmax two scores are compared, each with an error of its own.
     return np.where(2 * errors > MOST_ROUNDING, np.minimum(2 * errors, _MOST_LOG_LOSS), 0)
-
-
-def of_network(
-    model: DenseModel, first: FirstLayer, loss: str, weight: Floats, rows_in_block: int
-) -> Floats:
-    """Return what a first layer's rounding may do to the losses, by block, (n_blocks, d + 1)."""
-    # for masking each feature; last for any other mask, whose first layer is recomputed
-    reach = np.eye(len(model.biases[0]))
-    for of_layer in model.weights[1:]:
-        reach = reach @ np.abs(of_layer)
-    reach *= _ROUNDINGS * np.finfo(np.float64).eps * abs(model.scale)
-    starts = range(0, len(weight), rows_in_block)
-    blocks = [slice(start, start + rows_in_block) for start in starts]
-    sums = [of_rows(loss, first.greatest_changes(rows, reach)) @ weight[rows] for rows in blocks]
-    return np.pad(np.array(sums), ((0, 0), (0, 1)))
 
 
 def shows(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chaffinch.tasks.selection.masked_loss.base import Drift
+from chaffinch.tasks.selection.masked_loss.networks import Drift
 
 NONE = np.zeros(2, dtype=bool)
 SIZES = np.array([[1.0, 8.0], [100.0, 5.0]])  # two blocks of two units

@@ -33,9 +33,10 @@ import numpy as np
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
 from chaffinch.tasks.selection.masked_loss.base import NotCovered, Threads
+from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.rounding import of_rows, shows
 from chaffinch.tasks.selection.masked_loss.row_blocks import Question, RowSums
-from chaffinch.tasks.selection.masked_loss.trees import kernels
+from chaffinch.tasks.selection.masked_loss.trees import kernels, lightgbm, scikit_learn, xgboost
 from chaffinch.tasks.selection.masked_loss.trees.forest import (
     Forest,
     Integers,
@@ -44,7 +45,7 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import (
     tests_by_feature,
 )
 from chaffinch.tasks.selection.masked_loss.trees.kernels import BLOCK, State
-from chaffinch.tasks.selection.models import XGBoostModel
+from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
 
 # Where rounding is too much for a loss: XGBoost's own in float32, and the tree engine's units.
 #
@@ -56,7 +57,7 @@ from chaffinch.tasks.selection.models import XGBoostModel
 # Of the loss. It bounds what rows may be off by when none makes up for another; they mostly do, so
 # that a loss is off by a tenth of it or less. A hundred trees of an ordinary target come to 1e-6.
 MOST_ROUNDING = 5e-5
-# The first rows speak for all, so that a cluster decides as one process does; see `spreading`.
+# The first rows speak for all, so that a cluster decides as one process does.
 _ROWS_TO_CHECK = 4096
 _FINE = 5e-13  # of how far ordinary targets are apart
 
@@ -223,7 +224,7 @@ class TreeEngine(RowSums):
 
         def of_run(start: int, stop: int) -> None:
             for used in waiting.tolist():
-                self._mask_run(used, start, stop)
+                self._visit(self._state, *self._tests[used], used, start, stop)
             if then is not None:
                 then(self._state, start, stop)
 
@@ -231,10 +232,6 @@ class TreeEngine(RowSums):
             self._over_runs(of_run)
         self._is_visited[waiting] = True  # at last: what is interrupted is done again
         return self._state
-
-    def _mask_run(self, used: int, start: int, stop: int) -> None:
-        """Visit again the trees that test a used feature; no effect if it is masked already."""
-        self._visit(self._state, *self._tests[used], used, start, stop)
 
     def _features(self, question: Question) -> Integers:
         kept = self._mask[self._used].nonzero()[0]
@@ -277,7 +274,7 @@ class TreeEngine(RowSums):
     def _visit(
         self, state: State, visited: Integers, turned: Any, masked: int, start: int, stop: int
     ) -> None:
-        """Visit trees to mask a feature, or, if that is -1, for the first time."""
+        """Visit trees to mask a feature, once more without effect, or, if that is -1, at first."""
         small = self._trees.word[visited] >= 0
         of_small = (visited[small], turned[small], masked < 0)
         kernels.visit_by_word(self._trees, state, *of_small, start, stop)
@@ -328,28 +325,11 @@ class TreeEngine(RowSums):
         return sums
 
     def _sum(
-        self,
-        score: Integers,
-        change: Integers,
-        features: Integers,
-        sums: Floats,
-        start: int,
-        stop: int,
+        self, score: Integers, change: Integers, features: Integers, sums: Floats, *run: int
     ) -> None:
         """Write the sums of a run of blocks without each of some used features, and with all."""
-        kernels.loss_sums(
-            self._kind,
-            self._unit,
-            self.forest.divisor,
-            score,
-            change,
-            features,
-            self._y,
-            self._weight,
-            sums,
-            start,
-            stop,
-        )
+        link, truth = (self._kind, self._unit, self.forest.divisor), (self._y, self._weight)
+        kernels.loss_sums(*link, score, change, features, *truth, sums, *run)
 
     def _means(self, question: Question, masks: Mask | None) -> Floats:
         if self.is_summed:
@@ -377,3 +357,29 @@ class TreeEngine(RowSums):
         filled = np.zeros(self._n_blocks * BLOCK)
         filled[: len(values)] = values
         return filled.reshape(self._n_blocks, BLOCK)
+
+
+def tree_engine(
+    model: Predictor, rows: Rows, loss: Loss, baseline: Floats, threads: int
+) -> MaskedLoss:
+    """Return the exact masked loss of a tree model; NotCovered if its trees are not known here."""
+    settle = settle_ties(model, rows, loss, baseline)
+    evaluator = MaskEvaluator(model, rows, loss, baseline)
+
+    def exactly(masks: Mask) -> Floats:  # a function: a copy of the engine need not copy the model
+        return evaluator(list(masks))
+
+    forest = forest_of(model)
+    engine = TreeEngine(forest, rows, loss, baseline, settle, exactly, threads=threads)
+    engine.settles_ties = not isinstance(model, XGBoostModel)  # its float32 sums break ties
+    return engine
+
+
+def forest_of(model: Predictor) -> Forest:
+    if isinstance(model, LightGBMModel):
+        return lightgbm.forest_of(model.booster)
+    if isinstance(model, XGBoostModel):
+        return xgboost.forest_of(model.booster)
+    if isinstance(model, ScikitLearnModel):
+        return scikit_learn.forest_of(model)
+    raise NotCovered("it is not made of trees")

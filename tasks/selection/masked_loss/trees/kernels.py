@@ -1,6 +1,24 @@
-"""A visit to a small tree, whose tests fit into a word: all rows of a block go down together.
+"""Compiled visits to trees: why one visit answers for all features, and their losses.
 
-See `arrays` for the words, and for why these walks are all there is to do.
+Rows come in blocks of 128, so that what is kept of a block stays in a processor's cache; arrays
+over a block have the rows last. Three facts make one visit answer for all features at once.
+
+1.  A masked feature answers every test on it as the baseline row does. So of a row and a tree all
+    that matters are two words: W, the outcomes of the tree's tests for the row (bit k is set if
+    node k sends it left), and B, those for the baseline row. They differ in D = W xor B.
+2.  Masking feature f turns the bits N_f of its tests from W to B: the row then falls where
+    W xor (D and N_f) leads. If no test on the row's own path is both on f and in D, it falls
+    where it did. So only the features of such tests are followed, each from its first one on, and
+    ``change[f] += value(its leaf) - value(the row's leaf)`` is complete.
+3.  Scores and changes are whole numbers of a fixed unit (see `engine`), so that adding a tree's
+    old part with the opposite sign removes it without a trace.
+
+To mask j for good, a tree is visited with its new word, and then with its old one, to take that
+away; if the first visit met no test whose bit has turned, the second would find the same, and
+nothing but the word changes.
+
+W and B are kept for trees of up to 64 inner nodes. A word of a deeper tree would hold mostly
+tests that no walk asks for, so there each is made when asked for, from the columns themselves.
 """
 
 from __future__ import annotations
@@ -12,28 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, inlined, lowest_bit
-
-# What the compiled visits to trees read and write, and why one visit answers for all features.
-#
-# Rows come in blocks of 128, so that what is kept of a block stays in a processor's cache; arrays
-# over a block have the rows last. Three facts make one visit answer for all features at once.
-#
-# 1.  A masked feature answers every test on it as the baseline row does. So of a row and a tree all
-#     that matters are two words: W, the outcomes of the tree's tests for the row (bit k is set if
-#     node k sends it left), and B, those for the baseline row. They differ in D = W xor B.
-# 2.  Masking feature f turns the bits N_f of its tests from W to B: the row then falls where
-#     W xor (D and N_f) leads. If no test on the row's own path is both on f and in D, it falls
-#     where it did. So only the features of such tests are followed, each from its first one on, and
-#     ``change[f] += value(its leaf) - value(the row's leaf)`` is complete.
-# 3.  Scores and changes are whole numbers of a fixed unit (see `engine`), so that adding a tree's
-#     old part with the opposite sign removes it without a trace.
-#
-# To mask j for good, a tree is visited with its new word, and then with its old one, to take that
-# away; if the first visit met no test whose bit has turned, the second would find the same, and
-# nothing but the word changes.
-#
-# W and B are kept for trees of up to 64 inner nodes. A word of a deeper tree would hold mostly
-# tests that no walk asks for, so there each is made when asked for, from the columns themselves.
 
 BLOCK = 128  # rows
 WORD_BITS = 64  # tests of a tree that is kept in a word
@@ -187,10 +183,8 @@ def _add_walks(
             into[rows.row[i]] += rows.sign[i] * value[leaf]
         for k in range(n_walks):
             i = walks.row[k]
-            leaf, without = (
-                _number(trees, tree, rows.place[i]),
-                _number(trees, tree, walks.place[k]),
-            )
+            leaf = _number(trees, tree, rows.place[i])
+            without = _number(trees, tree, walks.place[k])
             by = rows.sign[i] * (value[without] - value[leaf])
             changes[walks.feature[k], rows.row[i]] += by
 
@@ -254,8 +248,6 @@ def visit_by_word(
 
 
 # A visit to a deep tree, one row at a time: each test is answered when a walk comes to it.
-#
-# See `arrays` for why these walks are all there is to do.
 
 
 @inlined
@@ -351,7 +343,7 @@ def _add(
 def _visit_by_test(
     trees: Trees, tree: int, masked: int, column: Any, row: int, found: Any, score: Any, change: Any
 ) -> None:
-    """Visit a deep tree with one row; see `visit` for `masked`."""
+    """Visit a deep tree with one row; `masked` is -1 at first."""
     leaf, n, met = _find(trees, tree, column, row, masked, found)
     if masked >= 0 and not met:
         return

@@ -65,10 +65,7 @@ def forest_of(model: ScikitLearnModel) -> Forest:
 
 
 def _averaged(
-    estimators: list[Any],
-    n_classes: int,
-    features: Integers,
-    transform: Callable[[Floats], Floats],
+    estimators: list[Any], n_classes: int, features: Integers, transform: Callable[[Floats], Floats]
 ) -> Forest:
     trees = [estimator.tree_ for estimator in estimators]
     size = np.array([tree.node_count for tree in trees])

@@ -57,10 +57,8 @@ def forest_of(booster: Any) -> Forest:
     def joined(name: str) -> Any:
         return np.concatenate([np.asarray(tree[name], dtype=np.float64) for tree in trees])
 
-    left, right = (
-        joined("left_children").astype(np.int64),
-        joined("right_children").astype(np.int64),
-    )
+    left = joined("left_children").astype(np.int64)
+    right = joined("right_children").astype(np.int64)
     shift = np.repeat(root, size)
     condition = joined("split_conditions").astype(np.float32)
     feature = joined("split_indices").astype(np.int64)
