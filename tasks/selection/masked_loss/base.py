@@ -32,23 +32,23 @@ def check_own(thing: Any, package: str, library: str) -> None:
     raise NotCovered(f"{name} is no class of {library}'s own")
 
 
-class Alone:
+class ForkSafeLock:
     """A reentrant lock; a forked child and a copy have a free one."""
 
     def __init__(self) -> None:
         self._lock, self._process = threading.RLock(), os.getpid()
 
     @property
-    def lock(self) -> AbstractContextManager[Any]:
+    def of_process(self) -> AbstractContextManager[Any]:
         if self._process != os.getpid():
             self._lock, self._process = threading.RLock(), os.getpid()
         return self._lock
 
-    def __copy__(self) -> Alone:
-        return Alone()
+    def __copy__(self) -> ForkSafeLock:
+        return ForkSafeLock()
 
-    def __deepcopy__(self, _: dict[int, Any]) -> Alone:
-        return Alone()
+    def __deepcopy__(self, _: dict[int, Any]) -> ForkSafeLock:
+        return ForkSafeLock()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a masked loss cannot be pickled; make it again from the model")
@@ -109,7 +109,7 @@ class MaskState:
     def __init__(self, n_features: int) -> None:
         self._mask = np.ones(n_features, dtype=bool)
         self._is_whole = True
-        self._alone = Alone()
+        self._lock = ForkSafeLock()
 
     @property
     def mask(self) -> Mask:
@@ -123,7 +123,7 @@ class MaskState:
             raise ValueError(f"feature must be a whole number in 0..{last} but is {feature!r}")
         if not 0 <= feature <= last:
             raise ValueError(f"feature must be in 0..{last} but is {feature}")
-        with self._alone.lock:
+        with self._lock.of_process:
             if not self._mask[feature]:
                 raise ValueError(f"feature {feature} is masked already; name one that is kept")
             self._make_whole()
@@ -163,7 +163,7 @@ class MaskState:
 
 def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> None:
     """Raise `UnusableError` if a loss (m,) is not a finite number."""
-    wrong = (~np.isfinite(losses)).nonzero()[0]  # flatnonzero takes thrice as long
+    wrong = (~np.isfinite(losses)).nonzero()[0]  # flatnonzero takes three times as long
     if len(wrong):
         raise UnusableError(
             f"{name} must be finite but is {losses[wrong[0]]} with {n_kept} of {n_features} "

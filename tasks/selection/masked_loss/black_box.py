@@ -137,12 +137,12 @@ class BlackBox(MaskState):
     @property
     def loss(self) -> float:
         """Loss under the present mask."""
-        with self._alone.lock:
+        with self._lock.of_process:
             return float(self([self._mask])[0])
 
     def without_each(self) -> Floats:
         """Losses of masking one more feature each, shape (d,); inf where already masked."""
-        with self._alone.lock:
+        with self._lock.of_process:
             losses = np.full(len(self._mask), np.inf)
             kept = np.flatnonzero(self._mask)
             masks = np.repeat(self._mask[np.newaxis], len(kept), axis=0)
@@ -154,7 +154,7 @@ class BlackBox(MaskState):
         """Losses of arbitrary masks (m, d), shape (m,), independent of the present mask."""
         effective = self._as_masks(masks) & self._used
         keys = [mask.tobytes() for mask in effective]
-        with self._alone.lock:
+        with self._lock.of_process:
             new = {
                 key: mask
                 for key, mask in zip(keys, effective, strict=True)

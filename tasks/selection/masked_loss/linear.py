@@ -73,13 +73,13 @@ class LinearMaskedLoss(MaskState):
     @property
     def loss(self) -> float:
         """Loss under the present mask."""
-        with self._alone.lock:
+        with self._lock.of_process:
             self._make_sure()
             return float(self._checked(np.array([self._loss]), self._mask.sum())[0])
 
     def without_each(self) -> Floats:
         """Losses of masking one more feature each, shape (d,); inf where already masked."""
-        with self._alone.lock:
+        with self._lock.of_process:
             self._make_sure()
             self._checked(np.array([self._loss]), self._mask.sum())
             losses, doubtful = self._by_slopes()

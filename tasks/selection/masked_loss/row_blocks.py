@@ -108,12 +108,12 @@ class RowSums(MaskState):
     @property
     def loss(self) -> float:
         """Loss under the present mask."""
-        with self._alone.lock:
+        with self._lock.of_process:
             return float(self._losses("present", self._mask.sum())[0])
 
     def without_each(self) -> Floats:
         """Losses of masking one more feature each, shape (d,); inf where already masked."""
-        with self._alone.lock:
+        with self._lock.of_process:
             losses = self._losses("without each", self._mask.sum() - 1)
             everywhere = np.where(self._mask, losses[-1], np.inf)
             everywhere[self._mask & self.relevant] = losses[:-1]
@@ -163,7 +163,7 @@ class RowSums(MaskState):
         seen = self._as_masks(masks)
         if not len(seen):
             return np.empty(0)
-        with self._alone.lock:
+        with self._lock.of_process:
             return self._losses("under", seen.sum(axis=1).min(), seen)
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:

@@ -17,10 +17,10 @@ from typing import Any
 
 
 class _SingleThread:
-    """Libraries that use one thread as long as anyone in the process holds them to it."""
+    """Libraries that use one thread as long as some call in the process holds them to it."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal's handler may ask for it amid its own thread
+        self._lock = threading.RLock()  # a signal's handler may take it in the same thread
         self._former: list[tuple[Any, int]] = []  # a library, and its number of threads before
         self._holders: dict[object, int] = {}  # who holds them -> its Python thread
         os.register_at_fork(after_in_child=self._forget_others)

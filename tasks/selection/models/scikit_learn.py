@@ -420,7 +420,7 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
 
 
 def _others(data: bytes) -> set[str]:
-    """Return the names in a file that are not safe to load from anyone."""
+    """Return the names in a file that are not safe to load from any source."""
     import skops.io
 
     return {name for name in skops.io.get_untrusted_types(data=data) if not _is_safe(name)}
