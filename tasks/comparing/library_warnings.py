@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TextIO
 
 from chaffinch.tasks.comparing.plan import Cell, Plan
-from chaffinch.tasks.comparing.wording import without_figures
+from chaffinch.tasks.comparing.text import without_figures
 from chaffinch.tasks.reporting.text import counted, number
 
 _IN_WORDS = {

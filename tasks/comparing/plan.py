@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -82,27 +83,12 @@ class Contender:
     method: str
     size: int | None
 
-    @property
-    def place(self) -> tuple[bool, str, int]:
-        """Sort key: all features first, then by name and size."""
-        return self.method != ALL, self.method, self.size or 0
-
 
 @dataclass(frozen=True)
 class Planned:
-    """Planned measurements: each contender of a table, with each model, in each cell.
+    """Planned measurements: each contender of a table, with each model, in each cell."""
 
-    Attributes
-    ----------
-    contenders : mapping of str to tuple of Contender
-        Contenders by table, including all features.
-    models : tuple of str
-        Names of the models.
-    cells : tuple of (int, int)
-        Seed and outer fold of each cell.
-    """
-
-    contenders: Mapping[str, tuple[Contender, ...]]
+    contenders: Mapping[str, tuple[Contender, ...]]  # by table; all features first
     models: tuple[str, ...]
     cells: tuple[SeedAndFold, ...]
 
@@ -123,7 +109,7 @@ def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) ->
             Contender(ALL, None),
             *(
                 Contender(method.kind, size)
-                for method in settings.methods
+                for method in sorted(settings.methods, key=attrgetter("kind"))
                 for size in (None, *(of_table if method.takes_sizes else ()))
             ),
         )
@@ -141,19 +127,9 @@ def number_of(size: int | float, n_features: int) -> int:
 
 @dataclass(frozen=True)
 class Source:
-    """An ingested and checked table.
+    """An ingested and checked table."""
 
-    Attributes
-    ----------
-    label : str
-        Name of the table in reports.
-    dataset : Dataset
-        The ingested rows.
-    description : TableDescription
-        Roles of the columns.
-    """
-
-    label: str
+    label: str  # name of the table in reports
     dataset: Dataset
     description: TableDescription
 
@@ -182,10 +158,7 @@ class Plan:
 
     @property
     def cells(self) -> list[Cell]:
-        """All cells, ordered by seed and fold.
-
-        With this order a time limit leaves complete folds of all tables and models.
-        """
+        """All cells by seed and fold, so that a time limit leaves complete folds of all tables."""
         s = self.settings
         return [
             Cell(table, model, seed, fold)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chaffinch.tasks.comparing.summary import Outcome, Ranking, Summary, TableSummary
-from chaffinch.tasks.comparing.wording import (
+from chaffinch.tasks.comparing.text import (
     cells_of,
     choices_of,
     cut,

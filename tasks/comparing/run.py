@@ -40,8 +40,7 @@ from chaffinch.tasks.comparing.plan import (
 from chaffinch.tasks.comparing.report import render_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import Summary, summarise
-from chaffinch.tasks.comparing.text import lines_of
-from chaffinch.tasks.comparing.wording import errors_of
+from chaffinch.tasks.comparing.text import errors_of, lines_of
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.table_check import TableDescription, describe_table
 from chaffinch.tasks.errors import refuse_warnings

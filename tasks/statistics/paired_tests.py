@@ -46,11 +46,11 @@ def paired_difference(
     # The cells are outer folds times seeds. Their training rows overlap, so the J differences are
     # correlated, and Student's interval would be too short. The variance of their mean is therefore
     # taken as (1/J + n_test/n_train) times their variance, which is exact where the correlation of
-    # two differences is n_test / (n_test + n_train), with J - 1 degrees of freedom (Nadeau and Bengio
-    # 2003; over repeated folds, Bouckaert and Frank 2004). This assumes that each seed draws new folds, that the differences are about normal,
-    # and that one n_test/n_train, here the mean, holds for all. n_train counts every row inside a
-    # fold, also the eighth that only chooses among masks: in the paper n_train and n_test are all
-    # rows together.
+    # two differences is n_test / (n_test + n_train), with J - 1 degrees of freedom: Nadeau and
+    # Bengio 2003; over repeated folds, Bouckaert and Frank 2004. This assumes that each seed draws
+    # new folds, that the differences are about normal, and that one n_test/n_train, here the mean,
+    # holds for all. n_train counts every row inside a fold, also the eighth that only chooses among
+    # masks: in the paper n_train and n_test are all rows together.
     from scipy import stats
 
     both = np.isfinite(losses) & np.isfinite(others)
