@@ -12,7 +12,6 @@ from chaffinch.tasks.comparing.summary import Outcome, Ranking, Summary, TableSu
 from chaffinch.tasks.comparing.text import (
     cells_of,
     choices_of,
-    cut,
     errors_of,
     gaps_of,
     heading_of,
@@ -38,8 +37,8 @@ from chaffinch.tasks.reporting.charts import (
     scale_sizes,
 )
 from chaffinch.tasks.reporting.page import template
-from chaffinch.tasks.reporting.tables import Kind, Table
-from chaffinch.tasks.reporting.text import NOTHING, counted, interval, number
+from chaffinch.tasks.reporting.tables import Table, numbers
+from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.paired_tests import FEWEST_PAIRS
 from chaffinch.tasks.statistics.verdict import Verdict
@@ -397,16 +396,17 @@ def verdict_counts(summary: Summary) -> Table:
                 number(table.n_missing + table.n_failed),
             )
         )
-    columns: dict[str, Kind] = {
-        "Table": "name",
-        "Model": "name",
-        "Helps": "number",
-        "Does not help": "number",
-        "Cannot tell": "number",
-        "Best that helps": "name",
-        "Losses missing": "number",
-    }
-    return Table("Methods and sizes by verdict", columns, rows)
+    return Table(
+        "Methods and sizes by verdict",
+        {
+            "Table": "name",
+            "Model": "name",
+            **numbers("Helps", "Does not help", "Cannot tell"),
+            "Best that helps": "name",
+            "Losses missing": "number",
+        },
+        rows,
+    )
 
 
 def verdicts(table: TableSummary) -> Table:
@@ -421,17 +421,17 @@ def verdicts(table: TableSummary) -> Table:
         )
         for outcome in by_verdict
     ]
-    columns: dict[str, Kind] = {
-        "Method": "name",
-        "Size": "number",
-        "Verdict": "text",
-        "Difference": "number",
-        "95 % interval": "number",
-        "Corrected p": "number",
-        "Pairs": "number",
-        "Why": "text",
-    }
-    return Table(f"Verdicts ({loss_in_words(table.loss_name)})", columns, rows)
+    return Table(
+        f"Verdicts ({loss_in_words(table.loss_name)})",
+        {
+            "Method": "name",
+            "Size": "number",
+            "Verdict": "text",
+            **numbers("Difference", "95 % interval", "Corrected p", "Pairs"),
+            "Why": "text",
+        },
+        rows,
+    )
 
 
 def figures(table: TableSummary) -> Table:
@@ -449,19 +449,25 @@ def figures(table: TableSummary) -> Table:
         )
         for outcome in table.outcomes
     ]
-    columns: dict[str, Kind] = {
-        "Method": "name",
-        "Size": "number",
-        "Kept": "number",
-        "Mean loss": "number",
-        "Deviation": "number",
-        "Stability": "number",
-        "95 % interval": "number",
-        "Selection, s": "number",
-        "Training, s": "number",
-        "Cells": "number",
-    }
-    return Table("What was measured", columns, rows, 0)
+    return Table(
+        "What was measured",
+        {
+            "Method": "name",
+            **numbers(
+                "Size",
+                "Kept",
+                "Mean loss",
+                "Deviation",
+                "Stability",
+                "95 % interval",
+                "Selection, s",
+                "Training, s",
+                "Cells",
+            ),
+        },
+        rows,
+        0,
+    )
 
 
 def front(table: TableSummary) -> Table:
@@ -475,13 +481,9 @@ def front(table: TableSummary) -> Table:
         )
         for place, outcome in enumerate(front_of(table), 1)
     ]
-    columns: dict[str, Kind] = {
-        "Place": "number",
-        "Method": "name",
-        "Kept": "number",
-        "Mean loss": "number",
-    }
-    return Table("Pareto front", columns, rows)
+    return Table(
+        "Pareto front", {"Place": "number", "Method": "name", **numbers("Kept", "Mean loss")}, rows
+    )
 
 
 def _named(outcome: Outcome) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from chaffinch.tasks.comparing.summary import (
     TableSummary,
     is_ranked,
 )
-from chaffinch.tasks.reporting.text import NOTHING, counted, interval, listed, number, visible
+from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, listed, number, visible
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.paired_tests import CONFIDENCE, FEWEST_PAIRS, NEGLIGIBLE
 
@@ -61,12 +61,6 @@ def short_name_of(contender: Contender, everyone: Iterable[Contender], longest: 
 def _is_sized(contender: Contender, everyone: Iterable[Contender]) -> bool:
     """Return whether a contender's method has requested sizes."""
     return any(o.method == contender.method and o.size is not None for o in everyone)
-
-
-def cut(text: str, longest: int) -> str:
-    """Return a text on one line, cut to `longest` characters."""
-    text = visible(text)
-    return text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def without_figures(text: str) -> str:

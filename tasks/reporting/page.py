@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chaffinch.tasks.reporting import charts, sections, tables
-from chaffinch.tasks.reporting.charts import overlap_chart, settling_chart
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.score_chart import score_chart
-from chaffinch.tasks.reporting.sections import nothing_found, what_makes_room, why_missing
 from chaffinch.tasks.reporting.text import (
     interval,
     made_of_earlier_rows,
@@ -152,7 +149,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "searches": tables.searches_by_probabilities(content.searches_made)
         if content.searches_made
         else None,
-        "settling_chart": settling_chart(content.searches_made),
+        "settling_chart": charts.settling_chart(content.searches_made),
         "not_searched": not_searched(content),
         "why_one_candidate": why_one_candidate(content),
         "alternatives": None
@@ -218,12 +215,12 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) ->
         "why_undecided": sections.why_undecided(found, n_units),
         "n_missing": n_missing,
         "proof_of_all": sections.proof_of_all(found),
-        "nothing": None if found["sets"] else nothing_found(found),
-        "why_missing": why_missing(found) if n_missing else None,
-        "what_makes_room": what_makes_room(found) if n_missing else None,
+        "nothing": None if found["sets"] else sections.nothing_found(found),
+        "why_missing": sections.why_missing(found) if n_missing else None,
+        "what_makes_room": sections.what_makes_room(found) if n_missing else None,
         "why_worthless": sections.why_worthless(found),
         "overlaps": sections.overlaps(found),
-        "overlap_chart": overlap_chart(sections.features_of_each(found)),
+        "overlap_chart": charts.overlap_chart(sections.features_of_each(found)),
         "chart": sections.price_chart(found),
         "chart_caption": sections.price_caption(found),
     }
@@ -249,7 +246,7 @@ def _score_chart(content: ReportContent) -> Any:
         return None
     kept = [feature["name"] for feature in content.contract["features"]]
     name = "score" if content.searches is None else "probability"
-    return score_chart(scores, kept, name)
+    return charts.score_chart(scores, kept, name)
 
 
 def _lowest_score(method: Mapping[str, Any]) -> str | None:

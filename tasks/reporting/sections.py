@@ -8,7 +8,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.tasks.reporting.charts import ACCENT, INK, MUTED, PAPER, figure_of, markup
-from chaffinch.tasks.reporting.tables import Kind, Table
+from chaffinch.tasks.reporting.tables import Kind, Table, numbers
 from chaffinch.tasks.reporting.text import NOTHING, counted, interval, listed, number, share
 from chaffinch.tasks.settings.alternatives import CLIMBED
 from chaffinch.tasks.statistics.verdict import too_few_units
@@ -38,15 +38,19 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
         )
         for place, one in enumerate(alternatives["sets"], start=1)
     ]
-    columns: dict[str, Kind] = {
-        "Set": "text",
-        "Quality": "number",
-        "Proof": "text",
-        "Test loss": "number",
-        "Less the chosen set's": "number",
-        f"{alternatives['confidence']:.0%} interval": "number",
-    }
-    return Table("The sets", columns, rows, 0)
+    return Table(
+        "The sets",
+        {
+            "Set": "text",
+            "Quality": "number",
+            "Proof": "text",
+            **numbers(
+                "Test loss", "Less the chosen set's", f"{alternatives['confidence']:.0%} interval"
+            ),
+        },
+        rows,
+        0,
+    )
 
 
 def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
@@ -293,15 +297,20 @@ def each_change(changes: Mapping[str, Any]) -> Table:
                 interval(one["interval"]),
             )
         )
-    columns: dict[str, Kind] = {
-        "Feature": "name",
-        "Change": "text",
-        "Mask-validation difference": "number",
-        "At most": "number",
-        "Test difference": "number",
-        f"{changes['confidence']:.0%} interval": "number",
-    }
-    return Table("What changed", columns, rows)
+    return Table(
+        "What changed",
+        {
+            "Feature": "name",
+            "Change": "text",
+            **numbers(
+                "Mask-validation difference",
+                "At most",
+                "Test difference",
+                f"{changes['confidence']:.0%} interval",
+            ),
+        },
+        rows,
+    )
 
 
 def each_set(changes: Mapping[str, Any]) -> Table:
@@ -318,14 +327,17 @@ def each_set(changes: Mapping[str, Any]) -> Table:
         )
         for name, one in changes["sets"].items()
     ]
-    columns: dict[str, Kind] = {
-        "Set": "text",
-        "Features": "number",
-        "Test loss": "number",
-        "Less the former set's": "number",
-        "Less that of all features": "number",
-    }
-    return Table("The sets, each refitted on the newer rows", columns, rows, 1)
+    return Table(
+        "The sets, each refitted on the newer rows",
+        {
+            "Set": "text",
+            **numbers(
+                "Features", "Test loss", "Less the former set's", "Less that of all features"
+            ),
+        },
+        rows,
+        1,
+    )
 
 
 def trials(tried: Sequence[Mapping[str, Any]]) -> Table:
@@ -340,14 +352,16 @@ def trials(tried: Sequence[Mapping[str, Any]]) -> Table:
         )
         for one in tried
     ]
-    columns: dict[str, Kind] = {
-        "Feature": "name",
-        "To": "text",
-        "Mask-validation difference": "number",
-        "At most": "number",
-        "Done": "text",
-    }
-    return Table("What was tried", columns, rows)
+    return Table(
+        "What was tried",
+        {
+            "Feature": "name",
+            "To": "text",
+            **numbers("Mask-validation difference", "At most"),
+            "Done": "text",
+        },
+        rows,
+    )
 
 
 def _measured(one: Mapping[str, Any]) -> str:

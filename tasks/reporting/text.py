@@ -85,6 +85,12 @@ def visible(text: str) -> str:
     return text.translate(_PICTURES)
 
 
+def cut(text: str, longest: int) -> str:
+    """Return a text on one line, cut to `longest` characters."""
+    text = visible(text)
+    return text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
 def as_used(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the settings with the columns that history was made of, where none were named."""
     history = settings.get("history")
