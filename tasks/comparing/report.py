@@ -37,7 +37,7 @@ from chaffinch.tasks.reporting.charts import (
     scale_sizes,
 )
 from chaffinch.tasks.reporting.page import template
-from chaffinch.tasks.reporting.tables import Table, numbers
+from chaffinch.tasks.reporting.tables import Kind, Table, numbers
 from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.paired_tests import FEWEST_PAIRS
@@ -396,17 +396,10 @@ def verdict_counts(summary: Summary) -> Table:
                 number(table.n_missing + table.n_failed),
             )
         )
-    return Table(
-        "Methods and sizes by verdict",
-        {
-            "Table": "name",
-            "Model": "name",
-            **numbers("Helps", "Does not help", "Cannot tell"),
-            "Best that helps": "name",
-            "Losses missing": "number",
-        },
-        rows,
-    )
+    columns: dict[str, Kind] = {"Table": "name", "Model": "name"}
+    columns |= numbers("Helps", "Does not help", "Cannot tell")
+    columns |= {"Best that helps": "name", "Losses missing": "number"}
+    return Table("Methods and sizes by verdict", columns, rows)
 
 
 def verdicts(table: TableSummary) -> Table:
@@ -421,17 +414,10 @@ def verdicts(table: TableSummary) -> Table:
         )
         for outcome in by_verdict
     ]
-    return Table(
-        f"Verdicts ({loss_in_words(table.loss_name)})",
-        {
-            "Method": "name",
-            "Size": "number",
-            "Verdict": "text",
-            **numbers("Difference", "95 % interval", "Corrected p", "Pairs"),
-            "Why": "text",
-        },
-        rows,
-    )
+    columns: dict[str, Kind] = {"Method": "name", "Size": "number", "Verdict": "text"}
+    columns |= numbers("Difference", "95 % interval", "Corrected p", "Pairs")
+    caption = f"Verdicts ({loss_in_words(table.loss_name)})"
+    return Table(caption, {**columns, "Why": "text"}, rows)
 
 
 def figures(table: TableSummary) -> Table:
@@ -449,25 +435,10 @@ def figures(table: TableSummary) -> Table:
         )
         for outcome in table.outcomes
     ]
-    return Table(
-        "What was measured",
-        {
-            "Method": "name",
-            **numbers(
-                "Size",
-                "Kept",
-                "Mean loss",
-                "Deviation",
-                "Stability",
-                "95 % interval",
-                "Selection, s",
-                "Training, s",
-                "Cells",
-            ),
-        },
-        rows,
-        0,
-    )
+    columns: dict[str, Kind] = {"Method": "name"}
+    columns |= numbers("Size", "Kept", "Mean loss", "Deviation", "Stability", "95 % interval")
+    columns |= numbers("Selection, s", "Training, s", "Cells")
+    return Table("What was measured", columns, rows, 0)
 
 
 def front(table: TableSummary) -> Table:
@@ -481,9 +452,8 @@ def front(table: TableSummary) -> Table:
         )
         for place, outcome in enumerate(front_of(table), 1)
     ]
-    return Table(
-        "Pareto front", {"Place": "number", "Method": "name", **numbers("Kept", "Mean loss")}, rows
-    )
+    columns: dict[str, Kind] = {"Place": "number", "Method": "name"}
+    return Table("Pareto front", columns | numbers("Kept", "Mean loss"), rows)
 
 
 def _named(outcome: Outcome) -> tuple[str, str]:

@@ -172,7 +172,9 @@ def _sums_of_units(
     """Return each unit's weighted sum of row differences, and its weight, both shape (u,)."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
-    return np.bincount(units, weight * per_row), np.bincount(units, weight)
+    both = (np.bincount(units, each).astype(np.float64) for each in (weight * per_row, weight))
+    sums, weights = both
+    return sums, weights
 
 
 def _interval_of_a_mean(

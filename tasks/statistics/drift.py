@@ -48,13 +48,15 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
     if is_category:
         shared = sorted({name for column in columns for name in categories_of(column)})
     vectors = [as_numbers(column, shared) for column in columns]
-    missing = [float(np.isnan(vector).mean()) for vector in vectors]
+    before_missing, after_missing = (float(np.isnan(vector).mean()) for vector in vectors)
     first, second = (vector[~np.isnan(vector)] for vector in vectors)
     measure: Measure = "total variation" if is_category else "Kolmogorov-Smirnov"
     distance = None
     if len(first) and len(second):
         distance = total_variation(first, second) if is_category else largest_gap(first, second)
-    return FeatureDrift(feature, measure, distance, *missing, len(first), len(second))
+    return FeatureDrift(
+        feature, measure, distance, before_missing, after_missing, len(first), len(second)
+    )
 
 
 def largest_gap(first: Floats, second: Floats) -> float:
