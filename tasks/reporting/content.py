@@ -52,12 +52,10 @@ class ReportContent:
 
     @property
     def method(self) -> str:
-        """Name of the method."""
         return str(self.contract["settings"]["method"]["kind"])
 
     @property
     def declared(self) -> Method:
-        """What the method declares about itself."""
         return declared(self.method)
 
     @property
@@ -77,7 +75,6 @@ class ReportContent:
 
     @property
     def n_kept(self) -> int:
-        """Number of features kept."""
         return len(self.contract["features"])
 
     @property

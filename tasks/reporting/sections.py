@@ -1,4 +1,4 @@
-"""The report's sections on alternatives to the chosen features, and on what a reselection changed."""
+"""The report's sections on alternatives, and on what a reselection changed."""
 
 from __future__ import annotations
 
