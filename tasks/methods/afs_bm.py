@@ -145,11 +145,9 @@ class AfsBm(SearchMethod[MaskingWalks]):
         return MaskingWalks(tuple(walks))
 
     def candidates(self, found: MaskingWalks) -> list[Candidate]:
-        """Return the final masks of walks, with the slacks that led to each."""
         return each_mask_once([(walk.mask, [walk.slack]) for walk in found.walks])
 
     def record(self, found: MaskingWalks, schema: Schema) -> Recorded:
-        """Return each round of each walk, one walk after the other."""
         rounds = [one for walk in found.walks for one in walk.rounds]
         columns = _columns_of_rounds(found, schema)
         columns |= columns_of_masks(
@@ -158,13 +156,11 @@ class AfsBm(SearchMethod[MaskingWalks]):
         return Recorded(columns, [int(one.mask.sum()) for one in rounds])
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> MaskingWalks:
-        """Return the result recorded by `record`."""
         return _walks_of(table.to_pylist(), schema)
 
     def report(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, Any]:
-        """Return each round."""
         return {"rounds": table.to_pylist()}
 
 

@@ -47,15 +47,12 @@ class _MaskOptimisation(RemovalMethod[EliminationPath]):
         return path
 
     def unmasked_loss(self, found: EliminationPath) -> float:
-        """Return the base model's loss with every feature."""
         return found.unmasked_loss
 
     def record(self, found: EliminationPath, schema: Schema) -> Recorded:
-        """Return each removal with its loss."""
         return record_elimination(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> EliminationPath:
-        """Return the result recorded by `record`."""
         return read_elimination(table, facts, schema)
 
 
@@ -91,7 +88,6 @@ class Gbmo(_MaskOptimisation):
     )
 
     def candidates(self, found: EliminationPath) -> list[Candidate]:
-        """Return the mask of each slack."""
         sizes: dict[int, list[float]] = {}
         for slack in self.slacks:
             mask = found.gbmo(slack, n_features=self.n_features, drift_cap=self.drift_cap)
@@ -113,6 +109,5 @@ class Flbmo(_MaskOptimisation):
     n_features: Sizes = SIZES
 
     def candidates(self, found: EliminationPath) -> list[Candidate]:
-        """Return the mask of each size."""
         fewest = found.n_features - len(found.removed)
         return masks_on_the_way(found, sizes_asked_for(self.n_features, found.n_features, fewest))

@@ -99,12 +99,10 @@ class RankingMethod(RemovalMethod[RankedPath]):
 
     @property
     def summary(self) -> str:
-        """Summary of the method in one sentence."""
         return f"Ranking by {self.score}."
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; a ranking uses mask-validation rows only for the final fit."""
         return PARTS_OF_RANKINGS
 
     @abstractmethod
@@ -128,7 +126,6 @@ class RankingMethod(RemovalMethod[RankedPath]):
         return RankedPath.from_scores(scores, context.keep)
 
     def candidates(self, found: RankedPath) -> list[Candidate]:
-        """Return the mask of each size, or of the features with at least the lowest score."""
         if self.min_score is not None:
             sizes = {found.size_at(self.min_score): [self.min_score]}
         else:
@@ -137,11 +134,9 @@ class RankingMethod(RemovalMethod[RankedPath]):
         return masks_on_the_way(found, sizes)
 
     def record(self, found: RankedPath, schema: Schema) -> Recorded:
-        """Return each feature with its score, the worst first."""
         return record_ranking(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-        """Return the result recorded by `record`."""
         return read_ranking(table, facts, schema)
 
 
@@ -159,29 +154,24 @@ class Ranking(RankingMethod):
 
     @property
     def score(self) -> str:
-        """Definition of a feature's score."""
         return SCORES[self.kind]
 
     @property
     def takes_weights(self) -> bool:
-        """Whether rows may have weights."""
         return self.kind in WEIGHTED
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; some scores need rows that the model was not fitted on."""
         if self.kind in OF_ROWS_HELD_OUT:
             return {"train": "tuning, fitting", "mask_validation": "the ranking; then fitting"}
         return super().parts_used
 
     def fewest_training_rows(self, n_classes: int) -> int:
-        """Return the least number of training rows; `n_classes` is 0 for regression."""
         return fewest_rows(n_classes) if self.kind in OF_TRAINING_ROWS else 1
 
     def check_model(
         self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
     ) -> None:
-        """Raise ValueError if the model does not provide the score."""
         if self.kind == "select_from_model":
             check_importances(name, n_classes, fit, self.kind)
         if self.kind == "tree_shap":

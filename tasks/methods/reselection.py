@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from chaffinch.tasks.methods.masks import MaskMethod
 from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, no_use_made
-from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, Refit
+from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, refit_of
 from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Schema
@@ -31,7 +31,6 @@ class Reselection(Reselect, MaskMethod):
 
     @property
     def refits(self) -> str:
-        """Description of the refits of the search."""
         return (
             "the search begins with the former features, lets one return where a model refitted "
             "with it is shown to have a lower loss on the mask-validation rows, and lets one leave "
@@ -40,7 +39,6 @@ class Reselection(Reselect, MaskMethod):
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; refits are scored on the mask-validation rows."""
         return PARTS_OF_REFITS
 
     def search(self, context: SearchContext) -> Revision:
@@ -67,25 +65,20 @@ class Reselection(Reselect, MaskMethod):
         return revision
 
     def candidates(self, found: FoundMasks) -> list[Candidate]:
-        """Return the final mask."""
         return [Candidate(found.masks[-1], [])]
 
-    def record(self, found: FoundMasks, schema: Schema) -> Recorded:
-        """Return each mask with its loss, and the attempted changes."""
+    def record(self, found: Any, schema: Schema) -> Recorded:
         recorded = super().record(found, schema)
-        trials = found.trials if isinstance(found, Revision) else ()
-        facts = {"trials": [_fact_of(trial, schema) for trial in trials]}
+        facts = {"trials": [_fact_of(trial, schema) for trial in found.trials]}
         return Recorded(recorded.columns, recorded.features_left, facts)
 
     def report(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, Any]:
-        """Return the masks and the attempted changes."""
         return {**super().report(table, facts, names, kept), "trials": facts["trials"]}
 
 
 def _fact_of(trial: Trial, schema: Schema) -> dict[str, Any]:
-    """Return an attempted change as JSON; an unknown bound is None."""
     return {
         "feature": schema.features[trial.feature],
         "change": "return" if trial.is_return else "leave",
@@ -107,12 +100,9 @@ class _Refits:
     """Models fitted on the training rows, scored on the mask-validation rows; see `Refits`."""
 
     def __init__(self, context: SearchContext) -> None:
-        held_out = context.rows("mask_validation")
-        self.context = context
-        self._refit = Refit(
-            context.rows("train"), held_out, context.schema, context.recipe, context.loss
-        )
-        self._units = resampling_units(len(held_out)) if context.units is None else context.units()
+        self.context, self._refit = context, refit_of(context)
+        n_rows = len(self._refit.held_out)
+        self._units = resampling_units(n_rows) if context.units is None else context.units()
         self._judged: dict[bytes, _Judged] = {}
         self._last: tuple[bytes, FittedModel] | None = None  # only one model, to save memory
 

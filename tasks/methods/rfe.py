@@ -73,18 +73,15 @@ class _RecursiveElimination(RemovalMethod[Found], Generic[Found]):
 
     @property
     def score(self) -> str:
-        """Definition of a feature's score."""
         return PLACE
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; the search uses only training rows."""
         return PARTS_OF_RANKINGS
 
     def check_model(
         self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
     ) -> None:
-        """Raise ValueError if the model has no importances."""
         check_importances(name, n_classes, fit, self.kind)
 
 
@@ -99,7 +96,6 @@ class Rfe(_RecursiveElimination[RankedPath]):
 
     @property
     def refits(self) -> str:
-        """Description of the refits of the search."""
         return _RFE
 
     def search(self, context: SearchContext) -> RankedPath:
@@ -117,16 +113,13 @@ class Rfe(_RecursiveElimination[RankedPath]):
         )
 
     def candidates(self, found: RankedPath) -> list[Candidate]:
-        """Return the mask of each size."""
         fewest = found.n_features - len(found.removed)
         return masks_on_the_way(found, sizes_asked_for(self.n_features, found.n_features, fewest))
 
     def record(self, found: RankedPath, schema: Schema) -> Recorded:
-        """Return each feature in the order of removal."""
         return record_ranking(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-        """Return the result recorded by `record`."""
         return read_ranking(table, facts, schema)
 
 
@@ -145,7 +138,6 @@ class Rfecv(_RecursiveElimination[CrossValidatedPath]):
 
     @property
     def refits(self) -> str:
-        """Description of the refits of the search."""
         return _RFECV
 
     def search(self, context: SearchContext) -> CrossValidatedPath:
@@ -162,18 +154,15 @@ class Rfecv(_RecursiveElimination[CrossValidatedPath]):
         )
 
     def candidates(self, found: CrossValidatedPath) -> list[Candidate]:
-        """Return the mask chosen by cross-validation."""
         size = found.best_size(
             at_most=self.n_features, within_one_standard_error=self.within_one_standard_error
         )
         return masks_on_the_way(found, {size: []})
 
     def record(self, found: CrossValidatedPath, schema: Schema) -> Recorded:
-        """Return each feature in the order of removal, and the loss of each size."""
         return record_cross_validated(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> CrossValidatedPath:
-        """Return the result recorded by `record`."""
         return read_cross_validated(table, facts, schema)
 
 

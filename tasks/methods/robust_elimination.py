@@ -87,17 +87,14 @@ class RobustElimination(RemovalMethod[RankedPath]):
 
     @property
     def score(self) -> str:
-        """Definition of a feature's score."""
         return PLACE
 
     @property
     def refits(self) -> str:
-        """Description of the refits of the search."""
         return _ROBUST
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; folds cover the training and mask-validation rows."""
         return {
             "train": "tuning, the folds of the search, fitting",
             "mask_validation": "the folds of the search; then fitting",
@@ -144,7 +141,6 @@ class RobustElimination(RemovalMethod[RankedPath]):
         return path if self.n_features else _sized(path, context, training)
 
     def candidates(self, found: RankedPath) -> list[Candidate]:
-        """Return the mask of each size, or the mask chosen by refits."""
         if isinstance(found, CrossValidatedPath):
             best = found.best_size(within_one_standard_error=self.within_one_standard_error)
             return masks_on_the_way(found, {best: []})
@@ -153,13 +149,11 @@ class RobustElimination(RemovalMethod[RankedPath]):
         return masks_on_the_way(found, sizes)
 
     def record(self, found: RankedPath, schema: Schema) -> Recorded:
-        """Return each feature in the order of removal, and the loss of measured sizes."""
         if isinstance(found, CrossValidatedPath):
             return record_cross_validated(found, schema)
         return record_ranking(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-        """Return the result recorded by `record`."""
         read = read_ranking if self.n_features else read_cross_validated
         return read(table, facts, schema)
 
