@@ -16,10 +16,10 @@ from chaffinch.tasks.methods.protocol import (
     Recorded,
     SearchContext,
     no_use_made,
-    sizes_asked_for,
 )
 from chaffinch.tasks.methods.removals import (
     RemovalMethod,
+    masks_of_sizes,
     masks_on_the_way,
     read_elimination,
     record_elimination,
@@ -109,5 +109,4 @@ class Flbmo(_MaskOptimisation):
     n_features: Sizes = SIZES
 
     def candidates(self, found: EliminationPath) -> list[Candidate]:
-        fewest = found.n_features - len(found.removed)
-        return masks_on_the_way(found, sizes_asked_for(self.n_features, found.n_features, fewest))
+        return masks_of_sizes(found, self.n_features)

@@ -83,37 +83,19 @@ class SearchContext:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Candidate mask of a search.
+    """Candidate mask of a search."""
 
-    Attributes
-    ----------
-    mask : ndarray of bool, shape (d,)
-    settings : sequence of float
-        The slacks, penalties, sizes or lowest score that led to the mask. Empty if the search
-        found the mask without any.
-    """
-
-    mask: Mask
-    settings: Sequence[float]
+    mask: Mask  # shape (d,)
+    settings: Sequence[float]  # slacks, penalties, sizes or lowest score that led there, if any
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """Stored result of a search.
+    """Stored result of a search."""
 
-    Attributes
-    ----------
-    columns : mapping of str to pyarrow.Array
-        A table with a row for each step of the search.
-    features_left : list of int
-        Number of features after each step.
-    facts : mapping
-        Other results, as JSON values.
-    """
-
-    columns: Mapping[str, pa.Array]
-    features_left: Sequence[int]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, pa.Array]  # a row for each step
+    features_left: Sequence[int]  # number of features after each step
+    facts: Mapping[str, Any] = field(default_factory=dict)  # other results, as JSON values
 
     def to_table(self) -> pa.Table:
         """Return the table, with the number of each step."""

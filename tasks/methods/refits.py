@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.methods.fitting import Recipe
+from chaffinch.tasks.methods.fitting import Fold, Recipe
 from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.selection.core import FittedModel, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
@@ -58,6 +58,11 @@ class Refit:
     schema: Schema
     recipe: Recipe
     loss: Loss
+
+    def fold(self, fold: Fold) -> Refit:
+        """Return the refits on the training rows of a fold, scored on those that it holds out."""
+        fitted, held_out = (self.train.take(rows) for rows in fold)
+        return replace(self, train=fitted, held_out=held_out)
 
     def model(self, mask: Mask) -> FittedModel:
         """Return a model fitted on the features of a mask (d,)."""

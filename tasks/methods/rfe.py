@@ -6,22 +6,15 @@ Guyon et al., Gene selection for cancer classification using support vector mach
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import numpy as np
-import pyarrow as pa
 from pydantic import ConfigDict
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
-from chaffinch.tasks.methods.protocol import (
-    Candidate,
-    Found,
-    Recorded,
-    SearchContext,
-    sizes_asked_for,
-)
+from chaffinch.tasks.methods.protocol import Candidate, Found, SearchContext
 from chaffinch.tasks.methods.refits import (
     Refit,
     at_most,
@@ -32,12 +25,9 @@ from chaffinch.tasks.methods.refits import (
 from chaffinch.tasks.methods.removals import (
     PARTS_OF_RANKINGS,
     PLACE,
-    RemovalMethod,
+    RankedMethod,
+    masks_of_sizes,
     masks_on_the_way,
-    read_cross_validated,
-    read_ranking,
-    record_cross_validated,
-    record_ranking,
 )
 from chaffinch.tasks.selection.baselines.importances import check_importances, select_from_model
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
@@ -46,7 +36,7 @@ from chaffinch.tasks.selection.baselines.wrappers import (
     eliminate_by_refits,
     sizes_on_the_way,
 )
-from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Schema
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask
 from chaffinch.tasks.settings.base import SIZES, Count, Share, Sizes, setting
 
 if TYPE_CHECKING:
@@ -68,7 +58,7 @@ _STEP = setting(
 )
 
 
-class _RecursiveElimination(RemovalMethod[Found], Generic[Found]):
+class _RecursiveElimination(RankedMethod[Found], Generic[Found]):
     """Base class of RFE and RFECV."""
 
     @property
@@ -113,14 +103,7 @@ class Rfe(_RecursiveElimination[RankedPath]):
         )
 
     def candidates(self, found: RankedPath) -> list[Candidate]:
-        fewest = found.n_features - len(found.removed)
-        return masks_on_the_way(found, sizes_asked_for(self.n_features, found.n_features, fewest))
-
-    def record(self, found: RankedPath, schema: Schema) -> Recorded:
-        return record_ranking(found, schema)
-
-    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-        return read_ranking(table, facts, schema)
+        return masks_of_sizes(found, self.n_features)
 
 
 class Rfecv(_RecursiveElimination[CrossValidatedPath]):
@@ -159,12 +142,6 @@ class Rfecv(_RecursiveElimination[CrossValidatedPath]):
         )
         return masks_on_the_way(found, {size: []})
 
-    def record(self, found: CrossValidatedPath, schema: Schema) -> Recorded:
-        return record_cross_validated(found, schema)
-
-    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> CrossValidatedPath:
-        return read_cross_validated(table, facts, schema)
-
 
 @dataclass(frozen=True)
 class _Eliminations:
@@ -185,9 +162,7 @@ def _elimination(shared: _Eliminations, fold: int | None) -> tuple[RankedPath, l
     refit, losses = shared.refit, []
     n_features = len(refit.schema.features)
     if fold is not None:
-        fitted, held_out = shared.folds[fold]
-        rows = refit.train
-        refit = replace(refit, train=rows.take(fitted), held_out=rows.take(held_out))
+        refit = refit.fold(shared.folds[fold])
 
     def importances(mask: Mask) -> Floats:
         model = refit.model(mask)
