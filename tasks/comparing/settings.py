@@ -16,13 +16,7 @@ from chaffinch.tasks.settings.base import (
     setting,
 )
 from chaffinch.tasks.settings.columns import ColumnSettings
-from chaffinch.tasks.settings.method import (
-    AnyMethod,
-    Method,
-    declared,
-    form_of_methods,
-    method_of,
-)
+from chaffinch.tasks.settings.method import AnyMethod, Method, declared, form_of_methods, method_of
 from chaffinch.tasks.settings.selection import (
     TASK_IN_WORDS,
     Baseline,

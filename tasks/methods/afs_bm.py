@@ -137,7 +137,10 @@ class AfsBm(SearchMethod[MaskingWalks]):
                 walk.mask.sum(),
                 len(walk.mask),
             )
-        _check_that_features_matter(walks, context)
+        rounds = [one for walk in walks for one in walk.rounds]
+        is_flat = all(loss == one.trained_loss for one in rounds for loss in one.losses)
+        if is_flat and not context.keep:
+            raise no_use_made(context, rounds[0].trained_loss)
         return MaskingWalks(tuple(walks))
 
     def candidates(self, found: MaskingWalks) -> list[Candidate]:
@@ -224,11 +227,3 @@ def _walk(search: _Search, slack: float) -> MaskingWalk:
     start[list(keep)] = True
     most = method.n_features
     return alternate(search.trained, start, rules, search.seed, keep=keep, at_most=most)
-
-
-def _check_that_features_matter(walks: list[MaskingWalk], context: SearchContext) -> None:
-    """Raise InputError if every mask has the same loss: the result would be arbitrary."""
-    rounds = [one for walk in walks for one in walk.rounds]
-    if context.keep or any(loss != one.trained_loss for one in rounds for loss in one.losses):
-        return
-    raise no_use_made(context, rounds[0].trained_loss)

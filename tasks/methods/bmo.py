@@ -11,12 +11,7 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
-from chaffinch.tasks.methods.protocol import (
-    Candidate,
-    Recorded,
-    SearchContext,
-    no_use_made,
-)
+from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, no_use_made
 from chaffinch.tasks.methods.removals import (
     RemovalMethod,
     masks_of_sizes,

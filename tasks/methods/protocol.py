@@ -27,58 +27,27 @@ Seen = Literal["train", "mask_validation"]
 
 @dataclass(frozen=True)
 class SearchContext:
-    """Inputs of a search. Test rows are never included.
-
-    Attributes
-    ----------
-    schema : Schema
-        Schema of the d columns.
-    recipe : Recipe
-        Model with the tuned hyper-parameters.
-    tuner : Tuner
-        Tuning of hyper-parameters for other columns.
-    model : FittedModel
-        The base model, fitted on the training set with every feature.
-    baseline : ndarray of float64, shape (d,)
-        The value of each feature when it is masked.
-    loss : Loss
-        The loss of predictions.
-    keep : tuple of int
-        Positions of the features that are always kept.
-    seed : int
-        The only source of randomness.
-    rows : callable
-        Loads the rows of one or more sets. A search loads only the sets that it needs.
-    folds : callable
-        Returns the folds of cross-validation inside one or more sets.
-    workers : Workers
-        This process, or workers of a cluster. The result is the same.
-    on_progress : callable
-        Called with the number of finished items and the total.
-    warnings : tuple of str
-        Data-quality warnings about the table, for errors.
-    units : callable, optional
-        Returns the unit of each mask-validation row: rows of a unit are resampled together.
-        Without it, each row is a unit.
-    checkpoints : Checkpoints, optional
-        Storage for the state of a long search. Without it, no state is saved.
-    """
+    """Inputs of a search over d columns. Test rows are never included."""
 
     schema: Schema
-    recipe: Recipe
-    tuner: Tuner
-    model: FittedModel
-    baseline: Floats
+    recipe: Recipe  # model with the tuned hyper-parameters
+    tuner: Tuner  # of hyper-parameters for other columns
+    model: FittedModel  # the base model, fitted on the training set with every feature
+    baseline: Floats  # shape (d,); the value of each feature when it is masked
     loss: Loss
-    keep: tuple[int, ...]
-    seed: int
+    keep: tuple[int, ...]  # positions of the features that are always kept
+    seed: int  # the only source of randomness
+    # Loads the rows of one or more sets. A search loads only the sets that it needs.
     rows: Callable[[*tuple[Seen, ...]], Rows]
+    # Returns the folds of cross-validation inside one or more sets.
     folds: Callable[[*tuple[Seen, ...]], Sequence[Fold]]
-    workers: Workers
-    on_progress: OnDone
-    warnings: tuple[str, ...] = ()
+    workers: Workers  # this process, or workers of a cluster; the result is the same
+    on_progress: OnDone  # called with the number of finished items and the total
+    warnings: tuple[str, ...] = ()  # data-quality warnings about the table, for errors
+    # Returns the unit of each mask-validation row: rows of a unit are resampled together. Without
+    # it, each row is a unit.
     units: Callable[[], Index] | None = None
-    checkpoints: Checkpoints | None = None
+    checkpoints: Checkpoints | None = None  # storage for the state of a long search
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Schema
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.reselection import Gap, Revision, Trial, revise
+from chaffinch.tasks.selection.reselection import Gap, Revision, revise
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.statistics.bootstrap import paired_error, resampling_units
 
@@ -69,31 +68,24 @@ class Reselection(Reselect, MaskMethod):
 
     def record(self, found: Any, schema: Schema) -> Recorded:
         recorded = super().record(found, schema)
-        facts = {"trials": [_fact_of(trial, schema) for trial in found.trials]}
+        facts = {
+            "trials": [
+                {
+                    "feature": schema.features[trial.feature],
+                    "change": "return" if trial.is_return else "leave",
+                    "difference": trial.difference,
+                    "highest": trial.highest if np.isfinite(trial.highest) else None,
+                    "is_made": trial.is_made,
+                }
+                for trial in found.trials
+            ]
+        }
         return Recorded(recorded.columns, recorded.features_left, facts)
 
     def report(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, Any]:
         return {**super().report(table, facts, names, kept), "trials": facts["trials"]}
-
-
-def _fact_of(trial: Trial, schema: Schema) -> dict[str, Any]:
-    return {
-        "feature": schema.features[trial.feature],
-        "change": "return" if trial.is_return else "leave",
-        "difference": trial.difference,
-        "highest": trial.highest if np.isfinite(trial.highest) else None,
-        "is_made": trial.is_made,
-    }
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """Mask-validation predictions and loss of a model fitted on a mask."""
-
-    prediction: Floats
-    loss: float
 
 
 class _Refits:
@@ -103,25 +95,19 @@ class _Refits:
         self.context, self._refit = context, refit_of(context)
         n_rows = len(self._refit.held_out)
         self._units = resampling_units(n_rows) if context.units is None else context.units()
-        self._judged: dict[bytes, _Judged] = {}
+        self._judged: dict[bytes, tuple[Floats, float]] = {}
         self._last: tuple[bytes, FittedModel] | None = None  # only one model, to save memory
 
     def loss(self, mask: Mask) -> float:
         """Return the loss of a model fitted on a mask's features."""
-        return self.judged(mask).loss
+        return self.judged(mask)[1]
 
     def gap(self, mask: Mask, other: Mask) -> Gap:
         """Return the loss of `mask` minus that of `other`."""
-        first, second = self.judged(mask), self.judged(other)
-        error = paired_error(
-            self._refit.loss,
-            self._refit.held_out,
-            second.prediction,
-            first.prediction,
-            self._units,
-            seed=self.context.seed,
-        )
-        return Gap(first.loss - second.loss, error, int(self._units.max()) + 1)
+        (first, loss), (second, other_loss) = self.judged(mask), self.judged(other)
+        of, rows, seed = self._refit.loss, self._refit.held_out, self.context.seed
+        error = paired_error(of, rows, second, first, self._units, seed=seed)
+        return Gap(loss - other_loss, error, int(self._units.max()) + 1)
 
     def returning(self, mask: Mask) -> list[int]:
         """Return the features outside the mask, the most important in the base model first."""
@@ -141,15 +127,13 @@ class _Refits:
         order = np.argsort(engine.without_each(), kind="stable")
         return [int(j) for j in np.flatnonzero(mask)[order]]
 
-    def judged(self, mask: Mask) -> _Judged:
+    def judged(self, mask: Mask) -> tuple[Floats, float]:
         """Return the cached predictions and loss of the model on a mask."""
         key = mask.tobytes()
         if key not in self._judged:
             rows = self._refit.held_out.select(mask)
             prediction = self._model(mask).predict(rows.X)
-            self._judged[key] = _Judged(
-                prediction, self._refit.loss(rows.y, prediction, rows.weight)
-            )
+            self._judged[key] = prediction, self._refit.loss(rows.y, prediction, rows.weight)
         return self._judged[key]
 
     def _model(self, mask: Mask) -> FittedModel:
@@ -164,7 +148,7 @@ class _Refits:
 def _check_that_features_matter(refits: _Refits, start: Mask) -> None:
     """Raise InputError if predictions are constant with the former and with all features."""
     for mask in (start, np.ones_like(start)):
-        prediction = refits.judged(mask).prediction
+        prediction, _ = refits.judged(mask)
         if len(prediction) == 1 or np.ptp(prediction, axis=0).any():  # too few rows
             return
     raise no_use_made(refits.context, refits.loss(start))

@@ -17,12 +17,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.protocol import Candidate, SearchContext, Seen
 from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
-from chaffinch.tasks.methods.removals import (
-    PLACE,
-    RankedMethod,
-    masks_of_sizes,
-    masks_on_the_way,
-)
+from chaffinch.tasks.methods.removals import PLACE, RankedMethod, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath

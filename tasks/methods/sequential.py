@@ -17,11 +17,7 @@ from chaffinch.tasks.methods.protocol import (
     sizes_asked_for,
 )
 from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, RefitLosses, log_refits
-from chaffinch.tasks.methods.removals import (
-    read_elimination,
-    record_elimination,
-    report_removals,
-)
+from chaffinch.tasks.methods.removals import read_elimination, record_elimination, report_removals
 from chaffinch.tasks.selection.baselines.names import SequentialName
 from chaffinch.tasks.selection.baselines.wrappers import (
     FoundMasks,
