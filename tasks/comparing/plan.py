@@ -94,7 +94,6 @@ class Planned:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Pairs of every table and model."""
         return list(product(self.contenders, self.models))
 
     def n_losses(self, table: str) -> int:
@@ -103,7 +102,6 @@ class Planned:
 
 
 def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) -> Planned:
-    """Return the planned measurements of a comparison."""
     contenders = {
         table: (
             Contender(ALL, None),
@@ -121,7 +119,6 @@ def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) ->
 
 
 def number_of(size: int | float, n_features: int) -> int:
-    """Return a number of features, or a share of all, as a number."""
     return size if isinstance(size, int) else max(1, round(size * n_features))
 
 
@@ -184,7 +181,6 @@ class Plan:
         )
 
     def sizes(self, table: int) -> tuple[int, ...]:
-        """Return the distinct requested numbers of features on a table."""
         n_features = len(self.sources[table].description.features)
         return tuple(sorted({number_of(size, n_features) for size in self.settings.sizes}))
 
@@ -193,11 +189,9 @@ class Plan:
         return next((m for m in self.settings.methods if m.kind == name), None)
 
     def model(self, cell: Cell) -> ModelSettings:
-        """Return a cell's model."""
         return self.settings.models[cell.model]
 
     def selection(self, cell: Cell, name: str = ALL) -> SelectionSettings:
-        """Return the settings of one selection."""
         return self.settings.selection(self.model(cell), cell.seed, self.method(name))
 
     def key(self, cell: Cell, name: str) -> str:
@@ -244,7 +238,6 @@ def labels_of(sources: Sequence[TableSource]) -> list[str]:
 
 
 def _label(name: str) -> str:
-    """Return a file's name without the extensions of its format."""
     bare = re.sub(r"(\.(csv|tsv|txt|parquet|pq|gz))+$", "", name, flags=re.IGNORECASE)
     return bare.strip(".") or name
 

@@ -55,7 +55,6 @@ _ROW = 0.24
 _PANELS_A_ROW = 3
 _LONGEST_NAME = 30
 _FARTHEST = 4.0  # intervals are cut at this multiple of the greatest mean difference
-_DASHED = (0, (4, 3))
 
 
 def losses_chart(table: TableSummary, name: str) -> Markup | None:
@@ -85,10 +84,7 @@ def losses_chart(table: TableSummary, name: str) -> Markup | None:
             for other in curves.values():
                 axes.plot(_sizes(other), _losses(other), color=RULE, linewidth=1, marker=".")
             _draw_curve(axes, curve)
-            if table.reference.is_compared:
-                axes.axhline(
-                    table.reference.mean_loss or 0.0, color=INK, linewidth=1, linestyle=_DASHED
-                )
+            _draw_reference(axes, table.reference)
             axes.set_title(cut(method, _LONGEST_NAME), loc="left", fontsize=10, parse_math=False)
             axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
         for axes in panels[len(curves) :]:
@@ -113,14 +109,8 @@ def _draw_curve(axes: Axes, curve: Sequence[Outcome]) -> None:
             sizes, losses - deviations, losses + deviations, color=ACCENT, alpha=0.15, linewidth=0
         )
     else:
-        axes.plot(
-            [sizes[0], sizes[0]],
-            [losses[0] - deviations[0], losses[0] + deviations[0]],
-            color=ACCENT,
-            alpha=0.3,
-            linewidth=4,
-            solid_capstyle="butt",
-        )
+        ends = losses[0] - deviations[0], losses[0] + deviations[0]
+        _draw_bar(axes, [sizes[0], sizes[0]], ends, 0.3)
     axes.plot(sizes, losses, color=ACCENT, marker="o", markersize=5, markeredgecolor=PAPER)
 
 
@@ -142,17 +132,10 @@ def differences_chart(table: TableSummary, name: str) -> Markup | None:
         axes = figure.add_subplot()
         axes.axvline(0, color=INK, linewidth=1)
         for place, (outcome, difference) in enumerate(drawn):
-            is_told = outcome.verdict != "cannot tell"
+            is_decided = outcome.verdict != "cannot tell"
             if difference.interval:
-                axes.plot(
-                    difference.interval,
-                    [place, place],
-                    color=ACCENT,
-                    linewidth=4,
-                    alpha=1 if is_told else 0.35,
-                    solid_capstyle="butt",
-                )
-            _draw_point(axes, difference.mean, place, is_filled=is_told)
+                _draw_bar(axes, difference.interval, [place, place], 1 if is_decided else 0.35)
+            _draw_point(axes, difference.mean, place, is_filled=is_decided)
         _name_rows(axes, [outcome for outcome, _ in drawn], table)
         axes.set_xlim(float(seen.min()) - margin, float(seen.max()) + margin)
         axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12), "+"))
@@ -171,19 +154,11 @@ def repeats_chart(table: TableSummary, name: str) -> Markup | None:
     )
     with figure_of(name, _WIDTH, 1.1 + _ROW * len(drawn)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
-        for place, outcome in enumerate(drawn):
-            stability = outcome.stability
+        for place, stability in enumerate(outcome.stability for outcome in drawn):
             if stability is None:
                 continue
             if stability.interval:
-                left.plot(
-                    stability.interval,
-                    [place, place],
-                    color=ACCENT,
-                    alpha=0.35,
-                    linewidth=4,
-                    solid_capstyle="butt",
-                )
+                _draw_bar(left, stability.interval, [place, place], 0.35)
             _draw_point(left, stability.value, place, is_filled=True)
         _draw_seconds(right, drawn)
         _name_rows(left, drawn, table)
@@ -200,10 +175,8 @@ def _draw_seconds(axes: Axes, outcomes: Sequence[Outcome]) -> None:
 
     shown = []
     for place, outcome in enumerate(outcomes):
-        for seconds, is_selection in (
-            (outcome.training_seconds, False),
-            (outcome.selection_seconds, True),
-        ):
+        times = (outcome.training_seconds, False), (outcome.selection_seconds, True)
+        for seconds, is_selection in times:
             if seconds:
                 shown.append(seconds)
                 _draw_point(axes, seconds, place, is_filled=is_selection)
@@ -239,10 +212,7 @@ def front_chart(table: TableSummary, name: str) -> Markup | None:
             axes.annotate(
                 str(place), at, color=PAPER, ha="center", va="center_baseline", fontsize=9
             )
-        if table.reference.is_compared:
-            axes.axhline(
-                table.reference.mean_loss or 0.0, color=INK, linewidth=1, linestyle=_DASHED
-            )
+        _draw_reference(axes, table.reference)
         scale_sizes(axes, _whole(_sizes(drawn)), "features")
         axes.margins(y=0.15)
         axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
@@ -254,6 +224,17 @@ def front_of(table: TableSummary) -> list[Outcome]:
     """Return the Pareto front, the fewest features first."""
     front = [outcome for outcome in table.outcomes if outcome.is_on_front]
     return sorted(front, key=lambda outcome: outcome.n_features or 0.0)
+
+
+def _draw_bar(axes: Axes, x: Sequence[float], y: Sequence[float], alpha: float | None) -> None:
+    axes.plot(x, y, color=ACCENT, alpha=alpha, linewidth=4, solid_capstyle="butt")
+
+
+def _draw_reference(axes: Axes, reference: Outcome) -> None:
+    """Draw the mean loss of all features as a dashed line."""
+    if reference.is_compared:
+        loss = reference.mean_loss or 0.0
+        axes.axhline(loss, color=INK, linewidth=1, linestyle=(0, (4, 3)))
 
 
 def _draw_point(axes: Axes, value: float, place: float, *, is_filled: bool) -> None:
@@ -319,13 +300,7 @@ def rank_chart(ranking: Ranking, name: str) -> Markup:
             y = -0.5 - 0.55 * place
             ends = ranking.mean_ranks[first], ranking.mean_ranks[last]
             margin = 0.006 * width
-            axes.plot(
-                [ends[0] - margin, ends[1] + margin],
-                [y, y],
-                color=ACCENT,
-                linewidth=4,
-                solid_capstyle="butt",
-            )
+            _draw_bar(axes, [ends[0] - margin, ends[1] + margin], [y, y], None)
         _draw_names(axes, ranking, n_lines, start=0.6 + 0.55 * bars)
         if ranking.critical_difference:
             _draw_difference(axes, ranking.critical_difference, n_methods)
@@ -421,13 +396,10 @@ def verdicts(table: TableSummary) -> Table:
 
 
 def figures(table: TableSummary) -> Table:
-    """Return the measurements of each contender."""
     rows = [
         (
             *_named(outcome),
-            number(outcome.n_features),
-            number(outcome.mean_loss),
-            number(outcome.deviation),
+            *map(number, (outcome.n_features, outcome.mean_loss, outcome.deviation)),
             *_stability(outcome),
             _seconds(outcome.selection_seconds),
             _seconds(outcome.training_seconds),
@@ -492,15 +464,11 @@ _MOST_IN_WORDS = 6  # with more tables, one sentence covers all
 
 
 def render_comparison(summary: Summary, *, title: str) -> bytes:
-    """Return the report as one HTML file in UTF-8.
-
-    The file uses no network and no scripts; equal summaries give equal bytes.
-    """
+    """Return the report as one HTML file in UTF-8, without scripts and links."""
     return template(_TEMPLATE).render(_view(summary, title)).encode()
 
 
 def _view(summary: Summary, title: str) -> Mapping[str, Any]:
-    """Return the variables of the template."""
     n_tables = len({table.table for table in summary.tables})
     n_models = len({table.model for table in summary.tables})
     methods = {outcome.contender.method for t in summary.tables for outcome in t.rivals}
@@ -517,33 +485,27 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
         "scope": scope,
         "overall": verdict_over(summary.tables) if len(summary.tables) > _MOST_IN_WORDS else None,
         "is_single": len(summary.tables) == 1,
-        "first": _first_table(summary),
+        "first": verdicts(summary.tables[0])
+        if len(summary.tables) == 1
+        else verdict_counts(summary),
         "gaps": gaps_of(summary),
         "errors": list(errors_of(summary)),
         "warnings": summary.warnings,
         "remarks": summary.remarks,
-        "rankings": [_ranking(ranking, i) for i, ranking in enumerate(summary.rankings)],
+        "rankings": [
+            {
+                "model": ranking.model,
+                "sizes": sizes_of(ranking),
+                "chart": rank_chart(ranking, f"ranks-{place}"),
+                "sentences": ranks_of(ranking),
+            }
+            for place, ranking in enumerate(summary.rankings)
+        ],
         "sizes_left_out": list(sizes_left_out(summary.tables)),
         "sentences_of_ranks": sentences_of_ranks.pop() if len(sentences_of_ranks) == 1 else None,
         "tables": [_table(table, i) for i, table in enumerate(summary.tables)],
         "is_open": len(summary.tables) <= _MOST_OPEN,
         "fewest_pairs": FEWEST_PAIRS,
-    }
-
-
-def _first_table(summary: Summary) -> Table:
-    """Return the verdicts of a single table, or the counts of verdicts of several."""
-    if len(summary.tables) == 1:
-        return verdicts(summary.tables[0])
-    return verdict_counts(summary)
-
-
-def _ranking(ranking: Ranking, place: int) -> Mapping[str, Any]:
-    return {
-        "model": ranking.model,
-        "sizes": sizes_of(ranking),
-        "chart": rank_chart(ranking, f"ranks-{place}"),
-        "sentences": ranks_of(ranking),
     }
 
 

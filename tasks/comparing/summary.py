@@ -240,17 +240,14 @@ class TableSummary:
 
     @property
     def reference(self) -> Outcome:
-        """Outcome of all features."""
         return self.outcomes[0]
 
     @property
     def rivals(self) -> tuple[Outcome, ...]:
-        """Outcomes of all other contenders."""
         return self.outcomes[1:]
 
     @property
     def contenders(self) -> tuple[Contender, ...]:
-        """Contenders in the order of outcomes."""
         return tuple(outcome.contender for outcome in self.outcomes)
 
     @property
@@ -260,12 +257,10 @@ class TableSummary:
 
     @property
     def n_missing(self) -> int:
-        """Number of losses without a row."""
         return sum(outcome.n_missing for outcome in self.outcomes)
 
     @property
     def n_failed(self) -> int:
-        """Number of losses with an error in their place."""
         return sum(outcome.n_failed for outcome in self.outcomes)
 
     @property
@@ -281,7 +276,6 @@ class TableSummary:
 
 
 def summarise_table(scores: Scores) -> TableSummary:
-    """Return the summary of one table with one model."""
     scored = np.isfinite(scores.losses)
     compared, shared = cells_in_common(scored)
     used = np.where(compared[:, None], shared, scored)
@@ -339,7 +333,7 @@ def _outcomes(
     means, sizes = _means(scores.losses, used), _means(figures["n_features"], used)
     front = pareto_front(np.where(compared, sizes, np.nan), np.where(compared, means, np.nan))
     for i, contender in enumerate(scores.contenders):
-        is_all = bool(keeps_all[i])
+        is_all, p_value = bool(keeps_all[i]), _known(corrected[i])
         yield Outcome(
             contender=contender,
             n_scored=int(scored[i].sum()),
@@ -347,16 +341,14 @@ def _outcomes(
             n_missing=int((~scored[i] & ~scores.failed[i]).sum()),
             is_compared=bool(compared[i]),
             mean_loss=_known(means[i]),
-            deviation=_deviation(scores.losses[i, used[i]]),
+            deviation=float(scores.losses[i, used[i]].std(ddof=1)) if used[i].sum() > 1 else None,
             n_features=_known(sizes[i]),
             n_total=int(figures["n_total"][i, scored[i]].max()) if scored[i].any() else None,
             keeps_all=is_all,
             difference=differences[i],
             over_constant=constants[i],
-            corrected_p=_known(corrected[i]),
-            verdict=verdict_on(
-                differences[i], _known(corrected[i]), is_all=is_all, over_constant=constants[i]
-            )
+            corrected_p=p_value,
+            verdict=verdict_on(differences[i], p_value, is_all=is_all, over_constant=constants[i])
             if i
             else None,
             stability=_stability(scores, i),
@@ -389,10 +381,6 @@ def _means(values: Floats, used: NDArray[np.bool_]) -> Floats:
     counts = used.sum(axis=1)
     sums = np.where(used, values, 0.0).sum(axis=1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-
-
-def _deviation(values: Floats) -> float | None:
-    return float(values.std(ddof=1)) if len(values) > 1 else None
 
 
 def _known(value: float) -> float | None:
@@ -441,7 +429,6 @@ def rankings_of(measured: Sequence[Measured]) -> Iterator[Ranking]:
 
 
 def is_ranked(table: TableSummary) -> bool:
-    """Return whether a table is ranked: it has at least two compared contenders."""
     return sum(outcome.is_compared for outcome in table.outcomes) > 1
 
 
@@ -465,7 +452,8 @@ def _ranking(model: str, tables: Sequence[Measured], sizes: tuple[int, ...]) -> 
         }
         for (_, summary), size in zip(tables, sizes or [None] * len(tables), strict=True)
     ]
-    parts = sorted({part for table in taking_part for part in table}, key=_first_all)
+    every = {part for table in taking_part for part in table}
+    parts = sorted(every, key=lambda part: (part[0] != ALL, part))
     ranked = [
         part
         for part in parts
@@ -478,42 +466,27 @@ def _ranking(model: str, tables: Sequence[Measured], sizes: tuple[int, ...]) -> 
     else:
         of_cells = tables[0][0].losses[[taking_part[0][part][0] for part in ranked]]
         losses = of_cells[:, np.isfinite(of_cells).all(axis=0)].T
-    left_out = tuple(_name(part, parts) for part in parts if part not in ranked)
-    names = [_name(part, parts) for part in ranked]
-    return _ranked(model, sizes, names, losses.astype(np.float64), left_out, len(tables) > 1)
-
-
-def _ranked(
-    model: str,
-    sizes: tuple[int, ...],
-    names: Sequence[str],
-    losses: Floats,
-    left_out: tuple[str, ...],
-    is_over_tables: bool,
-) -> Ranking:
+    losses = losses.astype(np.float64)
     ranks = mean_ranks(losses)
     order = np.argsort(ranks, kind="stable")
-    difference = critical_difference(len(names), len(losses)) if is_over_tables else None
+    is_over_tables, k = len(tables) > 1, len(ranked)
+    difference = critical_difference(k, len(losses)) if is_over_tables else None
     friedman_p = friedman_p_value(losses) if is_over_tables else None
     groups = [] if difference is None else groups_alike(ranks[order], difference)
     if friedman_p is not None and friedman_p > 1 - CONFIDENCE:
-        groups = [(0, len(names) - 1)]
+        groups = [(0, k - 1)]
     return Ranking(
         model=model,
         sizes=sizes,
-        methods=tuple(names[i] for i in order),
+        methods=tuple(_name(ranked[i], parts) for i in order),
         mean_ranks=tuple(float(ranks[i]) for i in order),
         over="tables" if is_over_tables else "cells",
         n_blocks=len(losses),
         friedman_p=friedman_p,
         critical_difference=difference,
         groups=tuple(groups),
-        left_out=left_out,
+        left_out=tuple(_name(part, parts) for part in parts if part not in ranked),
     )
-
-
-def _first_all(part: _Part) -> tuple[bool, _Part]:
-    return part[0] != ALL, part
 
 
 def _name(part: _Part, parts: Sequence[_Part]) -> str:
@@ -553,7 +526,6 @@ class Summary:
 
     @property
     def n_failed(self) -> int:
-        """Number of losses with an error in their place."""
         return sum(table.n_failed for table in self.tables)
 
 

@@ -39,7 +39,6 @@ _LONGEST_NAME = 36
 
 
 def method_of(contender: Contender) -> str:
-    """Return the name of a contender's method."""
     return ALL_IN_WORDS if contender.method == ALL else contender.method
 
 
@@ -59,7 +58,6 @@ def short_name_of(contender: Contender, everyone: Iterable[Contender], longest: 
 
 
 def _is_sized(contender: Contender, everyone: Iterable[Contender]) -> bool:
-    """Return whether a contender's method has requested sizes."""
     return any(o.method == contender.method and o.size is not None for o in everyone)
 
 
@@ -69,7 +67,6 @@ def without_figures(text: str) -> str:
 
 
 def heading_of(table: TableSummary) -> str:
-    """Return the names of the table and the model."""
     return f"{table.table}, {table.model}"
 
 
@@ -99,7 +96,6 @@ def means_of(table: TableSummary) -> str:
 
 
 def reason_of(outcome: Outcome, n_tested: int) -> str:
-    """Return the reason for the verdict on a contender."""
     difference, over_constant = outcome.difference, outcome.over_constant
     if outcome.keeps_all:
         return "it keeps every feature"
@@ -158,7 +154,6 @@ def allowance_of(table: TableSummary) -> str:
 
 
 def verdicts_of(table: TableSummary) -> str:
-    """Return the verdicts on the methods of a table in sentences."""
     if not table.rivals:
         return "There is no method to compare to all features."
     if all(outcome.difference is None for outcome in table.rivals):
@@ -223,21 +218,18 @@ def choices_of(table: TableSummary) -> list[str]:
 
 
 def ranks_of(ranking: Ranking) -> str:
-    """Return the blocks and the significance of a ranking in sentences."""
-    n_contenders = counted(len(ranking.methods), "contender")
+    sentence = f"Mean ranks of {counted(len(ranking.methods), 'contender')} over "
     if ranking.over == "cells":
-        sentence = (
-            f"Mean ranks of {n_contenders} over {counted(ranking.n_blocks, 'cell')} of one table. "
-            "Cells share their rows, so their ranks are not independent, and no difference of mean "
-            "ranks is called critical: that takes several tables."
+        sentence += (
+            f"{counted(ranking.n_blocks, 'cell')} of one table. Cells share their rows, so their "
+            "ranks are not independent, and no difference of mean ranks is called critical: that "
+            "takes several tables."
         )
     else:
-        sentence = f"Mean ranks of {n_contenders} over {counted(ranking.n_blocks, 'table')}. "
-        sentence += _friedman(ranking)
         sentence += (
-            " At 95 %, mean ranks must differ by "
-            f"{number(ranking.critical_difference)} (Nemenyi) for two methods to be significantly "
-            "different."
+            f"{counted(ranking.n_blocks, 'table')}. {_friedman(ranking)} At 95 %, mean ranks must "
+            f"differ by {number(ranking.critical_difference)} (Nemenyi) for two methods to be "
+            "significantly different."
         )
     if ranking.left_out:
         sentence += f" Left out, for too few cells on some table: {listed(ranking.left_out)}."
@@ -303,11 +295,7 @@ def gaps_of(summary: Summary) -> list[str]:
     sentences += _not_reached(summary)
     for table in summary.tables:
         everyone = table.contenders
-        few = [
-            outcome.contender
-            for outcome in table.outcomes
-            if outcome.n_scored and not outcome.is_compared
-        ]
+        few = [o.contender for o in table.outcomes if o.n_scored and not o.is_compared]
         if few:
             sentences.append(
                 f"{heading_of(table)}: too few cells to be ranked or on the Pareto front: "
@@ -319,7 +307,6 @@ def gaps_of(summary: Summary) -> list[str]:
 
 
 def _why_not_ranked(table: TableSummary) -> str:
-    """Return why a table is not ranked."""
     alone = [outcome.contender for outcome in table.outcomes if outcome.n_scored]
     if alone:
         return f"since losses are there of {name_of(alone[0], table.contenders)} alone"
@@ -375,9 +362,9 @@ def errors_of(summary: Summary) -> Iterator[str]:
         for found in table.errors:
             alike.setdefault(without_figures(found[1]), []).append(found)
         for errors in alike.values():
-            n_cells: dict[Contender, int] = {}
+            n_cells: Counter[Contender] = Counter()
             for contender, _, n in errors:
-                n_cells[contender] = n_cells.get(contender, 0) + n
+                n_cells[contender] += n
             others = {error for _, error, _ in errors} - {errors[0][1]}
             such_as = ", for reasons that differ in figures alone, such as" if others else ""
             # without a size the whole method failed, and its sizes are not listed
@@ -390,7 +377,6 @@ def errors_of(summary: Summary) -> Iterator[str]:
 
 
 def _cells_each(n_cells: Sequence[int]) -> str:
-    """Return the number of failed cells of contenders in words."""
     fewest, most = min(n_cells), max(n_cells)
     if fewest < most:
         return f"{number(fewest)} to {counted(most, 'cell')} each"
@@ -468,13 +454,10 @@ def _rank(rank: float | None) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows with aligned columns."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        padded = [
-            cell + " " * (width - cell_len(cell))
-            if place in _AS_TEXT
-            else " " * (width - cell_len(cell)) + cell
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
+        padded = []
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            spaces = " " * (width - cell_len(cell))
+            padded.append(cell + spaces if place in _AS_TEXT else spaces + cell)
         yield f"  {'  '.join(padded)}".rstrip()
