@@ -78,16 +78,13 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
             return {name: {**failed, "warned": sorted(of_all)} for name in asked.methods}
     for name in asked.methods:
         with collected_warnings() as of_method:
+            found: dict[str, Any]
             try:
                 with as_input_error():
-                    results[name] = {
-                        **about,
-                        "sets": _sets(run, name, asked.cell, plan),
-                        "error": None,
-                    }
+                    found = {"sets": _sets(run, name, asked.cell, plan), "error": None}
             except InputError as error:
-                results[name] = {**about, "sets": [], "error": str(error)}
-        results[name]["warned"] = sorted(of_all | of_method)
+                found = {"sets": [], "error": str(error)}
+        results[name] = {**about, **found, "warned": sorted(of_all | of_method)}
     return results
 
 
@@ -154,9 +151,8 @@ def _chosen(run: SelectionRun, method: Method | None, sizes: Sequence[int]) -> l
     own = run.mask if len(candidates) > 1 else candidates[0].mask
     chosen: list[_Chosen] = [(None, own, time.perf_counter() - began)]
     context = run.search_context("optimise_mask")
-    return chosen + search.of_sizes(
-        run.found, sizes if search.takes_sizes else (), context, searched
-    )
+    asked = sizes if search.takes_sizes else ()
+    return chosen + search.of_sizes(run.found, asked, context, searched)
 
 
 def as_table(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> pa.Table:

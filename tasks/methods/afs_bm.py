@@ -127,16 +127,11 @@ class AfsBm(SearchMethod[MaskingWalks]):
             context.seed,
         )
         walks = context.workers.map(_walk, search, self.slacks, context.on_progress)
+        line = "slack %g: %d rounds, model %s trained %d times, %d of %d features kept"
         for walk in walks:
-            logger.info(
-                "slack %g: %d rounds, model %s trained %d times, %d of %d features kept",
-                walk.slack,
-                len(walk.rounds),
-                context.recipe.name,
-                walk.n_trainings,
-                walk.mask.sum(),
-                len(walk.mask),
-            )
+            trained = context.recipe.name, walk.n_trainings
+            kept = walk.mask.sum(), len(walk.mask)
+            logger.info(line, walk.slack, len(walk.rounds), *trained, *kept)
         rounds = [one for walk in walks for one in walk.rounds]
         is_flat = all(loss == one.trained_loss for one in rounds for loss in one.losses)
         if is_flat and not context.keep:

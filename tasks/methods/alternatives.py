@@ -249,10 +249,8 @@ def _have_smaller_sets_room(search: Search) -> bool:
     return overlap >= n_kept and search.quality.n_features - size >= asked.number
 
 
-# Price curve: the best known sets at each tau, never worse than at a higher tau.
-#
-# Sets that differ by tau also differ by every lower tau. A search without a proof of optimality can
-# find worse sets at a lower tau; then the sets of the higher tau are used.
+# Price curve: the best known sets at each tau. Sets that differ by tau also differ by every lower
+# tau: if a search without a proof finds worse ones there, those of the higher tau are used.
 
 TAUS = tuple(tenths / 10 for tenths in range(1, 11))
 

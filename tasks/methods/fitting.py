@@ -75,9 +75,8 @@ class Tuner:
 
     def recipe_for(self, rows: Rows, schema: Schema, folds: Sequence[Fold]) -> Recipe:
         """Return the recipe with the best hyper-parameters over the folds of `rows`."""
-        return tune(
-            self.recipe, self.settings, rows, schema, lambda: list(folds), InProcess()
-        ).recipe
+        given = self.recipe, self.settings, rows, schema
+        return tune(*given, lambda: list(folds), InProcess()).recipe
 
 
 @dataclass(frozen=True)
@@ -147,9 +146,8 @@ def tuning_candidates(
     distinct = [c for i, c in enumerate(free) if c not in free[:i]]
     if len(distinct) <= _MOST_CANDIDATES:
         return distinct
-    drawn = np.random.default_rng(settings.seed).choice(
-        len(distinct), _MOST_CANDIDATES, replace=False
-    )
+    rng = np.random.default_rng(settings.seed)
+    drawn = rng.choice(len(distinct), _MOST_CANDIDATES, replace=False)
     return [distinct[i] for i in sorted(drawn)]
 
 
@@ -174,7 +172,10 @@ def _cross_validate(
         nonlocal spent
         if checkpoints is not None:
             asked = monotonic()
-            checkpoints.keep(_FITS, lambda: _as_bytes(losses))
+            # as text because JSON has no infinity or NaN
+            exact = {str(number): repr(float(loss)) for number, loss in losses.items()}
+            content = {"format_version": FORMAT_VERSION, "losses": exact}
+            checkpoints.keep(_FITS, lambda: sealed(content))
             spent += monotonic() - asked
 
     try:
@@ -189,12 +190,6 @@ def _cross_validate(
         keep()
     table = np.reshape([losses[i] for i in range(len(items))], (len(candidates), n_folds))
     return [float(mean) for mean in table.mean(axis=1)]
-
-
-def _as_bytes(losses: Mapping[int, float]) -> bytes:
-    """Return losses by the number of the fit, as text because JSON has no infinity or NaN."""
-    exact = {str(number): repr(float(loss)) for number, loss in losses.items()}
-    return sealed({"format_version": FORMAT_VERSION, "losses": exact})
 
 
 def _losses_kept(checkpoints: Checkpoints) -> dict[int, float]:

@@ -13,12 +13,7 @@ from pydantic import ConfigDict, model_validator
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.methods.protocol import Candidate, SearchContext
-from chaffinch.tasks.methods.removals import (
-    PARTS_OF_RANKINGS,
-    RankedMethod,
-    masks_of_sizes,
-    masks_on_the_way,
-)
+from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.selection.baselines.importances import (
     check_importances,
     check_tree_shap,
@@ -54,8 +49,6 @@ class RankingMethod(RankedMethod[RankedPath]):
     """A method that scores every feature once and keeps the best.
 
     A subclass gives `kind`, `score` and `score_features`.
-
-    Without a size and a lowest score, `n_features` becomes the sizes that FLBMO tries.
     """
 
     n_features: Sizes | None = setting(
@@ -77,8 +70,8 @@ class RankingMethod(RankedMethod[RankedPath]):
     def _sizes_unless_a_lowest_score(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        is_told = any(values.get(name) is not None for name in ("n_features", "min_score"))
-        return values if is_told else {**values, "n_features": SIZES.default}
+        is_given = any(values.get(name) is not None for name in ("n_features", "min_score"))
+        return values if is_given else {**values, "n_features": SIZES.default}
 
     @model_validator(mode="after")
     def _sizes_or_a_lowest_score(self) -> Self:
@@ -93,10 +86,6 @@ class RankingMethod(RankedMethod[RankedPath]):
     @property
     def summary(self) -> str:
         return f"Ranking by {self.score}."
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        return PARTS_OF_RANKINGS
 
     @abstractmethod
     def score_features(self, context: SearchContext) -> Floats:

@@ -20,9 +20,6 @@ from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.core import Mask, Schema, mask_of_size
 
 _SIZED = ("n_features", "loss", "standard_error")  # facts of a cross-validated size
-PLACE = "the place in the order of leaving; what outlasts all others has the highest"
-# Use of each set by searches that score features on the training rows.
-PARTS_OF_RANKINGS = {"train": "tuning, fitting, the ranking", "mask_validation": "fitting alone"}
 
 
 class RemovalMethod(SearchMethod[Found], Generic[Found]):
@@ -109,6 +106,16 @@ def read_elimination(table: pa.Table, facts: Mapping[str, Any], schema: Schema) 
 
 class RankedMethod(RemovalMethod[Found], Generic[Found]):
     """Method whose result is a `RankedPath`, which may have cross-validated sizes."""
+
+    @property
+    def score(self) -> str:
+        """Definition of a feature's score: by default, its place in the order of removal."""
+        return "the place in the order of leaving; what outlasts all others has the highest"
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """Use of each set; by default features are scored on the training rows."""
+        return {"train": "tuning, fitting, the ranking", "mask_validation": "fitting alone"}
 
     def record(self, found: Any, schema: Schema) -> Recorded:
         """Return each feature with its score in the order of removal."""

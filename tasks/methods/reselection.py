@@ -54,13 +54,9 @@ class Reselection(Reselect, MaskMethod):
             rejections=self.rejections,
             keep=context.keep,
         )
-        logger.info(
-            "%d former features, %d changes tried, %d made, %d features kept",
-            start.sum(),
-            len(revision.trials),
-            sum(trial.is_made for trial in revision.trials),
-            revision.masks[-1].sum(),
-        )
+        line = "%d former features, %d changes tried, %d made, %d features kept"
+        n_made, n_kept = sum(one.is_made for one in revision.trials), revision.masks[-1].sum()
+        logger.info(line, start.sum(), len(revision.trials), n_made, n_kept)
         return revision
 
     def candidates(self, found: FoundMasks) -> list[Candidate]:

@@ -22,13 +22,7 @@ from chaffinch.tasks.methods.refits import (
     refitted_loss,
     within_one_standard_error,
 )
-from chaffinch.tasks.methods.removals import (
-    PARTS_OF_RANKINGS,
-    PLACE,
-    RankedMethod,
-    masks_of_sizes,
-    masks_on_the_way,
-)
+from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.selection.baselines.importances import check_importances, select_from_model
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import (
@@ -60,14 +54,6 @@ _STEP = setting(
 
 class _RecursiveElimination(RankedMethod[Found], Generic[Found]):
     """Base class of RFE and RFECV."""
-
-    @property
-    def score(self) -> str:
-        return PLACE
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        return PARTS_OF_RANKINGS
 
     def check_model(
         self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
@@ -132,14 +118,12 @@ class Rfecv(_RecursiveElimination[CrossValidatedPath]):
         log_refits(self.kind, context, len(folds) * len(sizes) + len(sizes) - 1)
         items = [*range(len(folds)), None]  # None: the path of all rows
         *of_folds, (path, _) = context.workers.map(_elimination, shared, items, context.on_progress)
-        return CrossValidatedPath.from_folds(
-            path, sizes, np.array([losses for _, losses in of_folds])
-        )
+        losses = np.array([of_fold for _, of_fold in of_folds])
+        return CrossValidatedPath.from_folds(path, sizes, losses)
 
     def candidates(self, found: CrossValidatedPath) -> list[Candidate]:
-        size = found.best_size(
-            at_most=self.n_features, within_one_standard_error=self.within_one_standard_error
-        )
+        by_rule = self.within_one_standard_error
+        size = found.best_size(at_most=self.n_features, within_one_standard_error=by_rule)
         return masks_on_the_way(found, {size: []})
 
 

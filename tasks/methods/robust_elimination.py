@@ -17,7 +17,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.protocol import Candidate, SearchContext, Seen
 from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
-from chaffinch.tasks.methods.removals import PLACE, RankedMethod, masks_of_sizes, masks_on_the_way
+from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
@@ -70,10 +70,6 @@ class RobustElimination(RankedMethod[RankedPath]):
         return self
 
     @property
-    def score(self) -> str:
-        return PLACE
-
-    @property
     def refits(self) -> str:
         return _ROBUST
 
@@ -94,12 +90,8 @@ class RobustElimination(RankedMethod[RankedPath]):
         rows, folds = context.rows(*seen), tuple(context.folds(*seen))
         refit = Refit(rows, rows, context.schema, context.recipe, context.loss)
         training = _Training(refit, folds, context.baseline, keep, context.seed)
-        stages = n_stages(n_features, max(1, len(keep)))
-        logger.info(
-            "robust_elimination trains model %s %d times",
-            context.recipe.name,
-            stages * len(training.folds),
-        )
+        n_fits = n_stages(n_features, max(1, len(keep))) * len(folds)
+        logger.info("robust_elimination trains model %s %d times", context.recipe.name, n_fits)
 
         def judges(mask: Mask, stage: int) -> list[Judge]:
             models = context.workers.map(
@@ -146,12 +138,8 @@ def _sized(path: RankedPath, context: SearchContext, training: _Training) -> Cro
     sizes, losses = on_the_way_down(
         fold_losses, path.n_features, path.n_features - len(path.removed)
     )
-    logger.info(
-        "robust_elimination refitted model %s %d times: sizes %s",
-        context.recipe.name,
-        losses.size,
-        ", ".join(map(str, sizes)),
-    )
+    name, words = context.recipe.name, ", ".join(map(str, sizes))
+    logger.info("robust_elimination refitted model %s %d times: sizes %s", name, losses.size, words)
     return CrossValidatedPath.from_folds(path, sizes, losses)
 
 
