@@ -24,51 +24,30 @@ from chaffinch.tasks.settings.identity import digest, identity, versions
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 
-# Results as one table: a row for each scored set of features.
-#
-# ==================  ========  ===================================================================
-# column              type      content
-# ==================  ========  ===================================================================
-# table, model        string    names
-# method              string    ``all`` keeps every feature, ``none`` predicts a constant
-# size                int64     requested number of features; null is the method's own choice
-# seed, fold          int64     outer fold, from 0
-# n_features          int64     number of kept features
-# n_total             int64     number of all features
-# features            strings   kept features, in the table's order
-# loss                double    loss on the outer fold; lower is better
-# loss_name           string
-# n_train             int64     rows outside the outer fold; the final fit uses seven in eight
-# n_test              int64     rows of the outer fold
-# selection_seconds   double    time from the tuned base model to the chosen set
-# training_seconds    double    training time of the scored model
-# error               string    error of a method in this cell; then loss is null
-# ==================  ========  ===================================================================
-#
-# Refits that choose a method's own size count only for the seconds of that set. A search for all
-# sizes counts for the seconds of each size. PEFS has a search for each size, which counts only for
-# that size.
-
 ALL, NONE = "all", "none"  # reference methods: every feature, and a constant
 
+# Results as one table: a row for each scored set of features.
 RESULTS = pa.schema(
     [
         ("table", pa.string()),
         ("model", pa.string()),
-        ("method", pa.string()),
-        ("size", pa.int64()),
+        ("method", pa.string()),  # "all" keeps every feature, "none" predicts a constant
+        ("size", pa.int64()),  # requested number of features; null is the method's own choice
         ("seed", pa.int64()),
-        ("fold", pa.int64()),
-        ("n_features", pa.int64()),
-        ("n_total", pa.int64()),
-        ("features", pa.list_(pa.string())),
-        ("loss", pa.float64()),
+        ("fold", pa.int64()),  # outer fold, from 0
+        ("n_features", pa.int64()),  # number of kept features
+        ("n_total", pa.int64()),  # number of all features
+        ("features", pa.list_(pa.string())),  # kept features, in the table's order
+        ("loss", pa.float64()),  # on the outer fold; lower is better
         ("loss_name", pa.string()),
-        ("n_train", pa.int64()),
-        ("n_test", pa.int64()),
+        ("n_train", pa.int64()),  # rows outside the outer fold; the final fit uses seven in eight
+        ("n_test", pa.int64()),  # rows of the outer fold
+        # Time from the tuned base model to the chosen set. Refits that choose a method's own size
+        # count only for the seconds of that set. A search for all sizes counts for each size; PEFS
+        # has a search for each size, which counts only for that size.
         ("selection_seconds", pa.float64()),
-        ("training_seconds", pa.float64()),
-        ("error", pa.string()),
+        ("training_seconds", pa.float64()),  # of the scored model
+        ("error", pa.string()),  # of a method in this cell; then loss is null
     ]
 )
 
@@ -185,7 +164,6 @@ class Plan:
         return tuple(sorted({number_of(size, n_features) for size in self.settings.sizes}))
 
     def method(self, name: str) -> Method | None:
-        """Return a method by its name; None for a reference."""
         return next((m for m in self.settings.methods if m.kind == name), None)
 
     def model(self, cell: Cell) -> ModelSettings:

@@ -8,24 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chaffinch.tasks.comparing import text
 from chaffinch.tasks.comparing.summary import Outcome, Ranking, Summary, TableSummary
-from chaffinch.tasks.comparing.text import (
-    cells_of,
-    choices_of,
-    errors_of,
-    gaps_of,
-    heading_of,
-    means_of,
-    method_of,
-    name_of,
-    ranks_of,
-    reason_of,
-    short_name_of,
-    sizes_left_out,
-    sizes_of,
-    verdict_over,
-    verdicts_of,
-)
 from chaffinch.tasks.reporting.charts import (
     ACCENT,
     INK,
@@ -58,10 +42,7 @@ _FARTHEST = 4.0  # intervals are cut at this multiple of the greatest mean diffe
 
 
 def losses_chart(table: TableSummary, name: str) -> Markup | None:
-    """Draw the loss of each method against its number of features, a panel for each method.
-
-    Return None if only all features were compared.
-    """
+    """Draw the loss against the number of features in a panel for each method; None without any."""
     curves: dict[str, list[Outcome]] = {}
     for outcome in table.rivals:
         if outcome.is_compared:
@@ -74,7 +55,7 @@ def losses_chart(table: TableSummary, name: str) -> Markup | None:
     rows = -(-len(curves) // columns)
     height = 3.6 if rows == 1 and columns < _PANELS_A_ROW else 0.5 + 2.0 * rows
     label = (
-        f"{heading_of(table)}: mean loss against the number of features, "
+        f"{text.heading_of(table)}: mean loss against the number of features, "
         f"{counted(len(curves), 'method')}, and that with all features as a line."
     )
     everywhere = _sizes([outcome for outcome in table.outcomes if outcome.is_compared])
@@ -120,7 +101,7 @@ def differences_chart(table: TableSummary, name: str) -> Markup | None:
     if not drawn:
         return None
     label = (
-        f"{heading_of(table)}: difference of the loss to that with all features, of "
+        f"{text.heading_of(table)}: difference of the loss to that with all features, of "
         f"{counted(len(drawn), 'method')} or sizes; below zero is better."
     )
     means = [difference.mean for _, difference in drawn]
@@ -149,8 +130,8 @@ def repeats_chart(table: TableSummary, name: str) -> Markup | None:
     if not drawn:
         return None
     label = (
-        f"{heading_of(table)}: stability of the feature sets, and seconds for selection and for "
-        f"training, of {counted(len(drawn), 'method')} or sizes."
+        f"{text.heading_of(table)}: stability of the feature sets, and seconds for selection and "
+        f"for training, of {counted(len(drawn), 'method')} or sizes."
     )
     with figure_of(name, _WIDTH, 1.1 + _ROW * len(drawn)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
@@ -199,7 +180,7 @@ def front_chart(table: TableSummary, name: str) -> Markup | None:
         return None
     front = front_of(table)
     label = (
-        f"{heading_of(table)}: mean loss against the number of features of "
+        f"{text.heading_of(table)}: mean loss against the number of features of "
         f"{counted(len(drawn), 'method')} or sizes; {number(len(front))} are on the Pareto front."
     )
     with figure_of(name, _WIDTH, 3.6) as figure:
@@ -252,7 +233,7 @@ def _draw_point(axes: Axes, value: float, place: float, *, is_filled: bool) -> N
 
 def _name_rows(axes: Axes, outcomes: Sequence[Outcome], table: TableSummary) -> None:
     """Label the rows with the contenders' names, the first on top."""
-    names = [short_name_of(o.contender, table.contenders, _LONGEST_NAME) for o in outcomes]
+    names = [text.short_name_of(o.contender, table.contenders, _LONGEST_NAME) for o in outcomes]
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.tick_params(axis="y", labelcolor=INK, length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -284,7 +265,7 @@ def rank_chart(ranking: Ranking, name: str) -> Markup:
     bars = len(ranking.groups)
     above = 2.2 if ranking.critical_difference else 1.0
     below = 0.6 + 0.55 * bars + n_lines
-    sizes = sizes_of(ranking)
+    sizes = text.sizes_of(ranking)
     label = f"Mean ranks with {ranking.model}{f', {sizes}' if sizes else ''}: " + ", ".join(
         f"{method} {number(rank)}"
         for method, rank in zip(ranking.methods, ranking.mean_ranks, strict=True)
@@ -367,7 +348,7 @@ def verdict_counts(summary: Summary) -> Table:
                 table.table,
                 table.model,
                 *(number(verdicts.count(verdict)) for verdict in _VERDICTS),
-                NOTHING if best is None else name_of(best.contender, table.contenders),
+                NOTHING if best is None else text.name_of(best.contender, table.contenders),
                 number(table.n_missing + table.n_failed),
             )
         )
@@ -385,7 +366,7 @@ def verdicts(table: TableSummary) -> Table:
             *_named(outcome),
             str(outcome.verdict).replace(" ", "\N{NO-BREAK SPACE}"),
             *_difference(outcome),
-            reason_of(outcome, table.n_tested),
+            text.reason_of(outcome, table.n_tested),
         )
         for outcome in by_verdict
     ]
@@ -418,7 +399,7 @@ def front(table: TableSummary) -> Table:
     rows = [
         (
             number(place),
-            name_of(outcome.contender, table.contenders),
+            text.name_of(outcome.contender, table.contenders),
             number(outcome.n_features),
             number(outcome.mean_loss),
         )
@@ -430,7 +411,7 @@ def front(table: TableSummary) -> Table:
 
 def _named(outcome: Outcome) -> tuple[str, str]:
     contender = outcome.contender
-    return method_of(contender), number(contender.size)
+    return text.method_of(contender), number(contender.size)
 
 
 def _difference(outcome: Outcome) -> tuple[str, str, str, str]:
@@ -479,29 +460,31 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
     if n_lacking := len(summary.not_reached):
         every = counted(len(summary.planned.pairs), "combination")
         scope += f" Of {every} of table and model {number(n_lacking)} were not reached."
-    sentences_of_ranks = {ranks_of(ranking) for ranking in summary.rankings}
+    sentences_of_ranks = {text.ranks_of(ranking) for ranking in summary.rankings}
     return {
         "title": title,
         "scope": scope,
-        "overall": verdict_over(summary.tables) if len(summary.tables) > _MOST_IN_WORDS else None,
+        "overall": text.verdict_over(summary.tables)
+        if len(summary.tables) > _MOST_IN_WORDS
+        else None,
         "is_single": len(summary.tables) == 1,
         "first": verdicts(summary.tables[0])
         if len(summary.tables) == 1
         else verdict_counts(summary),
-        "gaps": gaps_of(summary),
-        "errors": list(errors_of(summary)),
+        "gaps": text.gaps_of(summary),
+        "errors": list(text.errors_of(summary)),
         "warnings": summary.warnings,
         "remarks": summary.remarks,
         "rankings": [
             {
                 "model": ranking.model,
-                "sizes": sizes_of(ranking),
+                "sizes": text.sizes_of(ranking),
                 "chart": rank_chart(ranking, f"ranks-{place}"),
-                "sentences": ranks_of(ranking),
+                "sentences": text.ranks_of(ranking),
             }
             for place, ranking in enumerate(summary.rankings)
         ],
-        "sizes_left_out": list(sizes_left_out(summary.tables)),
+        "sizes_left_out": list(text.sizes_left_out(summary.tables)),
         "sentences_of_ranks": sentences_of_ranks.pop() if len(sentences_of_ranks) == 1 else None,
         "tables": [_table(table, i) for i, table in enumerate(summary.tables)],
         "is_open": len(summary.tables) <= _MOST_OPEN,
@@ -514,13 +497,13 @@ def _table(table: TableSummary, place: int) -> Mapping[str, Any]:
         "name": table.table,
         "model": table.model,
         "loss_name": loss_in_words(table.loss_name),
-        "cells": cells_of(table),
-        "means": means_of(table),
-        "sentence": verdicts_of(table),
+        "cells": text.cells_of(table),
+        "means": text.means_of(table),
+        "sentence": text.verdicts_of(table),
         "verdicts": verdicts(table),
         "figures": figures(table),
         "front": front(table),
-        "choices": choices_of(table),
+        "choices": text.choices_of(table),
         "losses_chart": losses_chart(table, f"losses-{place}"),
         "differences_chart": differences_chart(table, f"differences-{place}"),
         "repeats_chart": repeats_chart(table, f"repeats-{place}"),

@@ -299,7 +299,6 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
 
 
 def _refusal(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> InputError | None:
-    """Return the error if every measurement failed."""
     tried = {which: result for which, result in found.items() if which[1] != NONE}
     n_planned = len(plan.cells) * (len(plan.methods) - 1)
     if len(tried) < n_planned or any(result["sets"] for result in tried.values()):

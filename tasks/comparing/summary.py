@@ -270,7 +270,6 @@ class TableSummary:
 
     @property
     def n_tested_to_constant(self) -> int:
-        """Number of tested differences to a constant."""
         constants = [outcome.over_constant for outcome in self.outcomes]
         return sum(found is not None and found.corrected_p is not None for found in constants)
 
@@ -515,7 +514,6 @@ class Summary:
 
     @property
     def n_planned(self) -> int:
-        """Planned number of losses over all tables, models, contenders and cells."""
         return sum(self.planned.n_losses(table) for table, _ in self.planned.pairs)
 
     @property

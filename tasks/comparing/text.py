@@ -26,9 +26,9 @@ from chaffinch.tasks.statistics.paired_tests import CONFIDENCE, FEWEST_PAIRS, NE
 # a number by itself; numbers in quotes or words are parts of names
 _QUOTED = r"(?<!\w)'[^']*'"
 _FIGURE = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)(?!\w)"
+_QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
 # reasons that are visible in the interval of a difference
 _LOWER, _HIGHER, _OPEN = "the loss is lower", "the loss is higher", "the interval holds zero"
-_QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
 
 _COLUMNS = (
     *("method", "kept", "loss", "deviation", "difference", "95 % interval"),

@@ -81,8 +81,6 @@ class Tuner:
 
 @dataclass(frozen=True)
 class _CrossValidation:
-    """Inputs that all candidates and folds share."""
-
     rows: Rows
     schema: Schema
     folds: tuple[Fold, ...]

@@ -165,7 +165,6 @@ class _Judged:
 
 
 def scores_of(name: RankingName, context: SearchContext) -> Floats:
-    """Return the score of every feature, shape (d,), by the name of a ranking."""
     schema, seed = context.schema, context.seed
     if name == "select_from_model":
         return select_from_model(context.model)

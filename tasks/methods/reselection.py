@@ -95,7 +95,6 @@ class _Refits:
         self._last: tuple[bytes, FittedModel] | None = None  # only one model, to save memory
 
     def loss(self, mask: Mask) -> float:
-        """Return the loss of a model fitted on a mask's features."""
         return self.judged(mask)[1]
 
     def gap(self, mask: Mask, other: Mask) -> Gap:

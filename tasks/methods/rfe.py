@@ -129,8 +129,6 @@ class Rfecv(_RecursiveElimination[CrossValidatedPath]):
 
 @dataclass(frozen=True)
 class _Eliminations:
-    """Inputs that the eliminations of all folds share."""
-
     refit: Refit
     folds: Sequence[Fold]
     share: float
@@ -139,10 +137,7 @@ class _Eliminations:
 
 
 def _elimination(shared: _Eliminations, fold: int | None) -> tuple[RankedPath, list[float]]:
-    """Return the path of a fold, and its held-out loss at each size.
-
-    Without a fold, return the path of all rows and no losses.
-    """
+    """Return the path of a fold (or of all rows), and its held-out loss (or none) at each size."""
     refit, losses = shared.refit, []
     n_features = len(refit.schema.features)
     if fold is not None:

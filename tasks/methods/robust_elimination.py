@@ -118,8 +118,6 @@ class RobustElimination(RankedMethod[RankedPath]):
 
 @dataclass(frozen=True)
 class _Training:
-    """Inputs that the models of all folds and stages share."""
-
     refit: Refit
     folds: tuple[Fold, ...]
     baseline: Floats

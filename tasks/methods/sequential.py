@@ -95,7 +95,6 @@ class Sequential(SearchMethod[FoundMasks | EliminationPath]):
         return self.kind == "sequential_forward"
 
     def _masks(self, found: Any) -> dict[int, Mask]:
-        """Return the mask of every size of the search."""
         if self._is_forward:
             return {int(mask.sum()): mask for mask in found.masks}
         fewest = found.n_features - len(found.removed)

@@ -54,6 +54,7 @@ _STYLE = {
     "legend.frameon": False,
 }
 _STYLE_SHEET = Path(__file__).parent / "style.html"
+_TAG, _PLACEHOLDER = re.compile(r"<[^>]*>"), re.compile("|".join(_VARIABLES))
 _COLOUR = re.compile(r"--(\w+): (#\w+);")
 _DIGITS = re.compile(r"(\d\.\d\d)\d+")
 _VIEW_BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
@@ -87,7 +88,7 @@ def markup(figure: Figure, label: str) -> Markup:
     # groups carry names such as "axes_1", which two charts would share and nothing refers to
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     # inside of tags alone: a text may hold what looks like a colour
-    body = re.sub(r"<[^>]*>", _in_the_page_s_colours, body)
+    body = _TAG.sub(lambda tag: _PLACEHOLDER.sub(lambda found: _VARIABLES[found[0]], tag[0]), body)
     view_box = re.search(r'viewBox="[^"]*"', drawing)
     if view_box is None:
         raise RuntimeError("matplotlib wrote an SVG without a viewBox")
@@ -101,7 +102,7 @@ def standing_alone(drawing: Markup) -> bytes:
     light = _STYLE_SHEET.read_text().partition("@media")[0]
     colours = dict(_COLOUR.findall(light))
     # two digits behind the point are finer than any screen, and half of the bytes
-    body = re.sub(r"<[^>]*>", lambda tag: _DIGITS.sub(r"\1", tag[0]), drawing)
+    body = _TAG.sub(lambda tag: _DIGITS.sub(r"\1", tag[0]), drawing)
     body = re.sub(r"var\(--(\w+)\)", lambda name: colours[name[1]], body)
     head, _, rest = body.partition(">")
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
@@ -111,13 +112,6 @@ def standing_alone(drawing: Markup) -> bytes:
     size = f'width="{box[1]}" height="{box[2]}"'
     paper = f'<rect width="100%" height="100%" fill="{colours["paper"]}"/>'
     return f"{head} {spaces} {size}>{paper}{rest}".encode()
-
-
-def _in_the_page_s_colours(tag: re.Match[str]) -> str:
-    coloured = tag[0]
-    for placeholder, variable in _VARIABLES.items():
-        coloured = coloured.replace(placeholder, variable)
-    return coloured
 
 
 def scale_sizes(

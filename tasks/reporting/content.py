@@ -79,5 +79,4 @@ class ReportContent:
 
     @property
     def n_candidates(self) -> int:
-        """Number of features that selection could choose from."""
         return len(self.contract["candidates"])

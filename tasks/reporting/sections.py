@@ -298,7 +298,6 @@ def each_set(changes: Mapping[str, Any]) -> Table:
 
 
 def trials(tried: Sequence[Mapping[str, Any]]) -> Table:
-    """Return all that a reselection tried, in its order."""
     rows = [
         (
             one["feature"],

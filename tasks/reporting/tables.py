@@ -43,7 +43,6 @@ class Table:
 
 
 def numbers(*headings: str) -> dict[str, Kind]:
-    """Return columns of numbers."""
     return dict.fromkeys(headings, "number")
 
 
@@ -74,7 +73,6 @@ _PROFILE: dict[str, Kind] = {
 
 
 def losses_by_part(content: ReportContent) -> Table:
-    """Return the losses of both final models on each part."""
     purpose = purpose_of_each_part(content)
     rows = [
         (

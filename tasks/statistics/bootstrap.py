@@ -105,7 +105,6 @@ def _unless_rounding(difference: float, losses: Sequence[float]) -> float:
 
 
 def signed(difference: float) -> str:
-    """Return a difference to four significant digits with its sign; 0 has no sign."""
     return f"{difference:+.4g}" if difference else "0"
 
 

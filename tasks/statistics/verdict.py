@@ -174,7 +174,6 @@ def too_few_units(n_units: int) -> str:
 
 
 def is_decisive(interval: Interval, n_units: int) -> bool:
-    """Return whether an interval excludes zero and is based on enough units."""
     return n_units >= FEWEST_UNITS and not interval[0] <= 0 <= interval[1]
 
 
