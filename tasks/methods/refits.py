@@ -81,7 +81,6 @@ def refit_of(context: SearchContext) -> Refit:
 
 
 def refitted_loss(shared: Refit, mask: Mask) -> float:
-    """Return the held-out loss of a model fitted on the features of a mask (d,)."""
     return shared.loss_of(shared.model(mask), mask)
 
 
