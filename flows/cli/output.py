@@ -39,6 +39,7 @@ from chaffinch.tasks.reporting.sections import (
     why_undecided,
     why_worthless,
 )
+from chaffinch.tasks.reporting.tables import losses_of_parts
 from chaffinch.tasks.reporting.text import (
     counted,
     interval,
@@ -49,7 +50,7 @@ from chaffinch.tasks.reporting.text import (
 )
 from chaffinch.tasks.results.result import SelectionResult, is_unfinished_comparison, summary
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.statistics.bootstrap import difference_of, signed
+from chaffinch.tasks.statistics.bootstrap import signed
 from chaffinch.tasks.workers.logging import ContextFilter
 
 NAMES_SHOWN = 40
@@ -237,16 +238,14 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     table.add_column(loss + f", all {total}", justify="right")
     table.add_column(f"selected {kept}", justify="right")
     table.add_column("difference", justify="right")
-    rows = contract["dataset"]["rows_by_part"]
-    for part, losses in result.losses.items():
-        before, after = losses["all_features"], losses["selected"]
+    for one in losses_of_parts(contract):
         table.add_row(
-            part.replace("_", " "),
-            f"{rows[part]:,}",
-            f"{before:.4g}",
-            f"{after:.4g}",
-            signed(difference_of(after, before)),
-            style="bold" if part == "test" else None,
+            one.part.replace("_", " "),
+            f"{one.n_rows:,}",
+            f"{one.all_features:.4g}",
+            f"{one.selected:.4g}",
+            signed(one.difference),
+            style="bold" if one.part == "test" else None,
         )
     console.print(table)
     shown = ", ".join(result.features[:NAMES_SHOWN])

@@ -47,6 +47,7 @@ from chaffinch.tasks.pipeline.progress import (
 )
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
+from chaffinch.tasks.reporting.tables import losses_of_parts
 from chaffinch.tasks.reporting.text import on_scales
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -216,11 +217,11 @@ def publish(
     )
     losses = [
         {
-            "part": part.replace("_", " "),
-            "all features": _rounded(values["all_features"]),
-            "selected": _rounded(values["selected"]),
+            "part": one.part.replace("_", " "),
+            "all features": _rounded(one.all_features),
+            "selected": _rounded(one.selected),
         }
-        for part, values in result.losses.items()
+        for one in losses_of_parts(result.contract)
     ]
     create_table_artifact(
         losses,

@@ -8,7 +8,7 @@
 `library_warnings`    warnings of libraries while cells are measured
 `run`                 the whole comparison, resumable, and its files
 `summary`             scores, differences, verdicts, ranks and stability from the results
-`report`, `text`      HTML report and lines for a terminal
-`wording`             sentences of both
+`text`                sentences, and lines for a terminal
+`report`              HTML report
 ====================  ====================================================================
 """

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.comparing.library_warnings import collected_warnings, merged
+from chaffinch.tasks.comparing.library_warnings import collected_warnings
 from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
 from chaffinch.tasks.data.outer_folds import RowsToSplit
 from chaffinch.tasks.data.splits import Splits
@@ -75,24 +75,20 @@ def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
                 run = _trained(compared, asked.cell, splits)
         except InputError as error:
             failed = {**about, "sets": [], "error": str(error)}
-            return {name: {**failed, "warned": merged(of_all)} for name in asked.methods}
+            return {name: {**failed, "warned": sorted(of_all)} for name in asked.methods}
     for name in asked.methods:
         with collected_warnings() as of_method:
+            found: dict[str, Any]
             try:
                 with as_input_error():
-                    results[name] = {
-                        **about,
-                        "sets": _sets(run, name, asked.cell, plan),
-                        "error": None,
-                    }
+                    found = {"sets": _sets(run, name, asked.cell, plan), "error": None}
             except InputError as error:
-                results[name] = {**about, "sets": [], "error": str(error)}
-        results[name]["warned"] = merged(of_all, of_method)
+                found = {"sets": [], "error": str(error)}
+        results[name] = {**about, **found, "warned": sorted(of_all | of_method)}
     return results
 
 
 def _trained(compared: Compared, cell: Cell, splits: Splits) -> SelectionRun:
-    """Return the run of a cell with its base model, without a method."""
     source, loaded = compared.plan.sources[cell.table], compared.tables[cell.table]
     run = SelectionRun(compared.plan.selection(cell), source.dataset, loaded=loaded)
     run.description, run.splits = source.description, splits
@@ -101,7 +97,6 @@ def _trained(compared: Compared, cell: Cell, splits: Splits) -> SelectionRun:
 
 
 def _sets(run: SelectionRun, name: str, cell: Cell, plan: Plan) -> list[dict[str, Any]]:
-    """Return the sets of one method with their losses on the outer fold."""
     refit = run.refit(("train", "mask_validation"), "test")
     if name == NONE:
         began = time.perf_counter()
@@ -125,7 +120,6 @@ def _sets(run: SelectionRun, name: str, cell: Cell, plan: Plan) -> list[dict[str
 def _set(
     size: int | None, features: list[str], loss: float, selection: float, training: float
 ) -> dict[str, Any]:
-    """Return the record of a set; raise InputError if its loss is not finite."""
     if not math.isfinite(loss):
         raise InputError(
             f"the loss on the rows outside is {loss}, as where they are few or of one class; "
@@ -157,9 +151,8 @@ def _chosen(run: SelectionRun, method: Method | None, sizes: Sequence[int]) -> l
     own = run.mask if len(candidates) > 1 else candidates[0].mask
     chosen: list[_Chosen] = [(None, own, time.perf_counter() - began)]
     context = run.search_context("optimise_mask")
-    return chosen + search.of_sizes(
-        run.found, sizes if search.takes_sizes else (), context, searched
-    )
+    asked = sizes if search.takes_sizes else ()
+    return chosen + search.of_sizes(run.found, asked, context, searched)
 
 
 def as_table(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> pa.Table:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TextIO
 
 from chaffinch.tasks.comparing.plan import Cell, Plan
-from chaffinch.tasks.comparing.wording import without_figures
+from chaffinch.tasks.comparing.text import without_figures
 from chaffinch.tasks.reporting.text import counted, number
 
 _IN_WORDS = {
@@ -24,12 +24,9 @@ _NOT_OURS = r"(?!chaffinch\b)"
 
 
 class _WarningCollector:
-    """Collects the warnings of each thread separately.
+    """Collects the warnings of each thread separately; the last thread restores the filters."""
 
-    Warning filters belong to the whole process. The last thread that stops collecting restores
-    them.
-    """
-
+    # the filters belong to the whole process
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._n_listening = 0
@@ -38,7 +35,6 @@ class _WarningCollector:
 
     @contextmanager
     def open(self) -> Iterator[set[str]]:
-        """Collect the warnings of this thread."""
         found: set[str] = set()
         outer = getattr(self._here, "found", None)
         with self._lock:
@@ -110,8 +106,3 @@ def _in_words(message: Warning | str, category: type[Warning]) -> str:
         return known
     first, *_ = [*filter(None, map(str.strip, str(message).splitlines())), "no reason given"]
     return f"a library warned ({category.__name__}: {first.rstrip('.')})"
-
-
-def merged(*found: Collection[str]) -> list[str]:
-    """Return the union of collected warnings, sorted."""
-    return sorted(set().union(*found))

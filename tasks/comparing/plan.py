@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -23,51 +24,30 @@ from chaffinch.tasks.settings.identity import digest, identity, versions
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 
-# Results as one table: a row for each scored set of features.
-#
-# ==================  ========  ===================================================================
-# column              type      content
-# ==================  ========  ===================================================================
-# table, model        string    names
-# method              string    ``all`` keeps every feature, ``none`` predicts a constant
-# size                int64     requested number of features; null is the method's own choice
-# seed, fold          int64     outer fold, from 0
-# n_features          int64     number of kept features
-# n_total             int64     number of all features
-# features            strings   kept features, in the table's order
-# loss                double    loss on the outer fold; lower is better
-# loss_name           string
-# n_train             int64     rows outside the outer fold; the final fit uses seven in eight
-# n_test              int64     rows of the outer fold
-# selection_seconds   double    time from the tuned base model to the chosen set
-# training_seconds    double    training time of the scored model
-# error               string    error of a method in this cell; then loss is null
-# ==================  ========  ===================================================================
-#
-# Refits that choose a method's own size count only for the seconds of that set. A search for all
-# sizes counts for the seconds of each size. PEFS has a search for each size, which counts only for
-# that size.
-
 ALL, NONE = "all", "none"  # reference methods: every feature, and a constant
 
+# Results as one table: a row for each scored set of features.
 RESULTS = pa.schema(
     [
         ("table", pa.string()),
         ("model", pa.string()),
-        ("method", pa.string()),
-        ("size", pa.int64()),
+        ("method", pa.string()),  # "all" keeps every feature, "none" predicts a constant
+        ("size", pa.int64()),  # requested number of features; null is the method's own choice
         ("seed", pa.int64()),
-        ("fold", pa.int64()),
-        ("n_features", pa.int64()),
-        ("n_total", pa.int64()),
-        ("features", pa.list_(pa.string())),
-        ("loss", pa.float64()),
+        ("fold", pa.int64()),  # outer fold, from 0
+        ("n_features", pa.int64()),  # number of kept features
+        ("n_total", pa.int64()),  # number of all features
+        ("features", pa.list_(pa.string())),  # kept features, in the table's order
+        ("loss", pa.float64()),  # on the outer fold; lower is better
         ("loss_name", pa.string()),
-        ("n_train", pa.int64()),
-        ("n_test", pa.int64()),
+        ("n_train", pa.int64()),  # rows outside the outer fold; the final fit uses seven in eight
+        ("n_test", pa.int64()),  # rows of the outer fold
+        # Time from the tuned base model to the chosen set. Refits that choose a method's own size
+        # count only for the seconds of that set. A search for all sizes counts for each size; PEFS
+        # has a search for each size, which counts only for that size.
         ("selection_seconds", pa.float64()),
-        ("training_seconds", pa.float64()),
-        ("error", pa.string()),
+        ("training_seconds", pa.float64()),  # of the scored model
+        ("error", pa.string()),  # of a method in this cell; then loss is null
     ]
 )
 
@@ -82,33 +62,17 @@ class Contender:
     method: str
     size: int | None
 
-    @property
-    def place(self) -> tuple[bool, str, int]:
-        """Sort key: all features first, then by name and size."""
-        return self.method != ALL, self.method, self.size or 0
-
 
 @dataclass(frozen=True)
 class Planned:
-    """Planned measurements: each contender of a table, with each model, in each cell.
+    """Planned measurements: each contender of a table, with each model, in each cell."""
 
-    Attributes
-    ----------
-    contenders : mapping of str to tuple of Contender
-        Contenders by table, including all features.
-    models : tuple of str
-        Names of the models.
-    cells : tuple of (int, int)
-        Seed and outer fold of each cell.
-    """
-
-    contenders: Mapping[str, tuple[Contender, ...]]
+    contenders: Mapping[str, tuple[Contender, ...]]  # by table; all features first
     models: tuple[str, ...]
     cells: tuple[SeedAndFold, ...]
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Pairs of every table and model."""
         return list(product(self.contenders, self.models))
 
     def n_losses(self, table: str) -> int:
@@ -117,13 +81,12 @@ class Planned:
 
 
 def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) -> Planned:
-    """Return the planned measurements of a comparison."""
     contenders = {
         table: (
             Contender(ALL, None),
             *(
                 Contender(method.kind, size)
-                for method in settings.methods
+                for method in sorted(settings.methods, key=attrgetter("kind"))
                 for size in (None, *(of_table if method.takes_sizes else ()))
             ),
         )
@@ -135,25 +98,14 @@ def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) ->
 
 
 def number_of(size: int | float, n_features: int) -> int:
-    """Return a number of features, or a share of all, as a number."""
     return size if isinstance(size, int) else max(1, round(size * n_features))
 
 
 @dataclass(frozen=True)
 class Source:
-    """An ingested and checked table.
+    """An ingested and checked table."""
 
-    Attributes
-    ----------
-    label : str
-        Name of the table in reports.
-    dataset : Dataset
-        The ingested rows.
-    description : TableDescription
-        Roles of the columns.
-    """
-
-    label: str
+    label: str  # name of the table in reports
     dataset: Dataset
     description: TableDescription
 
@@ -182,10 +134,7 @@ class Plan:
 
     @property
     def cells(self) -> list[Cell]:
-        """All cells, ordered by seed and fold.
-
-        With this order a time limit leaves complete folds of all tables and models.
-        """
+        """All cells by seed and fold, so that a time limit leaves complete folds of all tables."""
         s = self.settings
         return [
             Cell(table, model, seed, fold)
@@ -211,20 +160,16 @@ class Plan:
         )
 
     def sizes(self, table: int) -> tuple[int, ...]:
-        """Return the distinct requested numbers of features on a table."""
         n_features = len(self.sources[table].description.features)
         return tuple(sorted({number_of(size, n_features) for size in self.settings.sizes}))
 
     def method(self, name: str) -> Method | None:
-        """Return a method by its name; None for a reference."""
         return next((m for m in self.settings.methods if m.kind == name), None)
 
     def model(self, cell: Cell) -> ModelSettings:
-        """Return a cell's model."""
         return self.settings.models[cell.model]
 
     def selection(self, cell: Cell, name: str = ALL) -> SelectionSettings:
-        """Return the settings of one selection."""
         return self.settings.selection(self.model(cell), cell.seed, self.method(name))
 
     def key(self, cell: Cell, name: str) -> str:
@@ -271,7 +216,6 @@ def labels_of(sources: Sequence[TableSource]) -> list[str]:
 
 
 def _label(name: str) -> str:
-    """Return a file's name without the extensions of its format."""
     bare = re.sub(r"(\.(csv|tsv|txt|parquet|pq|gz))+$", "", name, flags=re.IGNORECASE)
     return bare.strip(".") or name
 

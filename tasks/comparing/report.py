@@ -8,25 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chaffinch.tasks.comparing import text
 from chaffinch.tasks.comparing.summary import Outcome, Ranking, Summary, TableSummary
-from chaffinch.tasks.comparing.wording import (
-    cells_of,
-    choices_of,
-    cut,
-    errors_of,
-    gaps_of,
-    heading_of,
-    means_of,
-    method_of,
-    name_of,
-    ranks_of,
-    reason_of,
-    short_name_of,
-    sizes_left_out,
-    sizes_of,
-    verdict_over,
-    verdicts_of,
-)
 from chaffinch.tasks.reporting.charts import (
     ACCENT,
     INK,
@@ -38,8 +21,8 @@ from chaffinch.tasks.reporting.charts import (
     scale_sizes,
 )
 from chaffinch.tasks.reporting.page import template
-from chaffinch.tasks.reporting.tables import Kind, Table
-from chaffinch.tasks.reporting.text import NOTHING, counted, interval, number
+from chaffinch.tasks.reporting.tables import Kind, Table, numbers
+from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.paired_tests import FEWEST_PAIRS
 from chaffinch.tasks.statistics.verdict import Verdict
@@ -56,14 +39,10 @@ _ROW = 0.24
 _PANELS_A_ROW = 3
 _LONGEST_NAME = 30
 _FARTHEST = 4.0  # intervals are cut at this multiple of the greatest mean difference
-_DASHED = (0, (4, 3))
 
 
 def losses_chart(table: TableSummary, name: str) -> Markup | None:
-    """Draw the loss of each method against its number of features, a panel for each method.
-
-    Return None if only all features were compared.
-    """
+    """Draw the loss against the number of features in a panel for each method; None without any."""
     curves: dict[str, list[Outcome]] = {}
     for outcome in table.rivals:
         if outcome.is_compared:
@@ -76,7 +55,7 @@ def losses_chart(table: TableSummary, name: str) -> Markup | None:
     rows = -(-len(curves) // columns)
     height = 3.6 if rows == 1 and columns < _PANELS_A_ROW else 0.5 + 2.0 * rows
     label = (
-        f"{heading_of(table)}: mean loss against the number of features, "
+        f"{text.heading_of(table)}: mean loss against the number of features, "
         f"{counted(len(curves), 'method')}, and that with all features as a line."
     )
     everywhere = _sizes([outcome for outcome in table.outcomes if outcome.is_compared])
@@ -86,10 +65,7 @@ def losses_chart(table: TableSummary, name: str) -> Markup | None:
             for other in curves.values():
                 axes.plot(_sizes(other), _losses(other), color=RULE, linewidth=1, marker=".")
             _draw_curve(axes, curve)
-            if table.reference.is_compared:
-                axes.axhline(
-                    table.reference.mean_loss or 0.0, color=INK, linewidth=1, linestyle=_DASHED
-                )
+            _draw_reference(axes, table.reference)
             axes.set_title(cut(method, _LONGEST_NAME), loc="left", fontsize=10, parse_math=False)
             axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
         for axes in panels[len(curves) :]:
@@ -114,14 +90,8 @@ def _draw_curve(axes: Axes, curve: Sequence[Outcome]) -> None:
             sizes, losses - deviations, losses + deviations, color=ACCENT, alpha=0.15, linewidth=0
         )
     else:
-        axes.plot(
-            [sizes[0], sizes[0]],
-            [losses[0] - deviations[0], losses[0] + deviations[0]],
-            color=ACCENT,
-            alpha=0.3,
-            linewidth=4,
-            solid_capstyle="butt",
-        )
+        ends = losses[0] - deviations[0], losses[0] + deviations[0]
+        _draw_bar(axes, [sizes[0], sizes[0]], ends, 0.3)
     axes.plot(sizes, losses, color=ACCENT, marker="o", markersize=5, markeredgecolor=PAPER)
 
 
@@ -131,7 +101,7 @@ def differences_chart(table: TableSummary, name: str) -> Markup | None:
     if not drawn:
         return None
     label = (
-        f"{heading_of(table)}: difference of the loss to that with all features, of "
+        f"{text.heading_of(table)}: difference of the loss to that with all features, of "
         f"{counted(len(drawn), 'method')} or sizes; below zero is better."
     )
     means = [difference.mean for _, difference in drawn]
@@ -143,17 +113,10 @@ def differences_chart(table: TableSummary, name: str) -> Markup | None:
         axes = figure.add_subplot()
         axes.axvline(0, color=INK, linewidth=1)
         for place, (outcome, difference) in enumerate(drawn):
-            is_told = outcome.verdict != "cannot tell"
+            is_decided = outcome.verdict != "cannot tell"
             if difference.interval:
-                axes.plot(
-                    difference.interval,
-                    [place, place],
-                    color=ACCENT,
-                    linewidth=4,
-                    alpha=1 if is_told else 0.35,
-                    solid_capstyle="butt",
-                )
-            _draw_point(axes, difference.mean, place, is_filled=is_told)
+                _draw_bar(axes, difference.interval, [place, place], 1 if is_decided else 0.35)
+            _draw_point(axes, difference.mean, place, is_filled=is_decided)
         _name_rows(axes, [outcome for outcome, _ in drawn], table)
         axes.set_xlim(float(seen.min()) - margin, float(seen.max()) + margin)
         axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12), "+"))
@@ -167,24 +130,16 @@ def repeats_chart(table: TableSummary, name: str) -> Markup | None:
     if not drawn:
         return None
     label = (
-        f"{heading_of(table)}: stability of the feature sets, and seconds for selection and for "
-        f"training, of {counted(len(drawn), 'method')} or sizes."
+        f"{text.heading_of(table)}: stability of the feature sets, and seconds for selection and "
+        f"for training, of {counted(len(drawn), 'method')} or sizes."
     )
     with figure_of(name, _WIDTH, 1.1 + _ROW * len(drawn)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
-        for place, outcome in enumerate(drawn):
-            stability = outcome.stability
+        for place, stability in enumerate(outcome.stability for outcome in drawn):
             if stability is None:
                 continue
             if stability.interval:
-                left.plot(
-                    stability.interval,
-                    [place, place],
-                    color=ACCENT,
-                    alpha=0.35,
-                    linewidth=4,
-                    solid_capstyle="butt",
-                )
+                _draw_bar(left, stability.interval, [place, place], 0.35)
             _draw_point(left, stability.value, place, is_filled=True)
         _draw_seconds(right, drawn)
         _name_rows(left, drawn, table)
@@ -201,10 +156,8 @@ def _draw_seconds(axes: Axes, outcomes: Sequence[Outcome]) -> None:
 
     shown = []
     for place, outcome in enumerate(outcomes):
-        for seconds, is_selection in (
-            (outcome.training_seconds, False),
-            (outcome.selection_seconds, True),
-        ):
+        times = (outcome.training_seconds, False), (outcome.selection_seconds, True)
+        for seconds, is_selection in times:
             if seconds:
                 shown.append(seconds)
                 _draw_point(axes, seconds, place, is_filled=is_selection)
@@ -227,7 +180,7 @@ def front_chart(table: TableSummary, name: str) -> Markup | None:
         return None
     front = front_of(table)
     label = (
-        f"{heading_of(table)}: mean loss against the number of features of "
+        f"{text.heading_of(table)}: mean loss against the number of features of "
         f"{counted(len(drawn), 'method')} or sizes; {number(len(front))} are on the Pareto front."
     )
     with figure_of(name, _WIDTH, 3.6) as figure:
@@ -240,10 +193,7 @@ def front_chart(table: TableSummary, name: str) -> Markup | None:
             axes.annotate(
                 str(place), at, color=PAPER, ha="center", va="center_baseline", fontsize=9
             )
-        if table.reference.is_compared:
-            axes.axhline(
-                table.reference.mean_loss or 0.0, color=INK, linewidth=1, linestyle=_DASHED
-            )
+        _draw_reference(axes, table.reference)
         scale_sizes(axes, _whole(_sizes(drawn)), "features")
         axes.margins(y=0.15)
         axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
@@ -255,6 +205,17 @@ def front_of(table: TableSummary) -> list[Outcome]:
     """Return the Pareto front, the fewest features first."""
     front = [outcome for outcome in table.outcomes if outcome.is_on_front]
     return sorted(front, key=lambda outcome: outcome.n_features or 0.0)
+
+
+def _draw_bar(axes: Axes, x: Sequence[float], y: Sequence[float], alpha: float | None) -> None:
+    axes.plot(x, y, color=ACCENT, alpha=alpha, linewidth=4, solid_capstyle="butt")
+
+
+def _draw_reference(axes: Axes, reference: Outcome) -> None:
+    """Draw the mean loss of all features as a dashed line."""
+    if reference.is_compared:
+        loss = reference.mean_loss or 0.0
+        axes.axhline(loss, color=INK, linewidth=1, linestyle=(0, (4, 3)))
 
 
 def _draw_point(axes: Axes, value: float, place: float, *, is_filled: bool) -> None:
@@ -272,7 +233,7 @@ def _draw_point(axes: Axes, value: float, place: float, *, is_filled: bool) -> N
 
 def _name_rows(axes: Axes, outcomes: Sequence[Outcome], table: TableSummary) -> None:
     """Label the rows with the contenders' names, the first on top."""
-    names = [short_name_of(o.contender, table.contenders, _LONGEST_NAME) for o in outcomes]
+    names = [text.short_name_of(o.contender, table.contenders, _LONGEST_NAME) for o in outcomes]
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.tick_params(axis="y", labelcolor=INK, length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -304,7 +265,7 @@ def rank_chart(ranking: Ranking, name: str) -> Markup:
     bars = len(ranking.groups)
     above = 2.2 if ranking.critical_difference else 1.0
     below = 0.6 + 0.55 * bars + n_lines
-    sizes = sizes_of(ranking)
+    sizes = text.sizes_of(ranking)
     label = f"Mean ranks with {ranking.model}{f', {sizes}' if sizes else ''}: " + ", ".join(
         f"{method} {number(rank)}"
         for method, rank in zip(ranking.methods, ranking.mean_ranks, strict=True)
@@ -320,13 +281,7 @@ def rank_chart(ranking: Ranking, name: str) -> Markup:
             y = -0.5 - 0.55 * place
             ends = ranking.mean_ranks[first], ranking.mean_ranks[last]
             margin = 0.006 * width
-            axes.plot(
-                [ends[0] - margin, ends[1] + margin],
-                [y, y],
-                color=ACCENT,
-                linewidth=4,
-                solid_capstyle="butt",
-            )
+            _draw_bar(axes, [ends[0] - margin, ends[1] + margin], [y, y], None)
         _draw_names(axes, ranking, n_lines, start=0.6 + 0.55 * bars)
         if ranking.critical_difference:
             _draw_difference(axes, ranking.critical_difference, n_methods)
@@ -393,19 +348,13 @@ def verdict_counts(summary: Summary) -> Table:
                 table.table,
                 table.model,
                 *(number(verdicts.count(verdict)) for verdict in _VERDICTS),
-                NOTHING if best is None else name_of(best.contender, table.contenders),
+                NOTHING if best is None else text.name_of(best.contender, table.contenders),
                 number(table.n_missing + table.n_failed),
             )
         )
-    columns: dict[str, Kind] = {
-        "Table": "name",
-        "Model": "name",
-        "Helps": "number",
-        "Does not help": "number",
-        "Cannot tell": "number",
-        "Best that helps": "name",
-        "Losses missing": "number",
-    }
+    columns: dict[str, Kind] = {"Table": "name", "Model": "name"}
+    columns |= numbers("Helps", "Does not help", "Cannot tell")
+    columns |= {"Best that helps": "name", "Losses missing": "number"}
     return Table("Methods and sizes by verdict", columns, rows)
 
 
@@ -417,31 +366,21 @@ def verdicts(table: TableSummary) -> Table:
             *_named(outcome),
             str(outcome.verdict).replace(" ", "\N{NO-BREAK SPACE}"),
             *_difference(outcome),
-            reason_of(outcome, table.n_tested),
+            text.reason_of(outcome, table.n_tested),
         )
         for outcome in by_verdict
     ]
-    columns: dict[str, Kind] = {
-        "Method": "name",
-        "Size": "number",
-        "Verdict": "text",
-        "Difference": "number",
-        "95 % interval": "number",
-        "Corrected p": "number",
-        "Pairs": "number",
-        "Why": "text",
-    }
-    return Table(f"Verdicts ({loss_in_words(table.loss_name)})", columns, rows)
+    columns: dict[str, Kind] = {"Method": "name", "Size": "number", "Verdict": "text"}
+    columns |= numbers("Difference", "95 % interval", "Corrected p", "Pairs")
+    caption = f"Verdicts ({loss_in_words(table.loss_name)})"
+    return Table(caption, {**columns, "Why": "text"}, rows)
 
 
 def figures(table: TableSummary) -> Table:
-    """Return the measurements of each contender."""
     rows = [
         (
             *_named(outcome),
-            number(outcome.n_features),
-            number(outcome.mean_loss),
-            number(outcome.deviation),
+            *map(number, (outcome.n_features, outcome.mean_loss, outcome.deviation)),
             *_stability(outcome),
             _seconds(outcome.selection_seconds),
             _seconds(outcome.training_seconds),
@@ -449,18 +388,9 @@ def figures(table: TableSummary) -> Table:
         )
         for outcome in table.outcomes
     ]
-    columns: dict[str, Kind] = {
-        "Method": "name",
-        "Size": "number",
-        "Kept": "number",
-        "Mean loss": "number",
-        "Deviation": "number",
-        "Stability": "number",
-        "95 % interval": "number",
-        "Selection, s": "number",
-        "Training, s": "number",
-        "Cells": "number",
-    }
+    columns: dict[str, Kind] = {"Method": "name"}
+    columns |= numbers("Size", "Kept", "Mean loss", "Deviation", "Stability", "95 % interval")
+    columns |= numbers("Selection, s", "Training, s", "Cells")
     return Table("What was measured", columns, rows, 0)
 
 
@@ -469,24 +399,19 @@ def front(table: TableSummary) -> Table:
     rows = [
         (
             number(place),
-            name_of(outcome.contender, table.contenders),
+            text.name_of(outcome.contender, table.contenders),
             number(outcome.n_features),
             number(outcome.mean_loss),
         )
         for place, outcome in enumerate(front_of(table), 1)
     ]
-    columns: dict[str, Kind] = {
-        "Place": "number",
-        "Method": "name",
-        "Kept": "number",
-        "Mean loss": "number",
-    }
-    return Table("Pareto front", columns, rows)
+    columns: dict[str, Kind] = {"Place": "number", "Method": "name"}
+    return Table("Pareto front", columns | numbers("Kept", "Mean loss"), rows)
 
 
 def _named(outcome: Outcome) -> tuple[str, str]:
     contender = outcome.contender
-    return method_of(contender), number(contender.size)
+    return text.method_of(contender), number(contender.size)
 
 
 def _difference(outcome: Outcome) -> tuple[str, str, str, str]:
@@ -520,15 +445,11 @@ _MOST_IN_WORDS = 6  # with more tables, one sentence covers all
 
 
 def render_comparison(summary: Summary, *, title: str) -> bytes:
-    """Return the report as one HTML file in UTF-8.
-
-    The file uses no network and no scripts; equal summaries give equal bytes.
-    """
+    """Return the report as one HTML file in UTF-8, without scripts and links."""
     return template(_TEMPLATE).render(_view(summary, title)).encode()
 
 
 def _view(summary: Summary, title: str) -> Mapping[str, Any]:
-    """Return the variables of the template."""
     n_tables = len({table.table for table in summary.tables})
     n_models = len({table.model for table in summary.tables})
     methods = {outcome.contender.method for t in summary.tables for outcome in t.rivals}
@@ -539,39 +460,35 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
     if n_lacking := len(summary.not_reached):
         every = counted(len(summary.planned.pairs), "combination")
         scope += f" Of {every} of table and model {number(n_lacking)} were not reached."
-    sentences_of_ranks = {ranks_of(ranking) for ranking in summary.rankings}
+    sentences_of_ranks = {text.ranks_of(ranking) for ranking in summary.rankings}
     return {
         "title": title,
         "scope": scope,
-        "overall": verdict_over(summary.tables) if len(summary.tables) > _MOST_IN_WORDS else None,
+        "overall": text.verdict_over(summary.tables)
+        if len(summary.tables) > _MOST_IN_WORDS
+        else None,
         "is_single": len(summary.tables) == 1,
-        "first": _first_table(summary),
-        "gaps": gaps_of(summary),
-        "errors": list(errors_of(summary)),
+        "first": verdicts(summary.tables[0])
+        if len(summary.tables) == 1
+        else verdict_counts(summary),
+        "gaps": text.gaps_of(summary),
+        "errors": list(text.errors_of(summary)),
         "warnings": summary.warnings,
         "remarks": summary.remarks,
-        "rankings": [_ranking(ranking, i) for i, ranking in enumerate(summary.rankings)],
-        "sizes_left_out": list(sizes_left_out(summary.tables)),
+        "rankings": [
+            {
+                "model": ranking.model,
+                "sizes": text.sizes_of(ranking),
+                "chart": rank_chart(ranking, f"ranks-{place}"),
+                "sentences": text.ranks_of(ranking),
+            }
+            for place, ranking in enumerate(summary.rankings)
+        ],
+        "sizes_left_out": list(text.sizes_left_out(summary.tables)),
         "sentences_of_ranks": sentences_of_ranks.pop() if len(sentences_of_ranks) == 1 else None,
         "tables": [_table(table, i) for i, table in enumerate(summary.tables)],
         "is_open": len(summary.tables) <= _MOST_OPEN,
         "fewest_pairs": FEWEST_PAIRS,
-    }
-
-
-def _first_table(summary: Summary) -> Table:
-    """Return the verdicts of a single table, or the counts of verdicts of several."""
-    if len(summary.tables) == 1:
-        return verdicts(summary.tables[0])
-    return verdict_counts(summary)
-
-
-def _ranking(ranking: Ranking, place: int) -> Mapping[str, Any]:
-    return {
-        "model": ranking.model,
-        "sizes": sizes_of(ranking),
-        "chart": rank_chart(ranking, f"ranks-{place}"),
-        "sentences": ranks_of(ranking),
     }
 
 
@@ -580,13 +497,13 @@ def _table(table: TableSummary, place: int) -> Mapping[str, Any]:
         "name": table.table,
         "model": table.model,
         "loss_name": loss_in_words(table.loss_name),
-        "cells": cells_of(table),
-        "means": means_of(table),
-        "sentence": verdicts_of(table),
+        "cells": text.cells_of(table),
+        "means": text.means_of(table),
+        "sentence": text.verdicts_of(table),
         "verdicts": verdicts(table),
         "figures": figures(table),
         "front": front(table),
-        "choices": choices_of(table),
+        "choices": text.choices_of(table),
         "losses_chart": losses_chart(table, f"losses-{place}"),
         "differences_chart": differences_chart(table, f"differences-{place}"),
         "repeats_chart": repeats_chart(table, f"repeats-{place}"),

@@ -40,8 +40,7 @@ from chaffinch.tasks.comparing.plan import (
 from chaffinch.tasks.comparing.report import render_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import Summary, summarise
-from chaffinch.tasks.comparing.text import lines_of
-from chaffinch.tasks.comparing.wording import errors_of
+from chaffinch.tasks.comparing.text import errors_of, lines_of
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.table_check import TableDescription, describe_table
 from chaffinch.tasks.errors import refuse_warnings
@@ -238,7 +237,11 @@ def measure_cells(
 ) -> None:
     """Measure every cell without stored results."""
     cells = plan.cells
-    asked = [Asked(cell, names) for cell in cells if (names := _lacking(plan, cell, store))]
+    lacking = {
+        cell: tuple(name for name in plan.methods if _found(plan, cell, name, store) is None)
+        for cell in cells
+    }
+    asked = [Asked(cell, names) for cell, names in lacking.items() if names]
     n_before = len(cells) - len(asked)
     on_progress("measure_cells", n_before, len(cells))
     if not asked:
@@ -250,7 +253,10 @@ def measure_cells(
         results = workers.as_done(measure, compared, asked)
         with closing(results):
             for done, (number, result) in enumerate(results, start=1):
-                _keep(plan, asked[number], result, store)
+                for name, of_method in result.items():
+                    key = plan.key(asked[number].cell, name)
+                    with store.cells.stage(key, key) as writer:
+                        writer.result = of_method
                 on_progress("measure_cells", n_before + done, len(cells))
                 if time_budget is not None and time.monotonic() - began > time_budget:
                     remedy = "call it again to continue" if is_kept else "give a store to continue"
@@ -293,7 +299,6 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
 
 
 def _refusal(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> InputError | None:
-    """Return the error if every measurement failed; None otherwise."""
     tried = {which: result for which, result in found.items() if which[1] != NONE}
     n_planned = len(plan.cells) * (len(plan.methods) - 1)
     if len(tried) < n_planned or any(result["sets"] for result in tried.values()):
@@ -304,35 +309,16 @@ def _refusal(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> In
 
 
 def _loaded(plan: Plan) -> Compared:
-    """Load the rows of every table."""
-    of_any = plan.settings.selection(plan.settings.models[0], 0)
-    return Compared(
-        plan,
-        tuple(
-            LoadedTable(
-                load_rows(source.dataset, of_any, source.description),
-                load_roles(source.dataset, of_any, source.description),
-            )
-            for source in plan.sources
-        ),
-    )
-
-
-def _lacking(plan: Plan, cell: Cell, store: Store) -> tuple[str, ...]:
-    """Return the methods whose results a cell lacks."""
-    return tuple(name for name in plan.methods if _found(plan, cell, name, store) is None)
+    of_any, tables = plan.settings.selection(plan.settings.models[0], 0), []
+    for source in plan.sources:
+        about = source.dataset, of_any, source.description
+        tables.append(LoadedTable(load_rows(*about), load_roles(*about)))
+    return Compared(plan, tuple(tables))
 
 
 def _found(plan: Plan, cell: Cell, name: str, store: Store) -> StageRecord | None:
     key = plan.key(cell, name)
     return store.cells.finished(key, key)
-
-
-def _keep(plan: Plan, asked: Asked, results: dict[str, dict[str, Any]], store: Store) -> None:
-    for name, result in results.items():
-        key = plan.key(asked.cell, name)
-        with store.cells.stage(key, key) as writer:
-            writer.result = result
 
 
 def _check_sizes(label: str, settings: ComparisonSettings, description: TableDescription) -> None:

@@ -16,13 +16,7 @@ from chaffinch.tasks.settings.base import (
     setting,
 )
 from chaffinch.tasks.settings.columns import ColumnSettings
-from chaffinch.tasks.settings.method import (
-    AnyMethod,
-    Method,
-    declared,
-    form_of_methods,
-    method_of,
-)
+from chaffinch.tasks.settings.method import AnyMethod, Method, declared, form_of_methods, method_of
 from chaffinch.tasks.settings.selection import (
     TASK_IN_WORDS,
     Baseline,
@@ -158,7 +152,6 @@ def _several(value: Any) -> list[Any]:
 
 
 def _different(what: str, given: list[Any]) -> tuple[Any, ...]:
-    """Return items as a tuple; raise ValueError if a name occurs twice."""
     names = [getattr(one, "kind", None) or getattr(one, "name", None) for one in given]
     for name in names:
         if name is not None and names.count(name) > 1:

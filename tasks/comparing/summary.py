@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -13,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
-from chaffinch.tasks.comparing.plan import ALL, NONE, RESULTS, Contender, Planned, SeedAndFold
+from chaffinch.tasks.comparing.plan import ALL, NONE, Contender, Planned, SeedAndFold
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.losses import is_mean_over_rows
 from chaffinch.tasks.statistics.paired_tests import (
@@ -39,17 +36,7 @@ from chaffinch.tasks.statistics.ranks_and_stability import (
 )
 from chaffinch.tasks.statistics.verdict import Verdict
 
-# Results of a comparison as arrays of contenders by cells, for each table and model.
-#
-# A contender is a method at a size; a cell is an outer fold of a seed. A missing row, or a row with
-# an error, is NaN.
-
 ALL_IN_WORDS = "all features"
-_NAMED = ("table", "model", "method", "seed", "fold", "loss_name")  # required in every row
-_MEASURED = (  # required in every row with a loss
-    *("n_features", "n_total", "features", "n_train", "n_test"),
-    *("selection_seconds", "training_seconds"),
-)
 _FIGURES = ("n_features", "n_total", "selection_seconds", "training_seconds")
 
 _Row = Mapping[str, Any]
@@ -59,131 +46,33 @@ _Row = Mapping[str, Any]
 class Scores:
     """Measurements of k contenders in c cells, on one table with one model.
 
-    Attributes
-    ----------
-    table, model, loss_name : str
-        Names.
-    contenders : tuple of Contender
-        Contenders; the first has all features.
-    cells : tuple of (int, int)
-        Seed and fold of each cell.
-    losses : ndarray, shape (k, c)
-        Losses; NaN where missing.
-    failed : ndarray of bool, shape (k, c)
-        Whether the cell has an error instead of a loss.
-    test_share : ndarray, shape (k, c)
-        Test rows per training row; NaN without a loss, as in `figures`.
-    figures : mapping
-        ``n_features``, ``n_total``, ``selection_seconds`` and ``training_seconds``, shape (k, c).
-    features : mapping
-        Contender -> its sets, in the order of the cells.
-    errors : tuple of (Contender, str, int)
-        Errors with their numbers of cells; for each contender in the order of cells.
-    constant : ndarray, shape (c,)
-        Losses of a constant prediction, which is not a contender.
+    A contender is a method at a size; a cell is an outer fold of a seed.
     """
 
     table: str
     model: str
     loss_name: str
-    contenders: tuple[Contender, ...]
+    contenders: tuple[Contender, ...]  # the first has all features
     cells: tuple[SeedAndFold, ...]
-    losses: Floats
-    failed: NDArray[np.bool_]
-    test_share: Floats
-    figures: Mapping[str, Floats]
-    features: Mapping[Contender, Sequence[frozenset[str]]]
-    errors: tuple[tuple[Contender, str, int], ...]
-    constant: Floats
+    losses: Floats  # shape (k, c); NaN for a missing row, or one with an error
+    failed: NDArray[np.bool_]  # shape (k, c); whether there is an error instead of a loss
+    test_share: Floats  # shape (k, c); test rows per training row, NaN without a loss
+    figures: Mapping[str, Floats]  # those of `_FIGURES`, shape (k, c)
+    features: Mapping[Contender, Sequence[frozenset[str]]]  # its sets in the order of the cells
+    errors: tuple[tuple[Contender, str, int], ...]  # with their numbers of cells
+    constant: Floats  # shape (c,); losses of a constant prediction, which is not a contender
 
 
-def read_scores(results: pa.Table, planned: Planned | None = None) -> tuple[list[Scores], Planned]:
-    """Return the scores of each table and model with any row, and the planned measurements.
-
-    Without a plan, it is inferred from the results: every model for every table, and on each table
-    every contender that occurs, plus all features, in every cell of the seeds and folds that occur.
-    The order of the rows does not matter.
-
-    Parameters
-    ----------
-    results : pyarrow.Table
-        Columns as in `RESULTS`; others are ignored.
-    planned : Planned, optional
-        Planned measurements; other contenders in the results are added.
-
-    Raises
-    ------
-    InputError
-        If a column is missing or has another type, a row lacks a required value, two rows have the
-        same cell, or a table has losses of several names.
-    """
-    rows = [_named_rightly(row) for row in _typed(results).to_pylist()]
-    if not rows:
-        raise InputError("the results hold no rows; a comparison needs one at least")
-    _refuse_twice(rows)
-    by_table: dict[str, list[_Row]] = {}
-    for row in rows:
-        by_table.setdefault(row["table"], []).append(row)
-    meant = _planned(by_table, planned)
-    reached = sorted({(row["table"], row["model"]) for row in rows})
-    return [_scores(*pair, by_table[pair[0]], meant) for pair in reached], meant
+def read_scores(results: pa.Table, planned: Planned) -> list[Scores]:
+    """Return the scores of each table and model with any row; the order of rows does not matter."""
+    rows: dict[tuple[str, str], list[_Row]] = {}
+    for row in results.to_pylist():
+        rows.setdefault((row["table"], row["model"]), []).append(row)
+    return [_scores(*pair, rows[pair], planned) for pair in sorted(rows)]
 
 
-def _typed(results: pa.Table) -> pa.Table:
-    missing = [name for name in RESULTS.names if name not in results.column_names]
-    if missing:
-        raise InputError(
-            f"results must have a column {missing[0]!r} but have "
-            f"{', '.join(results.column_names) or 'none'}; give the table as a comparison wrote it"
-        )
-    chosen = results.select(RESULTS.names)
-    try:
-        return chosen.cast(RESULTS)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(
-            f"results must have the types of a comparison's ({reason}); "
-            "give the table as a comparison wrote it"
-        ) from error
-
-
-def _named_rightly(row: _Row) -> _Row:
-    """Return a row, without a size for all features; raise InputError if a value is missing."""
-    needed = _NAMED if _reason_of(row) is not None else _NAMED + _MEASURED
-    lacking = next((name for name in needed if row[name] is None), None)
-    if lacking is not None:
-        raise InputError(f"each row of results must have {lacking!r} but one has none: {_at(row)}")
-    if row["n_train"] is not None and row["n_train"] < 1 and "n_train" in needed:
-        raise InputError(f"n_train must be at least 1 but is {row['n_train']}: {_at(row)}")
-    return {**row, "size": None} if row["method"] == ALL else row
-
-
-def _reason_of(row: _Row) -> str | None:
-    """Return why a row has no finite loss, or None if it has one."""
-    if row["error"] is not None:
-        return str(row["error"])
-    if row["loss"] is None:
-        return "no loss, and no reason given"
-    return None if math.isfinite(row["loss"]) else f"the loss is not finite ({row['loss']})"
-
-
-def _refuse_twice(rows: Iterable[_Row]) -> None:
-    seen = set()
-    for row in rows:
-        key = tuple(row[name] for name in ("table", "model", "method", "size", "seed", "fold"))
-        if key in seen:
-            raise InputError(f"results must hold a cell once but hold one twice: {_at(row)}")
-        seen.add(key)
-
-
-def _at(row: _Row) -> str:
-    names = ("table", "model", "method", "size", "seed", "fold")
-    return ", ".join(f"{name} {row[name]!r}" for name in names if row[name] is not None)
-
-
-def _scores(table: str, model: str, rows: Sequence[_Row], meant: Planned) -> Scores:
-    """Return the scores of a model, given the rows of a table with every model."""
-    contenders, cells = meant.contenders[table], meant.cells
+def _scores(table: str, model: str, rows: Sequence[_Row], planned: Planned) -> Scores:
+    contenders, cells = planned.contenders[table], planned.cells
     shape = len(contenders), len(cells)
     position_of = {contender: i for i, contender in enumerate(contenders)}
     column_of = {cell: j for j, cell in enumerate(cells)}
@@ -191,22 +80,19 @@ def _scores(table: str, model: str, rows: Sequence[_Row], meant: Planned) -> Sco
     failed, constant = np.zeros(shape, dtype=bool), np.full(len(cells), np.nan)
     errors: dict[tuple[Contender, str], list[int]] = {}
     for row in rows:
-        if row["model"] != model:
-            continue
-        contender, reason = _contender(row), _reason_of(row)
-        column = column_of[row["seed"], row["fold"]]
+        contender, column = _contender(row), column_of[row["seed"], row["fold"]]
         if contender.method == NONE:
-            constant[column] = row["loss"] if reason is None else np.nan
-            continue
-        at = position_of[contender], column
-        if reason is None:
-            scored[at] = row
+            constant[column] = np.nan if row["error"] is not None else row["loss"]
+        elif row["error"] is None:
+            scored[position_of[contender], column] = row
         else:
-            failed[
-                [contender == other or _goes_for(row, other) for other in contenders], column
-            ] = True
-            errors.setdefault((contender, reason), []).append(column)
-
+            # without a size the whole method failed
+            has_failed = [
+                other == contender or (contender.size is None and other.method == contender.method)
+                for other in contenders
+            ]
+            failed[has_failed, column] = True
+            errors.setdefault((contender, row["error"]), []).append(column)
     for at in scored:
         failed[at] = False
 
@@ -219,7 +105,7 @@ def _scores(table: str, model: str, rows: Sequence[_Row], meant: Planned) -> Sco
     return Scores(
         table=table,
         model=model,
-        loss_name=_loss_name(table, rows),
+        loss_name=rows[0]["loss_name"],
         contenders=contenders,
         cells=cells,
         losses=measured(itemgetter("loss")),
@@ -233,52 +119,16 @@ def _scores(table: str, model: str, rows: Sequence[_Row], meant: Planned) -> Sco
         errors=tuple(
             (contender, reason, len(columns))
             for (contender, reason), columns in sorted(
-                errors.items(), key=lambda found: (found[0][0].place, min(found[1]), found[0][1])
+                errors.items(),
+                key=lambda found: (position_of[found[0][0]], min(found[1]), found[0][1]),
             )
         ),
         constant=constant,
     )
 
 
-def _planned(by_table: Mapping[str, Sequence[_Row]], planned: Planned | None) -> Planned:
-    """Return the planned measurements, with every contender that occurs."""
-    rows = [row for of_table in by_table.values() for row in of_table]
-    occurring = {
-        table: {_contender(row) for row in of_table if row["method"] != NONE}
-        for table, of_table in by_table.items()
-    }
-    if planned is None:
-        seeds, folds = (sorted({row[name] for row in rows}) for name in ("seed", "fold"))
-        models = tuple(sorted({row["model"] for row in rows}))
-        planned = Planned({}, models, tuple(product(seeds, folds)))
-    contenders = {
-        table: {Contender(ALL, None), *planned.contenders.get(table, ()), *occurring.get(table, ())}
-        for table in dict.fromkeys([*planned.contenders, *sorted(occurring)])
-    }
-    by_place = {
-        table: tuple(sorted(named, key=lambda contender: contender.place))
-        for table, named in contenders.items()
-    }
-    return replace(planned, contenders=by_place)
-
-
-def _goes_for(row: _Row, contender: Contender) -> bool:
-    """Return whether a row's failure applies to a contender: without a size it is the method's."""
-    return row["size"] is None and row["method"] == contender.method
-
-
 def _contender(row: _Row) -> Contender:
     return Contender(row["method"], row["size"])
-
-
-def _loss_name(table: str, rows: Iterable[_Row]) -> str:
-    first, *others = sorted({row["loss_name"] for row in rows})
-    if others:
-        raise InputError(
-            f"a table must have one loss but {table!r} has {', '.join([first, *others])}; "
-            "compare under one loss at a time"
-        )
-    return str(first)
 
 
 # The best requested size of a method, and the smallest size within one standard error.
@@ -288,27 +138,13 @@ def _loss_name(table: str, rows: Iterable[_Row]) -> str:
 
 @dataclass(frozen=True)
 class NearBest:
-    """The sizes of one method: the best, and the smallest within one standard error of it.
-
-    Attributes
-    ----------
-    method : str
-        Name of the method.
-    best : int
-        The size with the lowest mean loss.
-    smallest : int
-        The smallest size near the best; see `smallest_near_best`.
-    fewest : int
-        The smallest compared size.
-    beats_constant : bool or None
-        Whether the best has a lower mean loss than a constant; None if unknown.
-    """
+    """The sizes of one method: the best, and the smallest within one standard error of it."""
 
     method: str
-    best: int
-    smallest: int
-    fewest: int
-    beats_constant: bool | None
+    best: int  # the size with the lowest mean loss
+    smallest: int  # the smallest size near the best
+    fewest: int  # the smallest compared size
+    beats_constant: bool | None  # whether the best has a lower mean loss than a constant
 
 
 def near_best_of(
@@ -334,23 +170,14 @@ def near_best_of(
 def smallest_near_best(
     losses: Floats, test_share: Floats, constant: Floats
 ) -> tuple[int, int] | None:
-    """Return the best size, and the smallest size within one standard error of it.
+    """Return the best of s sizes, and the smallest within one standard error of it.
 
-    Breiman's standard error is that of the best size's mean loss, which includes the variation
-    between cells that all sizes share. The standard error of the difference excludes it, but is
-    large for an unstable size. The excess loss must not exceed either. The smaller size must also
-    beat a constant. The result is None if fewer than `FEWEST_PAIRS` cells have a loss at every
-    size.
-
-    Parameters
-    ----------
-    losses : ndarray, shape (s, c)
-        Losses of s sizes, the smallest first, in c cells.
-    test_share : ndarray, shape (c,)
-        Test rows per training row of each cell.
-    constant : ndarray, shape (c,)
-        Losses of a constant; NaN where missing.
+    Losses (s, c) have the smallest size first; share and constant have shape (c,). None if fewer
+    than `FEWEST_PAIRS` cells have a loss at every size.
     """
+    # Breiman's standard error is that of the best size's mean loss, which includes the variation
+    # between cells that all sizes share. The standard error of the difference excludes it, but is
+    # large for an unstable size. The excess loss must not exceed either.
     shared = np.isfinite(losses).all(axis=0)
     if not len(losses) or shared.sum() < FEWEST_PAIRS:
         return None
@@ -373,109 +200,54 @@ def beats(losses: Floats, constant: Floats) -> bool | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one contender, a method at a size, on one table with one model.
-
-    Attributes
-    ----------
-    contender : Contender
-        Method and requested number of features.
-    n_scored, n_failed, n_missing : int
-        Numbers of cells with a loss, with an error, and without a row.
-    is_compared : bool
-        Whether it has enough cells for mean losses, ranks and the Pareto front.
-    mean_loss, deviation : float or None
-        Mean and standard deviation over the cells that all compared contenders share, or over its
-        own cells if it is not compared. None without a loss; the deviation also with a single one.
-    n_features : float or None
-        Mean number of kept features over the same cells.
-    n_total : int or None
-        Largest number of candidate features of any cell.
-    keeps_all : bool
-        Whether it kept every feature in every cell.
-    difference : PairedDifference or None
-        Its loss minus that with all features, over all cells with both. None without such a cell,
-        and for all features.
-    over_constant : OverConstant or None
-        Its loss minus that of a constant. None without a cell with both, for all features, and if
-        it keeps all features.
-    corrected_p : float or None
-        p value, corrected for all tests on this table and model; None if not tested.
-    verdict : "helps", "does not help", "cannot tell" or None
-        Verdict; None for all features.
-    stability : Stability or None
-        Stability of its sets.
-    selection_seconds, training_seconds : float or None
-        Mean over its cells.
-    is_on_front : bool
-        Whether it is on the Pareto front of loss and number of features.
-    """
+    """Result of one contender, a method at a size, on one table with one model."""
 
     contender: Contender
-    n_scored: int
-    n_failed: int
-    n_missing: int
-    is_compared: bool
+    n_scored: int  # number of cells with a loss
+    n_failed: int  # number of cells with an error
+    n_missing: int  # number of cells without a row
+    is_compared: bool  # whether it has enough cells for mean losses, ranks and the Pareto front
+    # Over the cells that all compared contenders share, or over its own if it is not compared.
     mean_loss: float | None
-    deviation: float | None
-    n_features: float | None
-    n_total: int | None
-    keeps_all: bool
-    difference: PairedDifference | None
-    over_constant: OverConstant | None
-    corrected_p: float | None
-    verdict: Verdict | None
+    deviation: float | None  # None with a single loss
+    n_features: float | None  # mean number of kept features
+    n_total: int | None  # largest number of candidate features of any cell
+    keeps_all: bool  # whether it kept every feature in every cell
+    difference: PairedDifference | None  # to all features, over all cells with both
+    over_constant: OverConstant | None  # None if it keeps all features
+    corrected_p: float | None  # None if not tested
+    verdict: Verdict | None  # None for all features
     stability: Stability | None
-    selection_seconds: float | None
+    selection_seconds: float | None  # mean over its cells
     training_seconds: float | None
     is_on_front: bool
 
 
 @dataclass(frozen=True)
 class TableSummary:
-    """Results of a comparison on one table with one model.
-
-    Attributes
-    ----------
-    table, model, loss_name : str
-        Names.
-    n_seeds, n_folds : int
-        Their product is the planned number of cells of each contender.
-    n_shared : int
-        Number of cells that all compared contenders share.
-    outcomes : tuple of Outcome
-        Outcomes: all features first, then by name and size.
-    near_best : tuple of NearBest
-        Best sizes of each method with at least two compared sizes.
-    errors : tuple of (Contender, str, int)
-        Errors with their numbers of cells.
-    constant_loss : float or None
-        Mean loss of a constant over the shared cells; without shared cells, over all its cells.
-    """
+    """Results of a comparison on one table with one model."""
 
     table: str
     model: str
     loss_name: str
     n_seeds: int
     n_folds: int
-    n_shared: int
-    outcomes: tuple[Outcome, ...]
-    near_best: tuple[NearBest, ...]
-    errors: tuple[tuple[Contender, str, int], ...]
-    constant_loss: float | None
+    n_shared: int  # number of cells that all compared contenders share
+    outcomes: tuple[Outcome, ...]  # all features first, then by name and size
+    near_best: tuple[NearBest, ...]  # of each method with at least two compared sizes
+    errors: tuple[tuple[Contender, str, int], ...]  # with their numbers of cells
+    constant_loss: float | None  # mean over the shared cells, or over all its cells without any
 
     @property
     def reference(self) -> Outcome:
-        """Outcome of all features."""
         return self.outcomes[0]
 
     @property
     def rivals(self) -> tuple[Outcome, ...]:
-        """Outcomes of all other contenders."""
         return self.outcomes[1:]
 
     @property
     def contenders(self) -> tuple[Contender, ...]:
-        """Contenders in the order of outcomes."""
         return tuple(outcome.contender for outcome in self.outcomes)
 
     @property
@@ -484,18 +256,11 @@ class TableSummary:
         return any(o.n_scored and o.n_scored != self.n_shared for o in self.outcomes)
 
     @property
-    def n_planned(self) -> int:
-        """Planned number of losses: one for each contender in each cell."""
-        return self.n_seeds * self.n_folds * len(self.outcomes)
-
-    @property
     def n_missing(self) -> int:
-        """Number of losses without a row."""
         return sum(outcome.n_missing for outcome in self.outcomes)
 
     @property
     def n_failed(self) -> int:
-        """Number of losses with an error in their place."""
         return sum(outcome.n_failed for outcome in self.outcomes)
 
     @property
@@ -505,13 +270,11 @@ class TableSummary:
 
     @property
     def n_tested_to_constant(self) -> int:
-        """Number of tested differences to a constant."""
         constants = [outcome.over_constant for outcome in self.outcomes]
         return sum(found is not None and found.corrected_p is not None for found in constants)
 
 
 def summarise_table(scores: Scores) -> TableSummary:
-    """Return the summary of one table with one model."""
     scored = np.isfinite(scores.losses)
     compared, shared = cells_in_common(scored)
     used = np.where(compared[:, None], shared, scored)
@@ -569,7 +332,7 @@ def _outcomes(
     means, sizes = _means(scores.losses, used), _means(figures["n_features"], used)
     front = pareto_front(np.where(compared, sizes, np.nan), np.where(compared, means, np.nan))
     for i, contender in enumerate(scores.contenders):
-        is_all = bool(keeps_all[i])
+        is_all, p_value = bool(keeps_all[i]), _known(corrected[i])
         yield Outcome(
             contender=contender,
             n_scored=int(scored[i].sum()),
@@ -577,16 +340,14 @@ def _outcomes(
             n_missing=int((~scored[i] & ~scores.failed[i]).sum()),
             is_compared=bool(compared[i]),
             mean_loss=_known(means[i]),
-            deviation=_deviation(scores.losses[i, used[i]]),
+            deviation=float(scores.losses[i, used[i]].std(ddof=1)) if used[i].sum() > 1 else None,
             n_features=_known(sizes[i]),
             n_total=int(figures["n_total"][i, scored[i]].max()) if scored[i].any() else None,
             keeps_all=is_all,
             difference=differences[i],
             over_constant=constants[i],
-            corrected_p=_known(corrected[i]),
-            verdict=verdict_on(
-                differences[i], _known(corrected[i]), is_all=is_all, over_constant=constants[i]
-            )
+            corrected_p=p_value,
+            verdict=verdict_on(differences[i], p_value, is_all=is_all, over_constant=constants[i])
             if i
             else None,
             stability=_stability(scores, i),
@@ -621,54 +382,26 @@ def _means(values: Floats, used: NDArray[np.bool_]) -> Floats:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _deviation(values: Floats) -> float | None:
-    return float(values.std(ddof=1)) if len(values) > 1 else None
-
-
 def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Methods by their mean rank with one model, the best first.
-
-    Attributes
-    ----------
-    model : str
-        Name of the model.
-    sizes : tuple of int
-        Requested number of features on each table; empty if all methods chose their own size.
-    methods : tuple of str
-        Methods in the order of their mean ranks.
-    mean_ranks : tuple of float
-        Mean ranks; 1 is best.
-    over : "tables" or "cells"
-        Blocks of the ranking: the mean losses of each table, or the losses of each cell of one
-        table. Cells are not independent and are not tested.
-    n_blocks : int
-        Number of tables or cells.
-    friedman_p : float or None
-        p value of Friedman's test.
-    critical_difference : float or None
-        Smallest significant difference of two mean ranks at 95 % (Nemenyi).
-    groups : tuple of (int, int)
-        First and last position of methods that do not differ significantly: all methods, unless
-        Friedman's test is significant.
-    left_out : tuple of str
-        Methods with too few cells on some table.
-    """
+    """Methods by their mean rank with one model, the best first."""
 
     model: str
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # requested on each table; empty if all methods chose their own size
     methods: tuple[str, ...]
-    mean_ranks: tuple[float, ...]
-    over: Literal["tables", "cells"]
-    n_blocks: int
+    mean_ranks: tuple[float, ...]  # 1 is best
+    over: Literal["tables", "cells"]  # cells of one table are not independent and not tested
+    n_blocks: int  # number of tables or cells
     friedman_p: float | None
-    critical_difference: float | None
+    critical_difference: float | None  # of two mean ranks, at 95 % (Nemenyi)
+    # First and last position of methods that do not differ significantly: all methods, unless
+    # Friedman's test is significant.
     groups: tuple[tuple[int, int], ...]
-    left_out: tuple[str, ...]
+    left_out: tuple[str, ...]  # methods with too few cells on some table
 
 
 Measured = tuple[Scores, TableSummary]
@@ -695,7 +428,6 @@ def rankings_of(measured: Sequence[Measured]) -> Iterator[Ranking]:
 
 
 def is_ranked(table: TableSummary) -> bool:
-    """Return whether a table is ranked: it has at least two compared contenders."""
     return sum(outcome.is_compared for outcome in table.outcomes) > 1
 
 
@@ -719,7 +451,8 @@ def _ranking(model: str, tables: Sequence[Measured], sizes: tuple[int, ...]) -> 
         }
         for (_, summary), size in zip(tables, sizes or [None] * len(tables), strict=True)
     ]
-    parts = sorted({part for table in taking_part for part in table}, key=_first_all)
+    every = {part for table in taking_part for part in table}
+    parts = sorted(every, key=lambda part: (part[0] != ALL, part))
     ranked = [
         part
         for part in parts
@@ -732,42 +465,27 @@ def _ranking(model: str, tables: Sequence[Measured], sizes: tuple[int, ...]) -> 
     else:
         of_cells = tables[0][0].losses[[taking_part[0][part][0] for part in ranked]]
         losses = of_cells[:, np.isfinite(of_cells).all(axis=0)].T
-    left_out = tuple(_name(part, parts) for part in parts if part not in ranked)
-    names = [_name(part, parts) for part in ranked]
-    return _ranked(model, sizes, names, losses.astype(np.float64), left_out, len(tables) > 1)
-
-
-def _ranked(
-    model: str,
-    sizes: tuple[int, ...],
-    names: Sequence[str],
-    losses: Floats,
-    left_out: tuple[str, ...],
-    is_over_tables: bool,
-) -> Ranking:
+    losses = losses.astype(np.float64)
     ranks = mean_ranks(losses)
     order = np.argsort(ranks, kind="stable")
-    difference = critical_difference(len(names), len(losses)) if is_over_tables else None
+    is_over_tables, k = len(tables) > 1, len(ranked)
+    difference = critical_difference(k, len(losses)) if is_over_tables else None
     friedman_p = friedman_p_value(losses) if is_over_tables else None
     groups = [] if difference is None else groups_alike(ranks[order], difference)
     if friedman_p is not None and friedman_p > 1 - CONFIDENCE:
-        groups = [(0, len(names) - 1)]
+        groups = [(0, k - 1)]
     return Ranking(
         model=model,
         sizes=sizes,
-        methods=tuple(names[i] for i in order),
+        methods=tuple(_name(ranked[i], parts) for i in order),
         mean_ranks=tuple(float(ranks[i]) for i in order),
         over="tables" if is_over_tables else "cells",
         n_blocks=len(losses),
         friedman_p=friedman_p,
         critical_difference=difference,
         groups=tuple(groups),
-        left_out=left_out,
+        left_out=tuple(_name(part, parts) for part in parts if part not in ranked),
     )
-
-
-def _first_all(part: _Part) -> tuple[bool, _Part]:
-    return part[0] != ALL, part
 
 
 def _name(part: _Part, parts: Sequence[_Part]) -> str:
@@ -780,26 +498,12 @@ def _name(part: _Part, parts: Sequence[_Part]) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of a comparison.
+    """Summary of a comparison."""
 
-    Attributes
-    ----------
-    tables : tuple of TableSummary
-        Summaries of every table and model with results, sorted by name.
-    rankings : tuple of Ranking
-        Rankings by model and requested size.
-    warnings : tuple of str
-        Data-quality warnings, each with the table's name.
-    remarks : tuple of str
-        Warnings of libraries while cells were measured, each with the table's name.
-    planned : Planned
-        Planned measurements.
-    """
-
-    tables: tuple[TableSummary, ...]
-    rankings: tuple[Ranking, ...]
-    warnings: tuple[str, ...]
-    remarks: tuple[str, ...]
+    tables: tuple[TableSummary, ...]  # every table and model with results, sorted by name
+    rankings: tuple[Ranking, ...]  # by model and requested size
+    warnings: tuple[str, ...]  # data-quality warnings, each with the table's name
+    remarks: tuple[str, ...]  # warnings of libraries, each with the table's name
     planned: Planned
 
     @property
@@ -810,7 +514,6 @@ class Summary:
 
     @property
     def n_planned(self) -> int:
-        """Planned number of losses over all tables, models, contenders and cells."""
         return sum(self.planned.n_losses(table) for table, _ in self.planned.pairs)
 
     @property
@@ -821,18 +524,13 @@ class Summary:
 
     @property
     def n_failed(self) -> int:
-        """Number of losses with an error in their place."""
         return sum(table.n_failed for table in self.tables)
 
 
 def summarise(
-    results: pa.Table,
-    planned: Planned | None = None,
-    warnings: Sequence[str] = (),
-    remarks: Sequence[str] = (),
+    results: pa.Table, planned: Planned, warnings: Sequence[str], remarks: Sequence[str]
 ) -> Summary:
-    """Return the summary of a comparison's results."""
-    read, meant = read_scores(results, planned)
-    measured = [(scores, summarise_table(scores)) for scores in read]
+    """Return the summary of a comparison's results, a table of `RESULTS`."""
+    measured = [(scores, summarise_table(scores)) for scores in read_scores(results, planned)]
     tables = tuple(summary for _, summary in measured)
-    return Summary(tables, tuple(rankings_of(measured)), tuple(warnings), tuple(remarks), meant)
+    return Summary(tables, tuple(rankings_of(measured)), tuple(warnings), tuple(remarks), planned)

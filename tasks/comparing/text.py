@@ -1,33 +1,34 @@
-"""Summary of a comparison as lines for a terminal."""
+"""Summary of a comparison in words: sentences of the report, and lines for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
 from rich.cells import cell_len
 
-from chaffinch.tasks.comparing.plan import Contender
-from chaffinch.tasks.comparing.summary import Outcome, Ranking, Summary, TableSummary
-from chaffinch.tasks.comparing.wording import (
-    allowance_of,
-    cells_of,
-    choices_of,
-    cut,
-    errors_of,
-    gaps_of,
-    heading_of,
-    means_of,
-    name_of,
-    ranks_of,
-    reasons_of,
-    sizes_left_out,
-    sizes_of,
-    verdicts_of,
+from chaffinch.tasks.comparing.plan import ALL, Contender
+from chaffinch.tasks.comparing.summary import (
+    ALL_IN_WORDS,
+    Outcome,
+    Ranking,
+    Summary,
+    TableSummary,
+    is_ranked,
 )
-from chaffinch.tasks.reporting.text import NOTHING, interval, number, visible
+from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, listed, number, visible
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.statistics.paired_tests import CONFIDENCE, FEWEST_PAIRS, NEGLIGIBLE
+
+# a number by itself; numbers in quotes or words are parts of names
+_QUOTED = r"(?<!\w)'[^']*'"
+_FIGURE = r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)(?!\w)"
+_QUOTED_OR_FIGURE = re.compile(f"({_QUOTED})|{_FIGURE}")
+# reasons that are visible in the interval of a difference
+_LOWER, _HIGHER, _OPEN = "the loss is lower", "the loss is higher", "the interval holds zero"
 
 _COLUMNS = (
     *("method", "kept", "loss", "deviation", "difference", "95 % interval"),
@@ -35,6 +36,351 @@ _COLUMNS = (
 )
 _AS_TEXT = {0, 6}  # left-aligned columns
 _LONGEST_NAME = 36
+
+
+def method_of(contender: Contender) -> str:
+    return ALL_IN_WORDS if contender.method == ALL else contender.method
+
+
+def name_of(contender: Contender, everyone: Iterable[Contender]) -> str:
+    """Return the name of a contender: its method and requested size."""
+    if contender.size is not None:
+        return f"{contender.method}, {counted(contender.size, 'feature')}"
+    return f"{method_of(contender)}{', its own size' if _is_sized(contender, everyone) else ''}"
+
+
+def short_name_of(contender: Contender, everyone: Iterable[Contender], longest: int) -> str:
+    """Return the name of a contender, with its method cut to `longest` characters."""
+    name = cut(method_of(contender), longest)
+    if contender.size is not None:
+        return f"{name}, {number(contender.size)}"
+    return f"{name}, its own" if _is_sized(contender, everyone) else name
+
+
+def _is_sized(contender: Contender, everyone: Iterable[Contender]) -> bool:
+    return any(o.method == contender.method and o.size is not None for o in everyone)
+
+
+def without_figures(text: str) -> str:
+    """Return a text with a placeholder for each number, to group similar texts."""
+    return _QUOTED_OR_FIGURE.sub(lambda match: match[1] or "#", text)
+
+
+def heading_of(table: TableSummary) -> str:
+    return f"{table.table}, {table.model}"
+
+
+def cells_of(table: TableSummary) -> str:
+    """Return the numbers of seeds and folds, and of measured cells if some are missing."""
+    sentence = f"{counted(table.n_seeds, 'seed')}, {counted(table.n_folds, 'outer fold')}"
+    n_cells = table.n_seeds * table.n_folds
+    n_measured = max(outcome.n_scored + outcome.n_failed for outcome in table.outcomes)
+    if n_measured < n_cells:
+        sentence += f", of which {number(n_measured)} of {counted(n_cells, 'cell')} were measured"
+    return sentence
+
+
+def means_of(table: TableSummary) -> str:
+    """Return the sentence on the cells over which losses and differences are averaged."""
+    sentence = f"Losses are means over the {counted(table.n_shared, 'cell')} that all compared have"
+    alone = [o for o in table.outcomes if o.n_scored and not o.is_compared]
+    if alone:
+        own = listed(
+            f"{name_of(o.contender, table.contenders)} over its own {number(o.n_scored)}"
+            for o in alone
+        )
+        sentence += f", of {own}"
+    if not table.has_further_cells:
+        return f"{sentence}."
+    return f"{sentence}; differences over all cells that the two of them have."
+
+
+def reason_of(outcome: Outcome, n_tested: int) -> str:
+    difference, over_constant = outcome.difference, outcome.over_constant
+    if outcome.keeps_all:
+        return "it keeps every feature"
+    if over_constant is not None and over_constant.is_no_better:
+        return "no better than a constant, which looks at no feature"
+    if over_constant is not None and over_constant.is_hardly_better:
+        return f"{NEGLIGIBLE:.0%} better than a constant at best, if at all"
+    if difference is None:
+        return "no cell has both its loss and that with all features"
+    if difference.n_pairs < FEWEST_PAIRS:
+        return f"{counted(difference.n_pairs, 'pair')} where {FEWEST_PAIRS} are needed"
+    if difference.interval is None:
+        every = f"in each of {number(difference.n_pairs)} pairs"
+        if difference.is_nothing:
+            return f"the loss is the same as with all features {every}"
+        if difference.mean == 0:
+            return f"the score is the same {every}, which may be chance where it counts labels"
+        return f"the difference is the same {every}, so its error is not known"
+    if outcome.verdict == "helps":
+        return _LOWER
+    if outcome.verdict == "does not help":
+        return _HIGHER
+    low, high = difference.interval
+    if low <= 0 <= high:
+        return _OPEN
+    if high < 0 and outcome.corrected_p is not None and outcome.corrected_p <= 1 - CONFIDENCE:
+        return "it may do no better than a constant"
+    return f"may be luck among {number(n_tested)} that were tested"
+
+
+def reasons_of(table: TableSummary) -> list[str]:
+    """Return the reasons of verdicts that do not follow from an interval, with contenders."""
+    everyone = [outcome.contender for outcome in table.rivals]
+    alike: dict[tuple[str, str], list[Contender]] = {}
+    for outcome in table.rivals:
+        reason = reason_of(outcome, table.n_tested)
+        if outcome.difference is not None and reason not in (_LOWER, _HIGHER, _OPEN):
+            alike.setdefault((str(outcome.verdict), reason), []).append(outcome.contender)
+    return [
+        f"{verdict.capitalize()} ({reason}): {grouped(contenders, everyone)}."
+        for (verdict, reason), contenders in alike.items()
+    ]
+
+
+def allowance_of(table: TableSummary) -> str:
+    """Return the sentence on multiple testing; empty with fewer than two tests."""
+    to_all, to_constant = table.n_tested, table.n_tested_to_constant
+    if max(to_all, to_constant) < 2:
+        return ""
+    tested = [f"all {to_all} differences to all features"] if to_all else []
+    tested += [f"all {to_constant} to a constant"] if to_constant else []
+    return (
+        f"Verdicts allow for {' and '.join(tested)} that were tested (Holm); intervals stand for "
+        "themselves."
+    )
+
+
+def verdicts_of(table: TableSummary) -> str:
+    if not table.rivals:
+        return "There is no method to compare to all features."
+    if all(outcome.difference is None for outcome in table.rivals):
+        return "No method could be compared to all features: no cell has both losses."
+    by_verdict: dict[str | None, list[Contender]] = {}
+    for outcome in table.rivals:
+        by_verdict.setdefault(outcome.verdict, []).append(outcome.contender)
+    everyone = [outcome.contender for outcome in table.rivals]
+    sentences = []
+    if "helps" in by_verdict:
+        sentences.append(f"Selection helps with {grouped(by_verdict['helps'], everyone)}.")
+    if "does not help" in by_verdict:
+        start = "It" if sentences else "Selection"
+        worse = grouped(by_verdict["does not help"], everyone)
+        sentences.append(f"{start} does not help with {worse}.")
+    undecided = len(by_verdict.get("cannot tell", ()))
+    if undecided == len(everyone):
+        sentences.append("These results cannot tell whether selection helps.")
+    elif undecided:
+        others = "one" if undecided == 1 else number(undecided)
+        sentences.append(f"For the other {others}, these results cannot tell.")
+    return " ".join(sentences)
+
+
+def verdict_over(tables: Sequence[TableSummary]) -> str:
+    """Return the sentence on the number of tables and models where selection helps."""
+    helping = [
+        {o.contender.method for o in table.rivals if o.verdict == "helps"} for table in tables
+    ]
+    n_helped = sum(map(bool, helping))
+    over = f"{number(len(tables))} combinations of table and model"
+    if not n_helped:
+        return f"No method is shown to help in any of {over}."
+    often = Counter(method for methods in helping for method in sorted(methods))
+    most = listed(f"{method} ({number(often[method])})" for method, _ in often.most_common())
+    return f"Selection helps in {number(n_helped)} of {over}: with {most}."
+
+
+def choices_of(table: TableSummary) -> list[str]:
+    """Return sentences on the loss of a constant and on the best size of each method."""
+    sentences = []
+    if table.constant_loss is not None:
+        sentences.append(
+            f"A constant, which looks at no feature, comes to {number(table.constant_loss)}."
+        )
+    for found in table.near_best:
+        if found.beats_constant is False:
+            fewer = "no size does better than a constant"
+        elif found.best == found.fewest:
+            fewer = "no fewer were asked for"
+        elif found.smallest == found.best:
+            fewer = "none smaller is near it" + (
+                " and better than a constant" if found.beats_constant else ""
+            )
+        else:
+            fewer = f"with {number(found.smallest)} it is within one standard error of that"
+        sentences.append(
+            f"Of the sizes asked for, {found.method} does best with "
+            f"{counted(found.best, 'feature')}; {fewer}."
+        )
+    return sentences
+
+
+def ranks_of(ranking: Ranking) -> str:
+    sentence = f"Mean ranks of {counted(len(ranking.methods), 'contender')} over "
+    if ranking.over == "cells":
+        sentence += (
+            f"{counted(ranking.n_blocks, 'cell')} of one table. Cells share their rows, so their "
+            "ranks are not independent, and no difference of mean ranks is called critical: that "
+            "takes several tables."
+        )
+    else:
+        sentence += (
+            f"{counted(ranking.n_blocks, 'table')}. {_friedman(ranking)} At 95 %, mean ranks must "
+            f"differ by {number(ranking.critical_difference)} (Nemenyi) for two methods to be "
+            "significantly different."
+        )
+    if ranking.left_out:
+        sentence += f" Left out, for too few cells on some table: {listed(ranking.left_out)}."
+    return sentence
+
+
+def sizes_of(ranking: Ranking) -> str:
+    """Return the requested sizes of the ranked methods; empty without any."""
+    if not ranking.sizes:
+        return ""
+    fewest, most = min(ranking.sizes), max(ranking.sizes)
+    if fewest == most:
+        return counted(most, "feature")
+    return f"{number(fewest)} to {number(most)} features, by table"
+
+
+def _friedman(ranking: Ranking) -> str:
+    p_value = ranking.friedman_p
+    if p_value is None:
+        return "There is too little to test whether they differ at all."
+    sentence = f"(Friedman, p {number(p_value)})"
+    if p_value <= 1 - CONFIDENCE:
+        return f"Some are better than others {sentence}."
+    return f"That any is better than another is not shown {sentence}; this holds for every pair."
+
+
+def grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> str:
+    """Return the names of contenders, with the sizes of each method grouped."""
+    of_all = _sizes_by_method(everyone)
+    names = []
+    for method, sizes in _sizes_by_method(contenders).items():
+        name = ALL_IN_WORDS if method == ALL else method
+        if of_all[method] == [None]:
+            names.append(name)
+        elif len(sizes) > 1 and sizes == of_all[method]:
+            names.append(f"{name} (every size)")
+        else:
+            asked = ["its own size"] if None in sizes else []
+            numbers = [number(size) for size in sizes if size is not None]
+            if numbers:
+                thing = "feature" if sizes[-1] == 1 else "features"
+                asked.append(f"{', '.join(numbers)} {thing}")
+            names.append(f"{name} ({', '.join(asked)})")
+    return listed(names)
+
+
+def _sizes_by_method(contenders: Iterable[Contender]) -> dict[str, list[int | None]]:
+    sizes: dict[str, list[int | None]] = {}
+    for contender in contenders:
+        sizes.setdefault(contender.method, []).append(contender.size)
+    return sizes
+
+
+def gaps_of(summary: Summary) -> list[str]:
+    """Return sentences on missing results and their reasons."""
+    sentences = []
+    n_lacking = summary.n_missing + summary.n_failed
+    if n_lacking:
+        sentences.append(
+            f"{number(n_lacking)} of {number(summary.n_planned)} losses were not "
+            "computed. What is compared is compared over the cells that all concerned have."
+        )
+    sentences += _not_reached(summary)
+    for table in summary.tables:
+        everyone = table.contenders
+        few = [o.contender for o in table.outcomes if o.n_scored and not o.is_compared]
+        if few:
+            sentences.append(
+                f"{heading_of(table)}: too few cells to be ranked or on the Pareto front: "
+                f"{grouped(few, everyone)}."
+            )
+        if not is_ranked(table) and table.rivals:
+            sentences.append(f"{heading_of(table)}: not in the ranks, {_why_not_ranked(table)}.")
+    return sentences
+
+
+def _why_not_ranked(table: TableSummary) -> str:
+    alone = [outcome.contender for outcome in table.outcomes if outcome.n_scored]
+    if alone:
+        return f"since losses are there of {name_of(alone[0], table.contenders)} alone"
+    return "since everything failed there" if table.n_failed else "since nothing was measured there"
+
+
+def _not_reached(summary: Summary) -> Iterator[str]:
+    """Yield the tables, the models and the pairs without results."""
+    planned, lacking = summary.planned, dict.fromkeys(summary.not_reached)
+    tables = [t for t in planned.contenders if all((t, m) in lacking for m in planned.models)]
+    models = [m for m in planned.models if all((t, m) in lacking for t in planned.contenders)]
+    if tables:
+        with_any = " with any model" if len(planned.models) > 1 else ""
+        yield f"Tables not reached{with_any}: {', '.join(tables)}."
+    if models:
+        on_any = " on any table" if len(planned.contenders) > 1 else ""
+        yield f"Models not reached{on_any}: {', '.join(models)}."
+    pairs = [f"{t} with {m}" for t, m in lacking if t not in tables and m not in models]
+    if pairs:
+        yield f"Tables not reached with some model: {', '.join(pairs)}."
+
+
+def sizes_left_out(tables: Sequence[TableSummary]) -> Iterator[str]:
+    """Yield the methods without requested sizes, and models whose sizes are not ranked."""
+    scored = [o.contender for table in tables for o in table.outcomes if o.n_scored]
+    sized = {contender.method for contender in scored if contender.size is not None}
+    alone = sorted({contender.method for contender in scored} - sized - {ALL})
+    if sized and alone:
+        find = "finds its number" if len(alone) == 1 else "find their numbers"
+        yield f"{listed(alone)} {find} of features without being asked for a size."
+    for model in dict.fromkeys(table.model for table in tables):
+        n_sizes = {
+            len({o.contender.size for o in table.outcomes} - {None})
+            for table in tables
+            if table.model == model and is_ranked(table)
+        }
+        if len(n_sizes) > 1:
+            yield (
+                f"{model}: tables have unlike numbers of sizes "
+                f"({listed(map(str, sorted(n_sizes)))}), as where shares of few features come to "
+                "one number, so only what chose its own size is ranked."
+            )
+
+
+def errors_of(summary: Summary) -> Iterator[str]:
+    """Yield one line for each error on a table with a model.
+
+    Errors that differ only in numbers are grouped, and the first is shown.
+    """
+    for table in summary.tables:
+        everyone = table.contenders
+        alike: dict[str, list[tuple[Contender, str, int]]] = {}
+        for found in table.errors:
+            alike.setdefault(without_figures(found[1]), []).append(found)
+        for errors in alike.values():
+            n_cells: Counter[Contender] = Counter()
+            for contender, _, n in errors:
+                n_cells[contender] += n
+            others = {error for _, error, _ in errors} - {errors[0][1]}
+            such_as = ", for reasons that differ in figures alone, such as" if others else ""
+            # without a size the whole method failed, and its sizes are not listed
+            whole = {contender.method for contender in n_cells if contender.size is None}
+            distinct = [c for c in everyone if c.size is None or c.method not in whole]
+            yield (
+                f"{heading_of(table)}: {grouped(list(n_cells), distinct)} failed in "
+                f"{_cells_each(list(n_cells.values()))}{such_as}: {errors[0][1]}"
+            )
+
+
+def _cells_each(n_cells: Sequence[int]) -> str:
+    fewest, most = min(n_cells), max(n_cells)
+    if fewest < most:
+        return f"{number(fewest)} to {counted(most, 'cell')} each"
+    return counted(most, "cell") + (" each" if len(n_cells) > 1 else "")
 
 
 def lines_of(summary: Summary) -> list[str]:
@@ -108,13 +454,10 @@ def _rank(rank: float | None) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows with aligned columns."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        padded = [
-            cell + " " * (width - cell_len(cell))
-            if place in _AS_TEXT
-            else " " * (width - cell_len(cell)) + cell
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
+        padded = []
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            spaces = " " * (width - cell_len(cell))
+            padded.append(cell + spaces if place in _AS_TEXT else spaces + cell)
         yield f"  {'  '.join(padded)}".rstrip()

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, field_validator
 
 from chaffinch.tasks.methods.bmo import Slack
-from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner
+from chaffinch.tasks.methods.fitting import Fold, Tuner
 from chaffinch.tasks.methods.masks import FLOATS, NAMES, columns_of_masks, names_of
 from chaffinch.tasks.methods.protocol import (
     Candidate,
@@ -26,6 +26,7 @@ from chaffinch.tasks.methods.protocol import (
     each_mask_once,
     no_use_made,
 )
+from chaffinch.tasks.methods.refits import Refit, refit_of
 from chaffinch.tasks.selection.afs_bm import (
     MaskingRound,
     MaskingWalk,
@@ -33,8 +34,7 @@ from chaffinch.tasks.selection.afs_bm import (
     Rules,
     alternate,
 )
-from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss, Rows, Schema
-from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss, Schema
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.settings.base import Count, setting
 
@@ -118,53 +118,73 @@ class AfsBm(SearchMethod[MaskingWalks]):
         """Alternate training and masking, once for each slack."""
         search = _Search(
             self,
-            context.rows("train"),
-            context.rows("mask_validation"),
-            context.schema,
-            context.recipe,
+            refit_of(context),
             context.tuner,
             tuple(context.folds("train")) if self.tune_every_round else (),
             context.model,
             context.baseline,
-            context.loss,
             context.keep,
             context.seed,
         )
         walks = context.workers.map(_walk, search, self.slacks, context.on_progress)
+        line = "slack %g: %d rounds, model %s trained %d times, %d of %d features kept"
         for walk in walks:
-            logger.info(
-                "slack %g: %d rounds, model %s trained %d times, %d of %d features kept",
-                walk.slack,
-                len(walk.rounds),
-                context.recipe.name,
-                walk.n_trainings,
-                walk.mask.sum(),
-                len(walk.mask),
-            )
-        _check_that_features_matter(walks, context)
+            trained = context.recipe.name, walk.n_trainings
+            kept = walk.mask.sum(), len(walk.mask)
+            logger.info(line, walk.slack, len(walk.rounds), *trained, *kept)
+        rounds = [one for walk in walks for one in walk.rounds]
+        is_flat = all(loss == one.trained_loss for one in rounds for loss in one.losses)
+        if is_flat and not context.keep:
+            raise no_use_made(context, rounds[0].trained_loss)
         return MaskingWalks(tuple(walks))
 
     def candidates(self, found: MaskingWalks) -> list[Candidate]:
-        """Return the final masks of walks, with the slacks that led to each."""
         return each_mask_once([(walk.mask, [walk.slack]) for walk in found.walks])
 
     def record(self, found: MaskingWalks, schema: Schema) -> Recorded:
-        """Return each round of each walk, one walk after the other."""
-        rounds = [one for walk in found.walks for one in walk.rounds]
-        columns = _columns_of_rounds(found, schema)
-        columns |= columns_of_masks(
-            [one.mask for one in rounds], [one.loss for one in rounds], schema
-        )
-        return Recorded(columns, [int(one.mask.sum()) for one in rounds])
+        rows = [
+            (walk.slack, n, one) for walk in found.walks for n, one in enumerate(walk.rounds, 1)
+        ]
+        rounds = [one for _, _, one in rows]
+        columns = {
+            "slack": pa.array([slack for slack, _, _ in rows], pa.float64()),
+            "round": pa.array([number for _, number, _ in rows], pa.int64()),
+            "trained_loss": pa.array([one.trained_loss for one in rounds], pa.float64()),
+            "tried": pa.array([names_of(one.tried, schema) for one in rounds], NAMES),
+            "tried_losses": pa.array([one.losses for one in rounds], FLOATS),
+            "rejected": pa.array([names_of(one.rejected, schema) for one in rounds], NAMES),
+            "removed": pa.array([names_of(one.removed, schema) for one in rounds], NAMES),
+        }
+        masks, losses = [one.mask for one in rounds], [one.loss for one in rounds]
+        columns |= columns_of_masks(masks, losses, schema)
+        return Recorded(columns, [int(mask.sum()) for mask in masks])
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> MaskingWalks:
-        """Return the result recorded by `record`."""
-        return _walks_of(table.to_pylist(), schema)
+        position = {name: j for j, name in enumerate(schema.features)}
+        walks: list[tuple[float, list[MaskingRound]]] = []
+        for row in table.to_pylist():
+            if row["round"] == 1:
+                walks.append((row["slack"], []))
+            tried, rejected, removed = (
+                tuple(position[name] for name in row[column])
+                for column in ("tried", "rejected", "removed")
+            )
+            walks[-1][1].append(
+                MaskingRound(
+                    np.isin(schema.features, row["features"]),
+                    row["trained_loss"],
+                    tried,
+                    tuple(row["tried_losses"]),
+                    rejected,
+                    removed,
+                    row["loss"],
+                )
+            )
+        return MaskingWalks(tuple(MaskingWalk(slack, tuple(rounds)) for slack, rounds in walks))
 
     def report(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, Any]:
-        """Return each round."""
         return {"rounds": table.to_pylist()}
 
 
@@ -173,93 +193,32 @@ class _Search:
     """Inputs that the walks of all slacks share."""
 
     method: AfsBm
-    train: Rows
-    held_out: Rows
-    schema: Schema
-    recipe: Recipe
+    refit: Refit
     tuner: Tuner
     folds: tuple[Fold, ...]
     model: FittedModel
     baseline: Floats
-    loss: Loss
     keep: tuple[int, ...]
     seed: int
 
     def trained(self, mask: Mask) -> MaskedLoss:
         """Return the masked loss of a model trained on the features of a mask (d,)."""
-        held_out, baseline = self.held_out.select(mask), self.baseline[mask]
-        return masked_loss(self._model(mask), held_out, self.loss, baseline)
+        held_out, baseline = self.refit.held_out.select(mask), self.baseline[mask]
+        return masked_loss(self._model(mask), held_out, self.refit.loss, baseline)
 
     def _model(self, mask: Mask) -> FittedModel:
         if mask.all():
             return self.model  # tuned and fitted with all features
-        rows, schema, recipe = self.train.select(mask), self.schema.select(mask), self.recipe
-        if self.method.tune_every_round:
-            recipe = self.tuner.recipe_for(rows, schema, self.folds)
-        return recipe.fit(rows, schema)
-
-    @property
-    def start(self) -> Mask:
-        """Initial mask, shape (d,)."""
-        names = self.method.start or self.schema.features
-        mask = np.isin(self.schema.features, names)
-        mask[list(self.keep)] = True
-        return mask
+        if not self.method.tune_every_round:
+            return self.refit.model(mask)
+        rows, schema = self.refit.train.select(mask), self.refit.schema.select(mask)
+        return self.tuner.recipe_for(rows, schema, self.folds).fit(rows, schema)
 
 
 def _walk(search: _Search, slack: float) -> MaskingWalk:
-    method = search.method
+    method, keep, features = search.method, search.keep, search.refit.schema.features
     rules = Rules(slack, method.rejections, method.patience, method.drift_cap)
-    return alternate(
-        search.trained,
-        search.start,
-        rules,
-        search.seed,
-        keep=search.keep,
-        at_most=method.n_features,
-    )
-
-
-def _check_that_features_matter(walks: list[MaskingWalk], context: SearchContext) -> None:
-    """Raise InputError if every mask has the same loss: the result would be arbitrary."""
-    rounds = [one for walk in walks for one in walk.rounds]
-    if context.keep or any(loss != one.trained_loss for one in rounds for loss in one.losses):
-        return
-    raise no_use_made(context, rounds[0].trained_loss)
-
-
-def _columns_of_rounds(path: MaskingWalks, schema: Schema) -> dict[str, pa.Array]:
-    rows = [(walk.slack, n, one) for walk in path.walks for n, one in enumerate(walk.rounds, 1)]
-    return {
-        "slack": pa.array([slack for slack, _, _ in rows], pa.float64()),
-        "round": pa.array([number for _, number, _ in rows], pa.int64()),
-        "trained_loss": pa.array([one.trained_loss for _, _, one in rows], pa.float64()),
-        "tried": pa.array([names_of(one.tried, schema) for _, _, one in rows], NAMES),
-        "tried_losses": pa.array([one.losses for _, _, one in rows], FLOATS),
-        "rejected": pa.array([names_of(one.rejected, schema) for _, _, one in rows], NAMES),
-        "removed": pa.array([names_of(one.removed, schema) for _, _, one in rows], NAMES),
-    }
-
-
-def _walks_of(rows: list[dict[str, Any]], schema: Schema) -> MaskingWalks:
-    position = {name: j for j, name in enumerate(schema.features)}
-    walks: list[tuple[float, list[MaskingRound]]] = []
-    for row in rows:
-        if row["round"] == 1:
-            walks.append((row["slack"], []))
-        tried, rejected, removed = (
-            tuple(position[name] for name in row[column])
-            for column in ("tried", "rejected", "removed")
-        )
-        walks[-1][1].append(
-            MaskingRound(
-                np.isin(schema.features, row["features"]),
-                row["trained_loss"],
-                tried,
-                tuple(row["tried_losses"]),
-                rejected,
-                removed,
-                row["loss"],
-            )
-        )
-    return MaskingWalks(tuple(MaskingWalk(slack, tuple(rounds)) for slack, rounds in walks))
+    start = np.isin(features, method.start or features)
+    start[list(keep)] = True
+    most = method.n_features
+    return alternate(search.trained, start, rules, search.seed, keep=keep, at_most=most)

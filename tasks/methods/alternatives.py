@@ -1,9 +1,4 @@
-"""Qualities of feature sets in the search for alternatives, by name.
-
-The names are those of `chaffinch.qualities`. Test rows are never used. Dependencies between
-features are slow to compute and do not depend on the search, so that the store keeps them for other
-runs.
-"""
+"""Alternative feature sets: qualities by name, the search, missing sets, and the price curve."""
 
 from __future__ import annotations
 
@@ -36,25 +31,16 @@ from chaffinch.tasks.settings.alternatives import AlternativeSettings, QualityNa
 from chaffinch.tasks.settings.identity import digest, versions
 
 # The rankings whose scores are qualities of single features.
-_RANKINGS: dict[QualityName, RankingName] = {
-    "mutual_information": "mutual_information",
-    "relieff": "relieff",
-    "permutation": "permutation",
-}
+_RANKINGS: tuple[RankingName, ...] = ("mutual_information", "relieff", "permutation")
 
 MODEL_GAIN = "quality model_gain"  # name in errors of unsuitable models
 
-_OF_PAIRS: dict[QualityName, type[MRMR] | type[FCBF] | type[CFS]] = {
-    "mrmr": MRMR,
-    "binned_mrmr": MRMR,
-    "fcbf": FCBF,
-    "cfs": CFS,
-}
-_MEASURES: dict[QualityName, str] = {
-    "mrmr": "mutual information",
-    "binned_mrmr": "binned mutual information",
-    "fcbf": "symmetrical uncertainty",
-    "cfs": "symmetrical uncertainty",
+# Qualities by the dependencies of pairs, and the measure of these.
+_OF_PAIRS: dict[QualityName, tuple[type[MRMR] | type[FCBF] | type[CFS], str]] = {
+    "mrmr": (MRMR, "mutual information"),
+    "binned_mrmr": (MRMR, "binned mutual information"),
+    "fcbf": (FCBF, "symmetrical uncertainty"),
+    "cfs": (CFS, "symmetrical uncertainty"),
 }
 
 
@@ -63,8 +49,9 @@ def quality_of(name: QualityName, context: SearchContext, store: Store | None = 
     names = context.schema.features
     if name == "model_gain":
         return Univariate(select_from_model(context.model, MODEL_GAIN), names)
-    if name in _RANKINGS:
-        return Univariate(scores_of(_RANKINGS[name], context), names)
+    for ranking in _RANKINGS:
+        if name == ranking:
+            return Univariate(scores_of(ranking, context), names)
     if name == "masked_loss":
         return MaskedLossQuality(_engine(context), names=names)
     if name == "masked_loss_importance":
@@ -72,15 +59,17 @@ def quality_of(name: QualityName, context: SearchContext, store: Store | None = 
         return Univariate(engine.without_each() - engine.loss, names)
     if name == "binned_mutual_information":
         return Univariate(binned_information(context.rows("train"), context.schema), names)
-    relevance, redundancy = _dependencies(name, context, store)
-    return _OF_PAIRS[name](relevance, redundancy, names)
+    quality, measure = _OF_PAIRS[name]
+    return quality(*_dependencies(measure, context, store), names)
 
 
 def _dependencies(
-    name: QualityName, context: SearchContext, store: Store | None
+    measure: str, context: SearchContext, store: Store | None
 ) -> tuple[Floats, Floats]:
-    """Return the dependencies of features on the target (d,) and on each other (d, d)."""
-    measure = _MEASURES[name]
+    """Return the dependencies of features on the target (d,) and on each other (d, d).
+
+    They are slow to compute and do not depend on the search: the store keeps them for other runs.
+    """
     rows = context.rows("train")
     if store is None:
         return _measured(measure, rows, context)
@@ -132,18 +121,9 @@ def _engine(context: SearchContext) -> MaskedLoss:
     )
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """Inputs that the columns of the matrix of pairs share."""
-
-    rows: Rows
-    schema: Schema
-    seed: int
-
-
 def _information_of_pairs(rows: Rows, context: SearchContext) -> Floats:
     """Return the mutual information of all pairs of features, shape (d, d)."""
-    pairs = _Pairs(rows, context.schema, context.seed)
+    pairs = rows, context.schema, context.seed
     features = range(len(context.schema.features))
     columns = context.workers.map(_information_with, pairs, features, context.on_progress)
     matrix = np.stack(columns, axis=1)
@@ -151,8 +131,8 @@ def _information_of_pairs(rows: Rows, context: SearchContext) -> Floats:
     return matrix
 
 
-def _information_with(pairs: _Pairs, feature: int) -> Floats:
-    return mutual_information_with(pairs.rows, pairs.schema, pairs.seed, feature)
+def _information_with(pairs: tuple[Rows, Schema, int], feature: int) -> Floats:
+    return mutual_information_with(*pairs, feature)
 
 
 # Proven reasons why no more sets are possible.
@@ -179,28 +159,16 @@ class Missing(TypedDict):
 
 @dataclass(frozen=True)
 class Search:
-    """Search for alternatives to the chosen set, at any tau.
-
-    Attributes
-    ----------
-    quality : Quality
-        Quality of sets of n features.
-    asked : AlternativeSettings
-    chosen, keep : tuple of int
-        The chosen set, and the features of every set.
-    """
+    """Search for alternatives to the chosen set, at any tau."""
 
     quality: Quality
     asked: AlternativeSettings
     chosen: tuple[int, ...]
-    keep: tuple[int, ...]
+    keep: tuple[int, ...]  # the features of every set
 
     def sets(self, tau: float) -> Alternatives:
         """Return the sets that exist, at most the requested number."""
         asked = self.asked
-        options: dict[str, Any] = {}
-        if asked.aggregate is not None:
-            options["aggregate"] = asked.aggregate
         return find_alternatives(
             self.quality,
             k=len(self.chosen),
@@ -208,10 +176,10 @@ class Search:
             tau=tau,
             dissimilarity=asked.dissimilarity,
             search=asked.search,
+            aggregate=asked.aggregate,
             constraints=Constraints(must_include=self.keep),
             previous=[self.chosen],
             time_limit=asked.time_limit,
-            **options,
         )
 
     def one_by_one(self, number: int) -> Search:
@@ -281,10 +249,8 @@ def _have_smaller_sets_room(search: Search) -> bool:
     return overlap >= n_kept and search.quality.n_features - size >= asked.number
 
 
-# Price curve: the best known sets at each tau, never worse than at a higher tau.
-#
-# Sets that differ by tau also differ by every lower tau. A search without a proof of optimality can
-# find worse sets at a lower tau; then the sets of the higher tau are used.
+# Price curve: the best known sets at each tau. Sets that differ by tau also differ by every lower
+# tau: if a search without a proof finds worse ones there, those of the higher tau are used.
 
 TAUS = tuple(tenths / 10 for tenths in range(1, 11))
 
@@ -292,11 +258,7 @@ TAUS = tuple(tenths / 10 for tenths in range(1, 11))
 def best_known(
     found: Mapping[float, Alternatives], n_sets: int, search: Literal["sequential", "simultaneous"]
 ) -> dict[float, Alternatives]:
-    """Return the best known sets of each tau.
-
-    Sets without a proof of optimality are replaced by those of a higher tau if their total quality
-    is higher. Proven results and incomplete sets are unchanged.
-    """
+    """Return the best known sets of each tau; proven and incomplete ones are unchanged."""
     known: dict[float, Alternatives] = {}
     best: Alternatives | None = None
     for tau in sorted(found, reverse=True):

@@ -11,15 +11,10 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
-from chaffinch.tasks.methods.protocol import (
-    Candidate,
-    Recorded,
-    SearchContext,
-    no_use_made,
-    sizes_asked_for,
-)
+from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, no_use_made
 from chaffinch.tasks.methods.removals import (
     RemovalMethod,
+    masks_of_sizes,
     masks_on_the_way,
     read_elimination,
     record_elimination,
@@ -47,15 +42,12 @@ class _MaskOptimisation(RemovalMethod[EliminationPath]):
         return path
 
     def unmasked_loss(self, found: EliminationPath) -> float:
-        """Return the base model's loss with every feature."""
         return found.unmasked_loss
 
     def record(self, found: EliminationPath, schema: Schema) -> Recorded:
-        """Return each removal with its loss."""
         return record_elimination(found, schema)
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> EliminationPath:
-        """Return the result recorded by `record`."""
         return read_elimination(table, facts, schema)
 
 
@@ -91,7 +83,6 @@ class Gbmo(_MaskOptimisation):
     )
 
     def candidates(self, found: EliminationPath) -> list[Candidate]:
-        """Return the mask of each slack."""
         sizes: dict[int, list[float]] = {}
         for slack in self.slacks:
             mask = found.gbmo(slack, n_features=self.n_features, drift_cap=self.drift_cap)
@@ -113,6 +104,4 @@ class Flbmo(_MaskOptimisation):
     n_features: Sizes = SIZES
 
     def candidates(self, found: EliminationPath) -> list[Candidate]:
-        """Return the mask of each size."""
-        fewest = found.n_features - len(found.removed)
-        return masks_on_the_way(found, sizes_asked_for(self.n_features, found.n_features, fewest))
+        return masks_of_sizes(found, self.n_features)

@@ -38,24 +38,12 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Model and hyper-parameters, independent of rows and columns.
+    """Model and hyper-parameters, independent of rows and columns."""
 
-    Attributes
-    ----------
-    name : str
-        The model's name in the registry.
-    parameters : mapping
-        Hyper-parameters by the library's own names.
-    seed : int
-        Seed of the fit.
-    estimator : object, optional
-        Unfitted scikit-learn estimator that is fitted instead.
-    """
-
-    name: str
-    parameters: Mapping[str, Any]
+    name: str  # of the model, in the registry
+    parameters: Mapping[str, Any]  # by the library's own names
     seed: int
-    estimator: Any = None
+    estimator: Any = None  # unfitted scikit-learn estimator that is fitted instead
 
     def fit(self, rows: Rows, schema: Schema) -> FittedModel:
         """Fit on all of `rows`."""
@@ -71,49 +59,28 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Result of tuning.
+    """Result of tuning."""
 
-    Attributes
-    ----------
-    recipe : Recipe
-        Recipe with the hyper-parameters of the best candidate.
-    candidates : list of dict
-        Hyper-parameters of each candidate.
-    losses : list of float, or None
-        Mean held-out loss of each candidate; None for a single candidate.
-    """
-
-    recipe: Recipe
-    candidates: list[dict[str, Any]]
-    losses: list[float] | None
+    recipe: Recipe  # with the hyper-parameters of the best candidate
+    candidates: list[dict[str, Any]]  # hyper-parameters of each
+    losses: list[float] | None  # mean held-out loss of each; None for a single candidate
 
 
 @dataclass(frozen=True)
 class Tuner:
-    """Tuning of hyper-parameters in this process, for any columns.
+    """Tuning of hyper-parameters in this process, for any columns."""
 
-    Attributes
-    ----------
-    recipe : Recipe
-        Recipe with the fixed hyper-parameters.
-    settings : SelectionSettings
-        Settings of tuning.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # with the fixed hyper-parameters
     settings: SelectionSettings
 
     def recipe_for(self, rows: Rows, schema: Schema, folds: Sequence[Fold]) -> Recipe:
         """Return the recipe with the best hyper-parameters over the folds of `rows`."""
-        return tune(
-            self.recipe, self.settings, rows, schema, lambda: list(folds), InProcess()
-        ).recipe
+        given = self.recipe, self.settings, rows, schema
+        return tune(*given, lambda: list(folds), InProcess()).recipe
 
 
 @dataclass(frozen=True)
 class _CrossValidation:
-    """Inputs that all candidates and folds share."""
-
     rows: Rows
     schema: Schema
     folds: tuple[Fold, ...]
@@ -159,12 +126,10 @@ def baseline_of(settings: SelectionSettings, rows: Rows, description: TableDescr
 
 
 def loss_of(settings: SelectionSettings, schema: Schema) -> Loss:
-    """Return the loss of the settings."""
     return resolve_loss(settings.loss, schema, weighted=settings.columns.weight is not None)
 
 
 def recipe_of(settings: SelectionSettings, estimator: Any = None) -> Recipe:
-    """Return the recipe with the fixed hyper-parameters of the settings."""
     return Recipe(settings.model.name, settings.model.parameters, settings.seed, estimator)
 
 
@@ -179,9 +144,8 @@ def tuning_candidates(
     distinct = [c for i, c in enumerate(free) if c not in free[:i]]
     if len(distinct) <= _MOST_CANDIDATES:
         return distinct
-    drawn = np.random.default_rng(settings.seed).choice(
-        len(distinct), _MOST_CANDIDATES, replace=False
-    )
+    rng = np.random.default_rng(settings.seed)
+    drawn = rng.choice(len(distinct), _MOST_CANDIDATES, replace=False)
     return [distinct[i] for i in sorted(drawn)]
 
 
@@ -192,7 +156,6 @@ def _cross_validate(
     on_done: OnDone | None,
     checkpoints: Checkpoints | None,
 ) -> list[float]:
-    """Return each candidate's mean loss over the folds."""
     n_folds = len(shared.folds)
     items = [(candidate, fold) for candidate in candidates for fold in range(n_folds)]
     losses = {} if checkpoints is None else _losses_kept(checkpoints)
@@ -207,7 +170,10 @@ def _cross_validate(
         nonlocal spent
         if checkpoints is not None:
             asked = monotonic()
-            checkpoints.keep(_FITS, lambda: _as_bytes(losses))
+            # as text because JSON has no infinity or NaN
+            exact = {str(number): repr(float(loss)) for number, loss in losses.items()}
+            content = {"format_version": FORMAT_VERSION, "losses": exact}
+            checkpoints.keep(_FITS, lambda: sealed(content))
             spent += monotonic() - asked
 
     try:
@@ -222,12 +188,6 @@ def _cross_validate(
         keep()
     table = np.reshape([losses[i] for i in range(len(items))], (len(candidates), n_folds))
     return [float(mean) for mean in table.mean(axis=1)]
-
-
-def _as_bytes(losses: Mapping[int, float]) -> bytes:
-    """Return losses by the number of the fit, as text because JSON has no infinity or NaN."""
-    exact = {str(number): repr(float(loss)) for number, loss in losses.items()}
-    return sealed({"format_version": FORMAT_VERSION, "losses": exact})
 
 
 def _losses_kept(checkpoints: Checkpoints) -> dict[int, float]:

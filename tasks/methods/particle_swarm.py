@@ -49,12 +49,10 @@ class ParticleSwarm(MaskMethod):
 
     @property
     def refits(self) -> str:
-        """Description of the refits of the search."""
         return _SWARM
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; refits are scored on the mask-validation rows."""
         return PARTS_OF_REFITS
 
     def search(self, context: SearchContext) -> FoundMasks:
@@ -74,5 +72,4 @@ class ParticleSwarm(MaskMethod):
         return path
 
     def candidates(self, found: FoundMasks) -> list[Candidate]:
-        """Return the best mask of all."""
         return [Candidate(found.masks[-1], [])]

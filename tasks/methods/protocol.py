@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import pyarrow as pa
 
@@ -27,93 +27,44 @@ Seen = Literal["train", "mask_validation"]
 
 @dataclass(frozen=True)
 class SearchContext:
-    """Inputs of a search. Test rows are never included.
-
-    Attributes
-    ----------
-    schema : Schema
-        Schema of the d columns.
-    recipe : Recipe
-        Model with the tuned hyper-parameters.
-    tuner : Tuner
-        Tuning of hyper-parameters for other columns.
-    model : FittedModel
-        The base model, fitted on the training set with every feature.
-    baseline : ndarray of float64, shape (d,)
-        The value of each feature when it is masked.
-    loss : Loss
-        The loss of predictions.
-    keep : tuple of int
-        Positions of the features that are always kept.
-    seed : int
-        The only source of randomness.
-    rows : callable
-        Loads the rows of one or more sets. A search loads only the sets that it needs.
-    folds : callable
-        Returns the folds of cross-validation inside one or more sets.
-    workers : Workers
-        This process, or workers of a cluster. The result is the same.
-    on_progress : callable
-        Called with the number of finished items and the total.
-    warnings : tuple of str
-        Data-quality warnings about the table, for errors.
-    units : callable, optional
-        Returns the unit of each mask-validation row: rows of a unit are resampled together.
-        Without it, each row is a unit.
-    checkpoints : Checkpoints, optional
-        Storage for the state of a long search. Without it, no state is saved.
-    """
+    """Inputs of a search over d columns. Test rows are never included."""
 
     schema: Schema
-    recipe: Recipe
-    tuner: Tuner
-    model: FittedModel
-    baseline: Floats
+    recipe: Recipe  # model with the tuned hyper-parameters
+    tuner: Tuner  # of hyper-parameters for other columns
+    model: FittedModel  # the base model, fitted on the training set with every feature
+    baseline: Floats  # shape (d,); the value of each feature when it is masked
     loss: Loss
-    keep: tuple[int, ...]
-    seed: int
+    keep: tuple[int, ...]  # positions of the features that are always kept
+    seed: int  # the only source of randomness
+    # Loads the rows of one or more sets. A search loads only the sets that it needs.
     rows: Callable[[*tuple[Seen, ...]], Rows]
+    # Returns the folds of cross-validation inside one or more sets.
     folds: Callable[[*tuple[Seen, ...]], Sequence[Fold]]
-    workers: Workers
-    on_progress: OnDone
-    warnings: tuple[str, ...] = ()
+    workers: Workers  # this process, or workers of a cluster; the result is the same
+    on_progress: OnDone  # called with the number of finished items and the total
+    warnings: tuple[str, ...] = ()  # data-quality warnings about the table, for errors
+    # Returns the unit of each mask-validation row: rows of a unit are resampled together. Without
+    # it, each row is a unit.
     units: Callable[[], Index] | None = None
-    checkpoints: Checkpoints | None = None
+    checkpoints: Checkpoints | None = None  # storage for the state of a long search
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Candidate mask of a search.
+    """Candidate mask of a search."""
 
-    Attributes
-    ----------
-    mask : ndarray of bool, shape (d,)
-    settings : sequence of float
-        The slacks, penalties, sizes or lowest score that led to the mask. Empty if the search
-        found the mask without any.
-    """
-
-    mask: Mask
-    settings: Sequence[float]
+    mask: Mask  # shape (d,)
+    settings: Sequence[float]  # slacks, penalties, sizes or lowest score that led there, if any
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """Stored result of a search.
+    """Stored result of a search."""
 
-    Attributes
-    ----------
-    columns : mapping of str to pyarrow.Array
-        A table with a row for each step of the search.
-    features_left : list of int
-        Number of features after each step.
-    facts : mapping
-        Other results, as JSON values.
-    """
-
-    columns: Mapping[str, pa.Array]
-    features_left: Sequence[int]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, pa.Array]  # a row for each step
+    features_left: Sequence[int]  # number of features after each step
+    facts: Mapping[str, Any] = field(default_factory=dict)  # other results, as JSON values
 
     def to_table(self) -> pa.Table:
         """Return the table, with the number of each step."""
@@ -161,19 +112,7 @@ class SearchMethod(Method, Generic[Found]):
     def of_sizes(
         self, found: Found, sizes: Sequence[int], context: SearchContext, seconds: float
     ) -> list[tuple[int, Mask, float]]:
-        """Return each size of the result, with its mask and seconds.
-
-        Parameters
-        ----------
-        found : object
-            Result of `search`.
-        sizes : sequence of int
-            Numbers of features.
-        context : SearchContext
-            Inputs of the search.
-        seconds : float
-            Duration of the search.
-        """
+        """Return each size of the result, with its mask and seconds; `seconds` took the search."""
         masks = [(size, self.mask_of_size(found, size)) for size in sizes]
         return [(size, mask, seconds) for size, mask in masks if mask is not None]
 
@@ -195,10 +134,8 @@ class SearchMethod(Method, Generic[Found]):
 
 
 def as_search(method: Method) -> SearchMethod[Any]:
-    """Return a method as one that can search."""
-    if not isinstance(method, SearchMethod):
-        raise TypeError(f"method {method.kind} has no search")
-    return method
+    """Return a method as one that can search, as all of the registry can."""
+    return cast("SearchMethod[Any]", method)
 
 
 def sizes_asked_for(

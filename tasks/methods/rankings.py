@@ -8,24 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ConfigDict, model_validator
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.methods.protocol import (
-    Candidate,
-    Recorded,
-    SearchContext,
-    sizes_asked_for,
-)
-from chaffinch.tasks.methods.removals import (
-    PARTS_OF_RANKINGS,
-    RemovalMethod,
-    masks_on_the_way,
-    read_ranking,
-    record_ranking,
-)
+from chaffinch.tasks.methods.protocol import Candidate, SearchContext
+from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.selection.baselines.importances import (
     check_importances,
     check_tree_shap,
@@ -57,12 +45,10 @@ Features = NDArray[np.int64]
 Shared = TypeVar("Shared")
 
 
-class RankingMethod(RemovalMethod[RankedPath]):
+class RankingMethod(RankedMethod[RankedPath]):
     """A method that scores every feature once and keeps the best.
 
     A subclass gives `kind`, `score` and `score_features`.
-
-    Without a size and a lowest score, `n_features` becomes the sizes that FLBMO tries.
     """
 
     n_features: Sizes | None = setting(
@@ -84,8 +70,8 @@ class RankingMethod(RemovalMethod[RankedPath]):
     def _sizes_unless_a_lowest_score(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        is_told = any(values.get(name) is not None for name in ("n_features", "min_score"))
-        return values if is_told else {**values, "n_features": SIZES.default}
+        is_given = any(values.get(name) is not None for name in ("n_features", "min_score"))
+        return values if is_given else {**values, "n_features": SIZES.default}
 
     @model_validator(mode="after")
     def _sizes_or_a_lowest_score(self) -> Self:
@@ -99,13 +85,7 @@ class RankingMethod(RemovalMethod[RankedPath]):
 
     @property
     def summary(self) -> str:
-        """Summary of the method in one sentence."""
         return f"Ranking by {self.score}."
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; a ranking uses mask-validation rows only for the final fit."""
-        return PARTS_OF_RANKINGS
 
     @abstractmethod
     def score_features(self, context: SearchContext) -> Floats:
@@ -128,21 +108,9 @@ class RankingMethod(RemovalMethod[RankedPath]):
         return RankedPath.from_scores(scores, context.keep)
 
     def candidates(self, found: RankedPath) -> list[Candidate]:
-        """Return the mask of each size, or of the features with at least the lowest score."""
         if self.min_score is not None:
-            sizes = {found.size_at(self.min_score): [self.min_score]}
-        else:
-            fewest = found.n_features - len(found.removed)
-            sizes = sizes_asked_for(self.n_features or (), found.n_features, fewest)
-        return masks_on_the_way(found, sizes)
-
-    def record(self, found: RankedPath, schema: Schema) -> Recorded:
-        """Return each feature with its score, the worst first."""
-        return record_ranking(found, schema)
-
-    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-        """Return the result recorded by `record`."""
-        return read_ranking(table, facts, schema)
+            return masks_on_the_way(found, {found.size_at(self.min_score): [self.min_score]})
+        return masks_of_sizes(found, self.n_features or ())
 
 
 class Ranking(RankingMethod):
@@ -159,56 +127,36 @@ class Ranking(RankingMethod):
 
     @property
     def score(self) -> str:
-        """Definition of a feature's score."""
         return SCORES[self.kind]
 
     @property
     def takes_weights(self) -> bool:
-        """Whether rows may have weights."""
         return self.kind in WEIGHTED
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; some scores need rows that the model was not fitted on."""
         if self.kind in OF_ROWS_HELD_OUT:
             return {"train": "tuning, fitting", "mask_validation": "the ranking; then fitting"}
         return super().parts_used
 
     def fewest_training_rows(self, n_classes: int) -> int:
-        """Return the least number of training rows; `n_classes` is 0 for regression."""
         return fewest_rows(n_classes) if self.kind in OF_TRAINING_ROWS else 1
 
     def check_model(
         self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
     ) -> None:
-        """Raise ValueError if the model does not provide the score."""
         if self.kind == "select_from_model":
             check_importances(name, n_classes, fit, self.kind)
         if self.kind == "tree_shap":
             check_tree_shap(name, parameters)
 
     def score_features(self, context: SearchContext) -> Floats:
-        """Return the score of every feature, shape (d,).
-
-        Filters use the training rows. Importances use the base model; permutation importance and
-        SHAP values also use the mask-validation rows.
-        """
         return scores_of(self.kind, context)
 
 
 @dataclass(frozen=True)
-class _Filtered:
-    """Inputs that all batches of features share, for a filter."""
-
-    name: RankingName
-    rows: Rows
-    schema: Schema
-    seed: int
-
-
-@dataclass(frozen=True)
-class _Permuted:
-    """Inputs that all batches of features share, for permutation importance."""
+class _Judged:
+    """Inputs that all batches share, for permutation importance and SHAP values."""
 
     model: FittedModel
     rows: Rows
@@ -216,29 +164,19 @@ class _Permuted:
     seed: int
 
 
-@dataclass(frozen=True)
-class _Explained:
-    """Inputs that all batches of rows share, for SHAP values."""
-
-    model: FittedModel
-    rows: Rows
-
-
 def scores_of(name: RankingName, context: SearchContext) -> Floats:
-    """Return the score of every feature, shape (d,), by the name of a ranking."""
     schema, seed = context.schema, context.seed
     if name == "select_from_model":
         return select_from_model(context.model)
-    if name == "permutation":
-        rows = context.rows("mask_validation")
-        permuted = _Permuted(context.model, rows, context.loss, seed)
-        return _shared_out(context, _rises, permuted)
-    if name == "tree_shap":
-        return _mean_shap(context, _Explained(context.model, context.rows("mask_validation")))
+    if name in ("permutation", "tree_shap"):
+        judged = _Judged(context.model, context.rows("mask_validation"), context.loss, seed)
+        if name == "tree_shap":
+            return _mean_shap(context, judged)
+        return _shared_out(context, _rises, judged)
     train = context.rows("train")
     if name not in ONE_BY_ONE:
         return filter_scores(name, train, schema, seed)
-    return _shared_out(context, _filter_scores, _Filtered(name, train, schema, seed))
+    return _shared_out(context, _filter_scores, (name, train, schema, seed))
 
 
 def _shared_out(
@@ -250,7 +188,7 @@ def _shared_out(
     return np.concatenate(context.workers.map(function, shared, shares, context.on_progress))
 
 
-def _mean_shap(context: SearchContext, explained: _Explained) -> Floats:
+def _mean_shap(context: SearchContext, explained: _Judged) -> Floats:
     """Return mean absolute SHAP values (d,) computed by the workers in batches of rows."""
     n_rows, weight = len(explained.rows), explained.rows.weight
     shares = np.array_split(np.arange(n_rows), min(n_rows, _MOST_SHARES))
@@ -259,16 +197,16 @@ def _mean_shap(context: SearchContext, explained: _Explained) -> Floats:
     return np.asarray(np.average(means, axis=0, weights=weights))
 
 
-def _shap_of_rows(shared: _Explained, share: NDArray[np.int64]) -> Floats:
+def _shap_of_rows(shared: _Judged, share: NDArray[np.int64]) -> Floats:
     return tree_shap(shared.model, shared.rows.take(share))
 
 
-def _filter_scores(shared: _Filtered, features: Features) -> Floats:
-    mask = np.zeros(len(shared.schema.features), dtype=bool)
+def _filter_scores(shared: tuple[RankingName, Rows, Schema, int], features: Features) -> Floats:
+    name, rows, schema, seed = shared
+    mask = np.zeros(len(schema.features), dtype=bool)
     mask[features] = True
-    rows, schema = shared.rows.select(mask), shared.schema.select(mask)
-    return filter_scores(shared.name, rows, schema, shared.seed)
+    return filter_scores(name, rows.select(mask), schema.select(mask), seed)
 
 
-def _rises(shared: _Permuted, features: Features) -> Floats:
+def _rises(shared: _Judged, features: Features) -> Floats:
     return permutation(shared.model, shared.rows, shared.loss, features.tolist(), shared.seed)

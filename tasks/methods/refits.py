@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.methods.fitting import Recipe
+from chaffinch.tasks.methods.fitting import Fold, Recipe
 from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.selection.core import FittedModel, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
@@ -31,7 +31,6 @@ PARTS_OF_REFITS = {
 
 
 def at_most(position: int) -> Any:
-    """Return the field of a largest number of features."""
     return setting(
         None,
         position,
@@ -41,7 +40,6 @@ def at_most(position: int) -> Any:
 
 
 def within_one_standard_error(position: int) -> Any:
-    """Return the field of the one-standard-error rule."""
     return setting(
         False,
         position,
@@ -53,25 +51,18 @@ def within_one_standard_error(position: int) -> Any:
 
 @dataclass(frozen=True)
 class Refit:
-    """Inputs that the refits of all masks share.
+    """Inputs that the refits of all masks share."""
 
-    Attributes
-    ----------
-    train, held_out : Rows
-        Rows for fitting the model, and rows for its loss.
-    schema : Schema
-        Schema of the d columns.
-    recipe : Recipe
-        Model and hyper-parameters.
-    loss : Loss
-        Loss of predictions.
-    """
-
-    train: Rows
-    held_out: Rows
+    train: Rows  # for fitting the model
+    held_out: Rows  # for its loss
     schema: Schema
     recipe: Recipe
     loss: Loss
+
+    def fold(self, fold: Fold) -> Refit:
+        """Return the refits on the training rows of a fold, scored on those that it holds out."""
+        fitted, held_out = (self.train.take(rows) for rows in fold)
+        return replace(self, train=fitted, held_out=held_out)
 
     def model(self, mask: Mask) -> FittedModel:
         """Return a model fitted on the features of a mask (d,)."""
@@ -83,8 +74,13 @@ class Refit:
         return self.loss(held_out.y, model.predict(held_out.X), held_out.weight)
 
 
+def refit_of(context: SearchContext) -> Refit:
+    """Return the refits on training rows, scored on mask-validation rows."""
+    train, held_out = context.rows("train"), context.rows("mask_validation")
+    return Refit(train, held_out, context.schema, context.recipe, context.loss)
+
+
 def refitted_loss(shared: Refit, mask: Mask) -> float:
-    """Return the held-out loss of a model fitted on the features of a mask (d,)."""
     return shared.loss_of(shared.model(mask), mask)
 
 
@@ -101,31 +97,25 @@ class RefitLosses:
     """
 
     def __init__(self, context: SearchContext, n_refits: int | None = None) -> None:
-        self._material, self._n_refits = context, n_refits
-        self._refit = Refit(
-            context.rows("train"),
-            context.rows("mask_validation"),
-            context.schema,
-            context.recipe,
-            context.loss,
-        )
+        self._context, self._n_refits = context, n_refits
+        self._refit = refit_of(context)
         self._seen: set[float] = set()
         self._n_done = 0
 
     def __call__(self, masks: Sequence[Mask]) -> list[float]:
-        losses = self._material.workers.map(refitted_loss, self._refit, masks, self._tell)
+        losses = self._context.workers.map(refitted_loss, self._refit, masks, self._report)
         check_losses(self._refit.loss.name, masks, losses)
         self._seen.update(losses)
         self._n_done += len(masks)
         return losses
 
-    def _tell(self, done: int, _: int) -> None:
+    def _report(self, done: int, _: int) -> None:
         if self._n_refits is not None:
-            self._material.on_progress(self._n_done + done, self._n_refits)
+            self._context.on_progress(self._n_done + done, self._n_refits)
 
     def check_that_features_matter(self) -> None:
         """Raise InputError if every mask has the same loss: the result would be arbitrary."""
-        context, n_features = self._material, len(self._material.schema.features)
+        context, n_features = self._context, len(self._context.schema.features)
         if context.keep or len(self._seen) > 1 or self._n_done == 1:
             return
         (loss,) = self._seen
@@ -137,6 +127,5 @@ class RefitLosses:
 
 
 def log_refits(kind: str, context: SearchContext, n_refits: int, at_most: str = "") -> None:
-    """Log the number of fits of a search."""
     name = context.recipe.name
     logger.info("%s fits model %s %s%d times", kind, name, at_most, n_refits)

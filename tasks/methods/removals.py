@@ -7,15 +7,19 @@ from typing import Any, Generic
 
 import pyarrow as pa
 
-from chaffinch.tasks.methods.protocol import Candidate, Found, Recorded, SearchMethod
+from chaffinch.tasks.methods.protocol import (
+    Candidate,
+    Found,
+    Recorded,
+    SearchMethod,
+    sizes_asked_for,
+)
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
 from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.core import Mask, Schema, mask_of_size
 
-PLACE = "the place in the order of leaving; what outlasts all others has the highest"
-# Use of each set by searches that score features on the training rows.
-PARTS_OF_RANKINGS = {"train": "tuning, fitting, the ranking", "mask_validation": "fitting alone"}
+_SIZED = ("n_features", "loss", "standard_error")  # facts of a cross-validated size
 
 
 class RemovalMethod(SearchMethod[Found], Generic[Found]):
@@ -48,6 +52,14 @@ def report_removals(table: pa.Table) -> dict[str, Any]:
     return {"path": list(rows)}
 
 
+def masks_of_sizes(
+    found: EliminationPath | RankedPath, asked_for: Sequence[int | float]
+) -> list[Candidate]:
+    """Return the mask of each requested number or share of features, the smallest first."""
+    fewest = found.n_features - len(found.removed)
+    return masks_on_the_way(found, sizes_asked_for(asked_for, found.n_features, fewest))
+
+
 def masks_on_the_way(
     found: EliminationPath | RankedPath, sizes: Mapping[int, list[float]]
 ) -> list[Candidate]:
@@ -59,12 +71,10 @@ def masks_on_the_way(
 
 
 def _removed_names(found: EliminationPath | RankedPath, schema: Schema) -> pa.Array:
-    """Return the names of removed features, in the order of removal."""
     return pa.array([schema.features[j] for j in found.removed], pa.string())
 
 
 def _features_left(found: EliminationPath | RankedPath) -> list[int]:
-    """Return the number of features after each removal."""
     return [found.n_features - step for step in range(1, len(found.removed) + 1)]
 
 
@@ -76,7 +86,6 @@ def step_of_each(table: pa.Table) -> dict[str, int]:
 
 
 def _removed_positions(table: pa.Table, schema: Schema) -> tuple[int, ...]:
-    """Return the positions of removed features, in the order of removal."""
     position = {name: j for j, name in enumerate(schema.features)}
     return tuple(position[name] for name in table["feature"].to_pylist())
 
@@ -95,40 +104,34 @@ def read_elimination(table: pa.Table, facts: Mapping[str, Any], schema: Schema) 
     return EliminationPath(len(schema.features), facts["unmasked_loss"], removed, losses)
 
 
-def record_ranking(found: RankedPath, schema: Schema) -> Recorded:
-    """Return the record of a ranking."""
-    scores = pa.array([found.scores[j] for j in found.removed], pa.float64())
-    columns = {"feature": _removed_names(found, schema), "score": scores}
-    facts = {"scores": dict(zip(schema.features, found.scores, strict=True))}
-    return Recorded(columns, _features_left(found), facts)
+class RankedMethod(RemovalMethod[Found], Generic[Found]):
+    """Method whose result is a `RankedPath`, which may have cross-validated sizes."""
 
+    @property
+    def score(self) -> str:
+        """Definition of a feature's score: by default, its place in the order of removal."""
+        return "the place in the order of leaving; what outlasts all others has the highest"
 
-def read_ranking(table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-    """Return the ranking recorded by `record_ranking`."""
-    scores = tuple(facts["scores"][name] for name in schema.features)
-    return RankedPath(scores, _removed_positions(table, schema))
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        """Use of each set; by default features are scored on the training rows."""
+        return {"train": "tuning, fitting, the ranking", "mask_validation": "fitting alone"}
 
+    def record(self, found: Any, schema: Schema) -> Recorded:
+        """Return each feature with its score in the order of removal."""
+        scores = pa.array([found.scores[j] for j in found.removed], pa.float64())
+        facts: dict[str, Any] = {"scores": dict(zip(schema.features, found.scores, strict=True))}
+        if hasattr(found, "sizes"):
+            each = zip(found.sizes, found.losses, found.standard_errors, strict=True)
+            facts["sizes"] = [dict(zip(_SIZED, one, strict=True)) for one in each]
+        columns = {"feature": _removed_names(found, schema), "score": scores}
+        return Recorded(columns, _features_left(found), facts)
 
-def record_cross_validated(found: CrossValidatedPath, schema: Schema) -> Recorded:
-    """Return the record of a ranking with cross-validated sizes."""
-    ranking = record_ranking(found, schema)
-    sizes = [
-        {"n_features": size, "loss": loss, "standard_error": error}
-        for size, loss, error in zip(found.sizes, found.losses, found.standard_errors, strict=True)
-    ]
-    return Recorded(ranking.columns, ranking.features_left, {**ranking.facts, "sizes": sizes})
-
-
-def read_cross_validated(
-    table: pa.Table, facts: Mapping[str, Any], schema: Schema
-) -> CrossValidatedPath:
-    """Return the ranking recorded by `record_cross_validated`."""
-    ranking = read_ranking(table, facts, schema)
-    return CrossValidatedPath(
-        ranking.scores,
-        ranking.removed,
-        *(
-            tuple(size[name] for size in facts["sizes"])
-            for name in ("n_features", "loss", "standard_error")
-        ),
-    )
+    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> Any:
+        """Return the path recorded by `record`."""
+        scores = tuple(facts["scores"][name] for name in schema.features)
+        removed = _removed_positions(table, schema)
+        if "sizes" not in facts:
+            return RankedPath(scores, removed)
+        sizes = (tuple(size[name] for size in facts["sizes"]) for name in _SIZED)
+        return CrossValidatedPath(scores, removed, *sizes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,12 @@ import pyarrow as pa
 
 from chaffinch.tasks.methods.masks import MaskMethod
 from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, no_use_made
-from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, Refit
+from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, refit_of
 from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Schema
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.reselection import Gap, Revision, Trial, revise
+from chaffinch.tasks.selection.reselection import Gap, Revision, revise
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.statistics.bootstrap import paired_error, resampling_units
 
@@ -31,7 +30,6 @@ class Reselection(Reselect, MaskMethod):
 
     @property
     def refits(self) -> str:
-        """Description of the refits of the search."""
         return (
             "the search begins with the former features, lets one return where a model refitted "
             "with it is shown to have a lower loss on the mask-validation rows, and lets one leave "
@@ -40,7 +38,6 @@ class Reselection(Reselect, MaskMethod):
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; refits are scored on the mask-validation rows."""
         return PARTS_OF_REFITS
 
     def search(self, context: SearchContext) -> Revision:
@@ -57,81 +54,55 @@ class Reselection(Reselect, MaskMethod):
             rejections=self.rejections,
             keep=context.keep,
         )
-        logger.info(
-            "%d former features, %d changes tried, %d made, %d features kept",
-            start.sum(),
-            len(revision.trials),
-            sum(trial.is_made for trial in revision.trials),
-            revision.masks[-1].sum(),
-        )
+        line = "%d former features, %d changes tried, %d made, %d features kept"
+        n_made, n_kept = sum(one.is_made for one in revision.trials), revision.masks[-1].sum()
+        logger.info(line, start.sum(), len(revision.trials), n_made, n_kept)
         return revision
 
     def candidates(self, found: FoundMasks) -> list[Candidate]:
-        """Return the final mask."""
         return [Candidate(found.masks[-1], [])]
 
-    def record(self, found: FoundMasks, schema: Schema) -> Recorded:
-        """Return each mask with its loss, and the attempted changes."""
+    def record(self, found: Any, schema: Schema) -> Recorded:
         recorded = super().record(found, schema)
-        trials = found.trials if isinstance(found, Revision) else ()
-        facts = {"trials": [_fact_of(trial, schema) for trial in trials]}
+        facts = {
+            "trials": [
+                {
+                    "feature": schema.features[trial.feature],
+                    "change": "return" if trial.is_return else "leave",
+                    "difference": trial.difference,
+                    "highest": trial.highest if np.isfinite(trial.highest) else None,
+                    "is_made": trial.is_made,
+                }
+                for trial in found.trials
+            ]
+        }
         return Recorded(recorded.columns, recorded.features_left, facts)
 
     def report(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, Any]:
-        """Return the masks and the attempted changes."""
         return {**super().report(table, facts, names, kept), "trials": facts["trials"]}
-
-
-def _fact_of(trial: Trial, schema: Schema) -> dict[str, Any]:
-    """Return an attempted change as JSON; an unknown bound is None."""
-    return {
-        "feature": schema.features[trial.feature],
-        "change": "return" if trial.is_return else "leave",
-        "difference": trial.difference,
-        "highest": trial.highest if np.isfinite(trial.highest) else None,
-        "is_made": trial.is_made,
-    }
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """Mask-validation predictions and loss of a model fitted on a mask."""
-
-    prediction: Floats
-    loss: float
 
 
 class _Refits:
     """Models fitted on the training rows, scored on the mask-validation rows; see `Refits`."""
 
     def __init__(self, context: SearchContext) -> None:
-        held_out = context.rows("mask_validation")
-        self.context = context
-        self._refit = Refit(
-            context.rows("train"), held_out, context.schema, context.recipe, context.loss
-        )
-        self._units = resampling_units(len(held_out)) if context.units is None else context.units()
-        self._judged: dict[bytes, _Judged] = {}
+        self.context, self._refit = context, refit_of(context)
+        n_rows = len(self._refit.held_out)
+        self._units = resampling_units(n_rows) if context.units is None else context.units()
+        self._judged: dict[bytes, tuple[Floats, float]] = {}
         self._last: tuple[bytes, FittedModel] | None = None  # only one model, to save memory
 
     def loss(self, mask: Mask) -> float:
-        """Return the loss of a model fitted on a mask's features."""
-        return self.judged(mask).loss
+        return self.judged(mask)[1]
 
     def gap(self, mask: Mask, other: Mask) -> Gap:
         """Return the loss of `mask` minus that of `other`."""
-        first, second = self.judged(mask), self.judged(other)
-        error = paired_error(
-            self._refit.loss,
-            self._refit.held_out,
-            second.prediction,
-            first.prediction,
-            self._units,
-            seed=self.context.seed,
-        )
-        return Gap(first.loss - second.loss, error, int(self._units.max()) + 1)
+        (first, loss), (second, other_loss) = self.judged(mask), self.judged(other)
+        of, rows, seed = self._refit.loss, self._refit.held_out, self.context.seed
+        error = paired_error(of, rows, second, first, self._units, seed=seed)
+        return Gap(loss - other_loss, error, int(self._units.max()) + 1)
 
     def returning(self, mask: Mask) -> list[int]:
         """Return the features outside the mask, the most important in the base model first."""
@@ -151,15 +122,13 @@ class _Refits:
         order = np.argsort(engine.without_each(), kind="stable")
         return [int(j) for j in np.flatnonzero(mask)[order]]
 
-    def judged(self, mask: Mask) -> _Judged:
+    def judged(self, mask: Mask) -> tuple[Floats, float]:
         """Return the cached predictions and loss of the model on a mask."""
         key = mask.tobytes()
         if key not in self._judged:
             rows = self._refit.held_out.select(mask)
             prediction = self._model(mask).predict(rows.X)
-            self._judged[key] = _Judged(
-                prediction, self._refit.loss(rows.y, prediction, rows.weight)
-            )
+            self._judged[key] = prediction, self._refit.loss(rows.y, prediction, rows.weight)
         return self._judged[key]
 
     def _model(self, mask: Mask) -> FittedModel:
@@ -174,7 +143,7 @@ class _Refits:
 def _check_that_features_matter(refits: _Refits, start: Mask) -> None:
     """Raise InputError if predictions are constant with the former and with all features."""
     for mask in (start, np.ones_like(start)):
-        prediction = refits.judged(mask).prediction
+        prediction, _ = refits.judged(mask)
         if len(prediction) == 1 or np.ptp(prediction, axis=0).any():  # too few rows
             return
     raise no_use_made(refits.context, refits.loss(start))

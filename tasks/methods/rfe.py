@@ -6,22 +6,15 @@ Guyon et al., Gene selection for cancer classification using support vector mach
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import numpy as np
-import pyarrow as pa
 from pydantic import ConfigDict
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
-from chaffinch.tasks.methods.protocol import (
-    Candidate,
-    Found,
-    Recorded,
-    SearchContext,
-    sizes_asked_for,
-)
+from chaffinch.tasks.methods.protocol import Candidate, Found, SearchContext
 from chaffinch.tasks.methods.refits import (
     Refit,
     at_most,
@@ -29,16 +22,7 @@ from chaffinch.tasks.methods.refits import (
     refitted_loss,
     within_one_standard_error,
 )
-from chaffinch.tasks.methods.removals import (
-    PARTS_OF_RANKINGS,
-    PLACE,
-    RemovalMethod,
-    masks_on_the_way,
-    read_cross_validated,
-    read_ranking,
-    record_cross_validated,
-    record_ranking,
-)
+from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.selection.baselines.importances import check_importances, select_from_model
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import (
@@ -46,7 +30,7 @@ from chaffinch.tasks.selection.baselines.wrappers import (
     eliminate_by_refits,
     sizes_on_the_way,
 )
-from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Schema
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask
 from chaffinch.tasks.settings.base import SIZES, Count, Share, Sizes, setting
 
 if TYPE_CHECKING:
@@ -68,23 +52,12 @@ _STEP = setting(
 )
 
 
-class _RecursiveElimination(RemovalMethod[Found], Generic[Found]):
+class _RecursiveElimination(RankedMethod[Found], Generic[Found]):
     """Base class of RFE and RFECV."""
-
-    @property
-    def score(self) -> str:
-        """Definition of a feature's score."""
-        return PLACE
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; the search uses only training rows."""
-        return PARTS_OF_RANKINGS
 
     def check_model(
         self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
     ) -> None:
-        """Raise ValueError if the model has no importances."""
         check_importances(name, n_classes, fit, self.kind)
 
 
@@ -99,7 +72,6 @@ class Rfe(_RecursiveElimination[RankedPath]):
 
     @property
     def refits(self) -> str:
-        """Description of the refits of the search."""
         return _RFE
 
     def search(self, context: SearchContext) -> RankedPath:
@@ -117,17 +89,7 @@ class Rfe(_RecursiveElimination[RankedPath]):
         )
 
     def candidates(self, found: RankedPath) -> list[Candidate]:
-        """Return the mask of each size."""
-        fewest = found.n_features - len(found.removed)
-        return masks_on_the_way(found, sizes_asked_for(self.n_features, found.n_features, fewest))
-
-    def record(self, found: RankedPath, schema: Schema) -> Recorded:
-        """Return each feature in the order of removal."""
-        return record_ranking(found, schema)
-
-    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-        """Return the result recorded by `record`."""
-        return read_ranking(table, facts, schema)
+        return masks_of_sizes(found, self.n_features)
 
 
 class Rfecv(_RecursiveElimination[CrossValidatedPath]):
@@ -145,7 +107,6 @@ class Rfecv(_RecursiveElimination[CrossValidatedPath]):
 
     @property
     def refits(self) -> str:
-        """Description of the refits of the search."""
         return _RFECV
 
     def search(self, context: SearchContext) -> CrossValidatedPath:
@@ -157,30 +118,17 @@ class Rfecv(_RecursiveElimination[CrossValidatedPath]):
         log_refits(self.kind, context, len(folds) * len(sizes) + len(sizes) - 1)
         items = [*range(len(folds)), None]  # None: the path of all rows
         *of_folds, (path, _) = context.workers.map(_elimination, shared, items, context.on_progress)
-        return CrossValidatedPath.from_folds(
-            path, sizes, np.array([losses for _, losses in of_folds])
-        )
+        losses = np.array([of_fold for _, of_fold in of_folds])
+        return CrossValidatedPath.from_folds(path, sizes, losses)
 
     def candidates(self, found: CrossValidatedPath) -> list[Candidate]:
-        """Return the mask chosen by cross-validation."""
-        size = found.best_size(
-            at_most=self.n_features, within_one_standard_error=self.within_one_standard_error
-        )
+        by_rule = self.within_one_standard_error
+        size = found.best_size(at_most=self.n_features, within_one_standard_error=by_rule)
         return masks_on_the_way(found, {size: []})
-
-    def record(self, found: CrossValidatedPath, schema: Schema) -> Recorded:
-        """Return each feature in the order of removal, and the loss of each size."""
-        return record_cross_validated(found, schema)
-
-    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> CrossValidatedPath:
-        """Return the result recorded by `record`."""
-        return read_cross_validated(table, facts, schema)
 
 
 @dataclass(frozen=True)
 class _Eliminations:
-    """Inputs that the eliminations of all folds share."""
-
     refit: Refit
     folds: Sequence[Fold]
     share: float
@@ -189,16 +137,11 @@ class _Eliminations:
 
 
 def _elimination(shared: _Eliminations, fold: int | None) -> tuple[RankedPath, list[float]]:
-    """Return the path of a fold, and its held-out loss at each size.
-
-    Without a fold, return the path of all rows and no losses.
-    """
+    """Return the path of a fold (or of all rows), and its held-out loss (or none) at each size."""
     refit, losses = shared.refit, []
     n_features = len(refit.schema.features)
     if fold is not None:
-        fitted, held_out = shared.folds[fold]
-        rows = refit.train
-        refit = replace(refit, train=rows.take(fitted), held_out=rows.take(held_out))
+        refit = refit.fold(shared.folds[fold])
 
     def importances(mask: Mask) -> Floats:
         model = refit.model(mask)

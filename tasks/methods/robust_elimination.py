@@ -11,33 +11,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-import pyarrow as pa
 from pydantic import ConfigDict, model_validator
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.methods.fitting import Fold, Recipe
-from chaffinch.tasks.methods.protocol import (
-    Candidate,
-    Recorded,
-    SearchContext,
-    Seen,
-    sizes_asked_for,
-)
+from chaffinch.tasks.methods.fitting import Fold
+from chaffinch.tasks.methods.protocol import Candidate, SearchContext, Seen
 from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
-from chaffinch.tasks.methods.removals import (
-    PLACE,
-    RemovalMethod,
-    masks_on_the_way,
-    read_cross_validated,
-    read_ranking,
-    record_cross_validated,
-    record_ranking,
-)
+from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
-from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema, mask_of_size
-from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, mask_of_size
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.robust_elimination import (
     Judge,
@@ -57,7 +41,7 @@ _ROBUST = (
 )
 
 
-class RobustElimination(RemovalMethod[RankedPath]):
+class RobustElimination(RankedMethod[RankedPath]):
     """Backward elimination by models that have seen masked rows, judged across folds."""
 
     model_config = ConfigDict(title="Robust elimination")
@@ -86,18 +70,11 @@ class RobustElimination(RemovalMethod[RankedPath]):
         return self
 
     @property
-    def score(self) -> str:
-        """Definition of a feature's score."""
-        return PLACE
-
-    @property
     def refits(self) -> str:
-        """Description of the refits of the search."""
         return _ROBUST
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; folds cover the training and mask-validation rows."""
         return {
             "train": "tuning, the folds of the search, fitting",
             "mask_validation": "the folds of the search; then fitting",
@@ -110,22 +87,11 @@ class RobustElimination(RemovalMethod[RankedPath]):
         """
         n_features, keep = len(context.schema.features), context.keep
         seen: tuple[Seen, ...] = ("train", "mask_validation")
-        training = _Training(
-            context.rows(*seen),
-            tuple(context.folds(*seen)),
-            context.schema,
-            context.recipe,
-            context.baseline,
-            keep,
-            context.loss,
-            context.seed,
-        )
-        stages = n_stages(n_features, max(1, len(keep)))
-        logger.info(
-            "robust_elimination trains model %s %d times",
-            context.recipe.name,
-            stages * len(training.folds),
-        )
+        rows, folds = context.rows(*seen), tuple(context.folds(*seen))
+        refit = Refit(rows, rows, context.schema, context.recipe, context.loss)
+        training = _Training(refit, folds, context.baseline, keep, context.seed)
+        n_fits = n_stages(n_features, max(1, len(keep))) * len(folds)
+        logger.info("robust_elimination trains model %s %d times", context.recipe.name, n_fits)
 
         def judges(mask: Mask, stage: int) -> list[Judge]:
             models = context.workers.map(
@@ -143,38 +109,19 @@ class RobustElimination(RemovalMethod[RankedPath]):
         path = eliminate_in_stages(judges, n_features, keep=keep, on_removal=context.on_progress)
         return path if self.n_features else _sized(path, context, training)
 
-    def candidates(self, found: RankedPath) -> list[Candidate]:
-        """Return the mask of each size, or the mask chosen by refits."""
-        if isinstance(found, CrossValidatedPath):
-            best = found.best_size(within_one_standard_error=self.within_one_standard_error)
-            return masks_on_the_way(found, {best: []})
-        fewest = found.n_features - len(found.removed)
-        sizes = sizes_asked_for(self.n_features or (), found.n_features, fewest)
-        return masks_on_the_way(found, sizes)
-
-    def record(self, found: RankedPath, schema: Schema) -> Recorded:
-        """Return each feature in the order of removal, and the loss of measured sizes."""
-        if isinstance(found, CrossValidatedPath):
-            return record_cross_validated(found, schema)
-        return record_ranking(found, schema)
-
-    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
-        """Return the result recorded by `record`."""
-        read = read_ranking if self.n_features else read_cross_validated
-        return read(table, facts, schema)
+    def candidates(self, found: Any) -> list[Candidate]:
+        if self.n_features is not None:
+            return masks_of_sizes(found, self.n_features)
+        best = found.best_size(within_one_standard_error=self.within_one_standard_error)
+        return masks_on_the_way(found, {best: []})
 
 
 @dataclass(frozen=True)
 class _Training:
-    """Inputs that the models of all folds and stages share."""
-
-    rows: Rows
+    refit: Refit
     folds: tuple[Fold, ...]
-    schema: Schema
-    recipe: Recipe
     baseline: Floats
     keep: tuple[int, ...]
-    loss: Loss
     seed: int
 
 
@@ -189,33 +136,27 @@ def _sized(path: RankedPath, context: SearchContext, training: _Training) -> Cro
     sizes, losses = on_the_way_down(
         fold_losses, path.n_features, path.n_features - len(path.removed)
     )
-    logger.info(
-        "robust_elimination refitted model %s %d times: sizes %s",
-        context.recipe.name,
-        losses.size,
-        ", ".join(map(str, sizes)),
-    )
+    name, words = context.recipe.name, ", ".join(map(str, sizes))
+    logger.info("robust_elimination refitted model %s %d times: sizes %s", name, losses.size, words)
     return CrossValidatedPath.from_folds(path, sizes, losses)
 
 
 def _refitted_loss(training: _Training, item: tuple[Mask, int]) -> float:
     """Return a fold's held-out loss of a model fitted on the features of a mask (d,)."""
     mask, fold = item
-    fitted, held_out = (training.rows.take(part) for part in training.folds[fold])
-    refit = Refit(fitted, held_out, training.schema, training.recipe, training.loss)
-    return refitted_loss(refit, mask)
+    return refitted_loss(training.refit.fold(training.folds[fold]), mask)
 
 
 def _trained(training: _Training, item: tuple[Mask, int, int]) -> FittedModel:
     """Return the model of a fold, trained on the features of a mask (d,) and masked copies."""
     mask, stage, fold = item
-    fitted, _ = training.folds[fold]
+    refit, (fitted, _) = training.refit, training.folds[fold]
     never = np.flatnonzero(np.isin(np.flatnonzero(mask), training.keep)).tolist()
     random = np.random.default_rng([training.seed, stage, fold])
     rows = with_masked_copies(
-        training.rows.take(fitted).select(mask), training.baseline[mask], random, never=never
+        refit.train.take(fitted).select(mask), training.baseline[mask], random, never=never
     )
-    return training.recipe.fit(rows, training.schema.select(mask))
+    return refit.recipe.fit(rows, refit.schema.select(mask))
 
 
 def _judges(
@@ -223,7 +164,7 @@ def _judges(
 ) -> list[Judge]:
     judges = []
     for model, (_, held_out) in zip(models, training.folds, strict=True):
-        rows = training.rows.take(held_out).select(mask)
+        rows = training.refit.train.take(held_out).select(mask)
         engine = masked_loss(model, rows, context.loss, training.baseline[mask])
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
         importances = importances_if_any(model)

@@ -17,11 +17,7 @@ from chaffinch.tasks.methods.protocol import (
     sizes_asked_for,
 )
 from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, RefitLosses, log_refits
-from chaffinch.tasks.methods.removals import (
-    read_elimination,
-    record_elimination,
-    report_removals,
-)
+from chaffinch.tasks.methods.removals import read_elimination, record_elimination, report_removals
 from chaffinch.tasks.selection.baselines.names import SequentialName
 from chaffinch.tasks.selection.baselines.wrappers import (
     FoundMasks,
@@ -57,73 +53,64 @@ class Sequential(SearchMethod[FoundMasks | EliminationPath]):
 
     @property
     def refits(self) -> str:
-        """Description of the refits of the search."""
         return _KINDS[self.kind]
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; refits are scored on the mask-validation rows."""
         return PARTS_OF_REFITS
 
     def search(self, context: SearchContext) -> FoundMasks | EliminationPath:
         """Add or remove one feature at a time."""
         keep, n_features = context.keep, len(context.schema.features)
         sizes = sizes_asked_for(self.n_features, n_features, max(1, len(keep)))
-        forward = self.kind == "sequential_forward"
-        limit = max(sizes) if forward else min(sizes)
-        count = n_refits_forward if forward else n_refits_backward
+        limit = max(sizes) if self._is_forward else min(sizes)
+        count = n_refits_forward if self._is_forward else n_refits_backward
         n_refits = count(n_features, limit, len(keep))
         log_refits(self.kind, context, n_refits)
         losses = RefitLosses(context, n_refits)
         found: FoundMasks | EliminationPath
-        if forward:
+        if self._is_forward:
             found = sequential_forward(losses, n_features, largest=limit, keep=keep)
         else:
             found = sequential_backward(losses, n_features, smallest=limit, keep=keep)
         losses.check_that_features_matter()
         return found
 
-    def unmasked_loss(self, found: FoundMasks | EliminationPath) -> float | None:
-        """Return the loss with every feature; None for the forward search."""
-        return found.unmasked_loss if isinstance(found, EliminationPath) else None
+    def unmasked_loss(self, found: Any) -> float | None:
+        return None if self._is_forward else float(found.unmasked_loss)
 
     def candidates(self, found: FoundMasks | EliminationPath) -> list[Candidate]:
-        """Return the mask of each size."""
         masks = self._masks(found)
         sizes = sizes_asked_for(self.n_features, found.n_features, min(masks))
         return [Candidate(masks[size], sizes[size]) for size in sorted(sizes)]
 
     def reaching(self, sizes: Sequence[int]) -> Sequential:
-        """Return the method with additional sizes."""
         return self.model_copy(update={"n_features": (*self.n_features, *sizes)})
 
     def mask_of_size(self, found: FoundMasks | EliminationPath, size: int) -> Mask | None:
-        """Return the mask of a size; None if the search did not reach it."""
         return self._masks(found).get(size)
 
-    def _masks(self, found: FoundMasks | EliminationPath) -> dict[int, Mask]:
-        """Return the mask of every size of the search."""
-        if isinstance(found, FoundMasks):
+    @property
+    def _is_forward(self) -> bool:
+        return self.kind == "sequential_forward"
+
+    def _masks(self, found: Any) -> dict[int, Mask]:
+        if self._is_forward:
             return {int(mask.sum()): mask for mask in found.masks}
         fewest = found.n_features - len(found.removed)
         return {size: found.flbmo(size) for size in range(fewest, found.n_features + 1)}
 
-    def record(self, found: FoundMasks | EliminationPath, schema: Schema) -> Recorded:
-        """Return each removal, or each mask, with its loss."""
-        if isinstance(found, FoundMasks):
-            return record_masks(found, schema)
-        return record_elimination(found, schema)
+    def record(self, found: Any, schema: Schema) -> Recorded:
+        return (record_masks if self._is_forward else record_elimination)(found, schema)
 
     def read(
         self, table: pa.Table, facts: Mapping[str, Any], schema: Schema
     ) -> FoundMasks | EliminationPath:
-        """Return the result recorded by `record`."""
-        if self.kind == "sequential_forward":
+        if self._is_forward:
             return read_masks(table, schema)
         return read_elimination(table, facts, schema)
 
     def report(
         self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
     ) -> dict[str, Any]:
-        """Return each removal, or each mask."""
-        return report_masks(table) if self.kind == "sequential_forward" else report_removals(table)
+        return report_masks(table) if self._is_forward else report_removals(table)

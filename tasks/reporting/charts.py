@@ -1,4 +1,4 @@
-"""The report's charts: the elimination curve and the interval of the difference."""
+"""The report's charts, as SVG that takes its colours and its type from the page around it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chaffinch.tasks.reporting.text import interval, number
+from chaffinch.storage.errors import printable
+from chaffinch.tasks.reporting.text import cut, interval, number
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -23,11 +24,8 @@ if TYPE_CHECKING:
 
     from chaffinch.tasks.selection.core import Floats
 
-
-# How charts are drawn: as SVG that takes its colours and its type from the page around it.
-#
-# Matplotlib draws them in placeholder colours, which become CSS variables, so that one drawing
-# serves light and dark.
+# Matplotlib draws in placeholder colours, which become CSS variables, so that one drawing serves
+# light and dark.
 
 INK, MUTED, RULE, ACCENT, PAPER = "#000001", "#000002", "#000003", "#000004", "#000005"
 _VARIABLES = {
@@ -56,6 +54,7 @@ _STYLE = {
     "legend.frameon": False,
 }
 _STYLE_SHEET = Path(__file__).parent / "style.html"
+_TAG, _PLACEHOLDER = re.compile(r"<[^>]*>"), re.compile("|".join(_VARIABLES))
 _COLOUR = re.compile(r"--(\w+): (#\w+);")
 _DIGITS = re.compile(r"(\d\.\d\d)\d+")
 _VIEW_BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
@@ -75,15 +74,7 @@ def figure_of(name: str, width: float, height: float) -> Iterator[Figure]:
 
 
 def markup(figure: Figure, label: str) -> Markup:
-    """Return a figure as an SVG element in the page's own colours.
-
-    Parameters
-    ----------
-    figure : Figure
-        Drawn in the colours of this file.
-    label : str
-        What it shows, for those who cannot see it.
-    """
+    """Return a figure as an SVG element in the page's own colours; the label describes it."""
     from markupsafe import Markup, escape
 
     file = io.StringIO()
@@ -97,7 +88,7 @@ def markup(figure: Figure, label: str) -> Markup:
     # groups carry names such as "axes_1", which two charts would share and nothing refers to
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     # inside of tags alone: a text may hold what looks like a colour
-    body = re.sub(r"<[^>]*>", _in_the_page_s_colours, body)
+    body = _TAG.sub(lambda tag: _PLACEHOLDER.sub(lambda found: _VARIABLES[found[0]], tag[0]), body)
     view_box = re.search(r'viewBox="[^"]*"', drawing)
     if view_box is None:
         raise RuntimeError("matplotlib wrote an SVG without a viewBox")
@@ -107,11 +98,11 @@ def markup(figure: Figure, label: str) -> Markup:
 
 
 def standing_alone(drawing: Markup) -> bytes:
-    """Return such an element as a file of its own, on paper and in the report's light colours."""
+    """Return the element from `markup` as a file, on paper and in the report's light colours."""
     light = _STYLE_SHEET.read_text().partition("@media")[0]
     colours = dict(_COLOUR.findall(light))
     # two digits behind the point are finer than any screen, and half of the bytes
-    body = re.sub(r"<[^>]*>", lambda tag: _DIGITS.sub(r"\1", tag[0]), drawing)
+    body = _TAG.sub(lambda tag: _DIGITS.sub(r"\1", tag[0]), drawing)
     body = re.sub(r"var\(--(\w+)\)", lambda name: colours[name[1]], body)
     head, _, rest = body.partition(">")
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
@@ -121,13 +112,6 @@ def standing_alone(drawing: Markup) -> bytes:
     size = f'width="{box[1]}" height="{box[2]}"'
     paper = f'<rect width="100%" height="100%" fill="{colours["paper"]}"/>'
     return f"{head} {spaces} {size}>{paper}{rest}".encode()
-
-
-def _in_the_page_s_colours(tag: re.Match[str]) -> str:
-    coloured = tag[0]
-    for placeholder, variable in _VARIABLES.items():
-        coloured = coloured.replace(placeholder, variable)
-    return coloured
 
 
 def scale_sizes(
@@ -229,11 +213,9 @@ def elimination_chart(
 
 
 def highest_shown(losses: Floats, that_matter: Sequence[float]) -> float | None:
-    """Return where the loss axis ends, or None for all of it.
-
-    With few features left the loss can be many times what it is elsewhere, and would press the
-    part where the choice is made into a flat line.
-    """
+    """Return where the loss axis ends, or None for all of it."""
+    # With few features left the loss can be many times what it is elsewhere, and would press the
+    # part where the choice is made into a flat line.
     finite = losses[np.isfinite(losses)]
     shown = [loss for loss in that_matter if np.isfinite(loss)]
     if not len(finite) or not shown:
@@ -299,16 +281,13 @@ def overlap_chart(sets: Mapping[str, Collection[str]]) -> Markup:
         axes.set_xlim(0, len(features))
         if are_named:
             places = [place + 0.5 for place in range(len(features))]
-            axes.set_xticks(places, map(_cut, features), rotation=45, ha="right", parse_math=False)
+            names = [cut(name, _LONGEST) for name in features]
+            axes.set_xticks(places, names, rotation=45, ha="right", parse_math=False)
         else:
             axes.set_xticks([])
         title = f"{number(len(features))} features, {number(in_all)} of them in every set"
         axes.set_title(title, loc="left", fontsize=10)
         return markup(figure, label)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _stretches(is_in: Collection[bool]) -> list[tuple[float, float]]:
@@ -350,4 +329,43 @@ def settling_chart(searches: Sequence[Mapping[str, Any]]) -> Markup | None:
         axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
         axes.grid(axis="y")
         axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, handlelength=1.8)
+        return markup(figure, label)
+
+
+_MOST_BARS = 30
+_LONGEST_SCORED = 50
+_MOST_DRAWN = 1e280  # axes and labels of larger floats overflow
+
+
+def score_chart(scores: Mapping[str, float], kept: Collection[str], score_name: str) -> Markup:
+    """Draw the scores, highest first, as bars with names or a curve; kept features stand out."""
+    finite = {name: score for name, score in scores.items() if np.isfinite(score)}
+    names = sorted(finite, key=lambda name: -finite[name])
+    values = np.clip([finite[n] for n in names], -_MOST_DRAWN, _MOST_DRAWN)
+    chosen = np.array([n in kept for n in names])
+    label = (
+        f"{score_name.capitalize()} of {len(names)} features, highest first; "
+        f"{int(chosen.sum())} of them are kept."
+    )
+    height = 0.9 + 0.22 * len(names) if len(names) <= _MOST_BARS else 3.2
+    with figure_of("scores", 9.0, height) as figure:
+        axes = figure.add_subplot()
+        places = np.arange(1, len(names) + 1)
+        if len(names) <= _MOST_BARS:
+            axes.barh(places, values, color=np.where(chosen, ACCENT, MUTED).tolist(), height=0.7)
+            cut = [n if len(n) <= _LONGEST_SCORED else f"{n[:_LONGEST_SCORED]}..." for n in names]
+            axes.set_yticks(places, [printable(name) for name in cut], parse_math=False)
+            axes.set_ylim(len(names) + 0.6, 0.4)
+            axes.set_xlabel(score_name)
+            axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+        else:
+            for is_kept, color, legend in ((True, ACCENT, "kept"), (False, MUTED, "left out")):
+                one = chosen == is_kept
+                size = 4.5 if is_kept else 3
+                axes.plot(places[one], values[one], "o", color=color, markersize=size, label=legend)
+            scale_sizes(axes, places, "features by their score, highest first")
+            axes.set_ylabel(score_name)
+            axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+            axes.grid(axis="y")
+            axes.legend(loc="upper right")
         return markup(figure, label)

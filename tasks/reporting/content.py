@@ -8,80 +8,41 @@ from typing import Any
 
 from chaffinch.tasks.settings.method import Method, declared
 
-PathStep = tuple[int, str, float | None, int]
-MaskStep = tuple[int, int, float]
+PathStep = tuple[int, str, float | None, int]  # step, feature, loss once it is masked too, left
+MaskStep = tuple[int, int, float]  # step, number of features, loss
 
 
 @dataclass(frozen=True)
 class ReportContent:
-    """The content of a report.
+    """The content of a report."""
 
-    Attributes
-    ----------
-    title : str
-        Name of the run.
-    contract : mapping
-        The feature contract, as in ``selection.json``.
-    unmasked_loss : float
-        Loss of the base model on the mask-validation part with every feature kept.
-    path : sequence of (step, feature, loss, features_left)
-        The path by which features leave, with the loss on the mask-validation part once `feature`
-        is masked too; a ranking masks nothing, and its losses are None.
-    candidates : sequence of mapping
-        The sizes that stood for choice: ``n_features``, the ``settings`` that led there (slacks,
-        a lowest score, or sizes asked for), and the ``model_validation_loss``.
-    tuning : sequence of mapping
-        The hyper-parameters that were tried: ``parameters``, and the cross-validated ``loss``, or
-        None where there was nothing to choose from.
-    warnings : sequence of str
-        Data-quality warnings.
-    profile : sequence of mapping
-        A row per column of the table: ``name``, ``role``, ``type``, ``missing``, ``distinct``,
-        ``minimum``, ``mean``, ``maximum``, ``standard_deviation``, ``most_frequent``. What does
-        not apply to a column may be left out.
-    seconds : mapping
-        Duration of every stage.
-    scores : mapping, optional
-        Score of every feature, higher is better, where the method is a ranking.
-    sizes : sequence of mapping, optional
-        Where cross-validation chose the size: ``n_features``, falling from all, with the mean
-        ``loss`` over the folds and its ``standard_error``.
-    masks : sequence of (step, number of features, loss), optional
-        Where the method found whole masks, in place of a path.
-    alternatives : mapping, optional
-        As in ``alternatives.json``, where they were asked for.
-    rounds : sequence of mapping, optional
-        Where the method trains and masks in turn, in place of a path: ``slack``, ``round``,
-        ``trained_loss``, ``tried``, ``rejected``, ``removed``, ``loss`` and ``features_left``.
-    searches : sequence of mapping, optional
-        Where the method searches by probabilities, in place of a path: for each search what was
-        asked of it (``penalty`` or ``n_features``), ``seed``, ``held_out_loss`` and, sweep by
-        sweep, ``iteration``, ``entropy``, ``stability`` and ``features_left``. The scores are then
-        the probabilities behind the chosen mask. A last iteration of 0 is that of a search that
-        was not made, as only one set was left; without any there are no scores.
-    changes : mapping, optional
-        As in ``changes.json``, of a reselection.
-    trials : sequence of mapping, optional
-        What a reselection tried: ``feature``, ``change`` (return or leave), ``difference``,
-        ``highest`` and ``is_made``.
-    """
-
-    title: str
-    contract: Mapping[str, Any]
-    unmasked_loss: float
+    title: str  # name of the run
+    contract: Mapping[str, Any]  # as in selection.json
+    unmasked_loss: float  # of the base model on the mask-validation part with every feature
+    # Each with n_features, the settings that led there, and the model_validation_loss.
     candidates: Sequence[Mapping[str, Any]]
+    # Each with parameters, and the cross-validated loss, or None for a single one.
     tuning: Sequence[Mapping[str, Any]]
     warnings: Sequence[str]
+    # A row per column of the table: name, and what of `tables._PROFILE` applies.
     profile: Sequence[Mapping[str, Any]]
-    seconds: Mapping[str, float]
-    path: Sequence[PathStep] = ()
+    seconds: Mapping[str, float]  # of every stage
+    path: Sequence[PathStep] = ()  # a ranking masks nothing, and its losses are None
+    # Of every feature, where the method is a ranking; of PEFS, the probabilities behind the mask.
     scores: Mapping[str, float] | None = None
+    # Where cross-validation chose the size: n_features, falling from all, loss, standard_error.
     sizes: Sequence[Mapping[str, Any]] | None = None
-    masks: Sequence[MaskStep] | None = None
-    alternatives: Mapping[str, Any] | None = None
+    masks: Sequence[MaskStep] | None = None  # where the method found whole masks
+    alternatives: Mapping[str, Any] | None = None  # as in alternatives.json
+    # Where the method trains and masks in turn: slack, round, trained_loss, tried, rejected,
+    # removed, loss and features_left.
     rounds: Sequence[Mapping[str, Any]] | None = None
+    # Where the method searches by probabilities: penalty or n_features, seed, held_out_loss and,
+    # sweep by sweep, iteration, entropy, stability and features_left. A last iteration of 0 means
+    # that only one set was left, and nothing was searched.
     searches: Sequence[Mapping[str, Any]] | None = None
-    changes: Mapping[str, Any] | None = None
+    changes: Mapping[str, Any] | None = None  # as in changes.json, of a reselection
+    # What a reselection tried: feature, change (return or leave), difference, highest, is_made.
     trials: Sequence[Mapping[str, Any]] | None = None
 
     @property
@@ -91,12 +52,10 @@ class ReportContent:
 
     @property
     def method(self) -> str:
-        """Name of the method."""
         return str(self.contract["settings"]["method"]["kind"])
 
     @property
     def declared(self) -> Method:
-        """What the method declares about itself."""
         return declared(self.method)
 
     @property
@@ -116,10 +75,8 @@ class ReportContent:
 
     @property
     def n_kept(self) -> int:
-        """Number of features kept."""
         return len(self.contract["features"])
 
     @property
     def n_candidates(self) -> int:
-        """Number of features that selection could choose from."""
         return len(self.contract["candidates"])

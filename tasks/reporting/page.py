@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chaffinch.tasks.reporting import charts, sections, tables
-from chaffinch.tasks.reporting.charts import overlap_chart, settling_chart
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.score_chart import score_chart
-from chaffinch.tasks.reporting.sections import nothing_found, what_makes_room, why_missing
 from chaffinch.tasks.reporting.text import (
     interval,
     made_of_earlier_rows,
@@ -92,10 +89,7 @@ _MOST_NAMES_OPEN = 30  # of a set; longer lists are opened on demand
 
 
 def render_report(content: ReportContent) -> bytes:
-    """Return the report as one HTML file in UTF-8.
-
-    The file asks nothing of the network and runs nothing; equal content gives equal bytes.
-    """
+    """Return the report as one HTML file in UTF-8, without scripts; equal content, equal bytes."""
     verdict = content.contract["comparison"]["verdict"]
     if verdict not in _MEANING:
         raise ValueError(f"verdict must be one of {', '.join(_MEANING)} but is {verdict!r}")
@@ -103,8 +97,7 @@ def render_report(content: ReportContent) -> bytes:
 
 
 def _view(content: ReportContent) -> dict[str, Any]:
-    """Return what the template names."""
-    contract = content.contract
+    contract, method = content.contract, content.contract["settings"]["method"]
     comparison, test = contract["comparison"], contract["losses"]["test"]
     verdict = comparison["verdict"]
     is_all = content.n_kept == content.n_candidates
@@ -137,7 +130,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "has_scores": content.scores is not None,
         "score": content.declared.score if content.scores is not None else None,
         "score_chart": _score_chart(content),
-        "lowest_score": _lowest_score(contract["settings"]["method"]),
+        "lowest_score": None if method.get("min_score") is None else number(method["min_score"]),
         "refits": content.declared.refits,
         "is_masked": content.declared.masks_rows,
         "is_sized": content.is_sized,
@@ -145,14 +138,14 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "masks": None if content.masks is None else tables.masks_found(content.masks),
         "rounds": None if content.rounds is None else tables.rounds_of_masking(content.rounds),
         "forced": None if content.rounds is None else tables.forced_by_the_limit(content.rounds),
-        "most_features": contract["settings"]["method"].get("n_features"),
+        "most_features": method.get("n_features"),
         "is_search": content.searches is not None,
         "n_searches": len(content.searches_made),
-        "n_seeds": contract["settings"]["method"].get("seeds"),
+        "n_seeds": method.get("seeds"),
         "searches": tables.searches_by_probabilities(content.searches_made)
         if content.searches_made
         else None,
-        "settling_chart": settling_chart(content.searches_made),
+        "settling_chart": charts.settling_chart(content.searches_made),
         "not_searched": not_searched(content),
         "why_one_candidate": why_one_candidate(content),
         "alternatives": None
@@ -192,7 +185,6 @@ def _signs(contract: Mapping[str, Any]) -> str | None:
 
 
 def _meaning(comparison: Mapping[str, Any], *, is_all: bool) -> str:
-    """Return what the verdict means, for one line under it."""
     n_units, over_constant = comparison["units"], comparison.get("over_constant")
     if over_constant is not None and is_not_shown_better_than_constant(over_constant, n_units):
         return _NOT_SHOWN_BETTER if over_constant[0] < 0 else _NO_BETTER_THAN_CONSTANT
@@ -205,7 +197,6 @@ def _meaning(comparison: Mapping[str, Any], *, is_all: bool) -> str:
 
 
 def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) -> dict[str, Any]:
-    """Return what the section on alternatives names."""
     settings = found["settings"]
     n_missing = settings["number"] - len(found["sets"])
     return {
@@ -218,19 +209,18 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) ->
         "why_undecided": sections.why_undecided(found, n_units),
         "n_missing": n_missing,
         "proof_of_all": sections.proof_of_all(found),
-        "nothing": None if found["sets"] else nothing_found(found),
-        "why_missing": why_missing(found) if n_missing else None,
-        "what_makes_room": what_makes_room(found) if n_missing else None,
+        "nothing": None if found["sets"] else sections.nothing_found(found),
+        "why_missing": sections.why_missing(found) if n_missing else None,
+        "what_makes_room": sections.what_makes_room(found) if n_missing else None,
         "why_worthless": sections.why_worthless(found),
         "overlaps": sections.overlaps(found),
-        "overlap_chart": overlap_chart(sections.features_of_each(found)),
+        "overlap_chart": charts.overlap_chart(sections.features_of_each(found)),
         "chart": sections.price_chart(found),
         "chart_caption": sections.price_caption(found),
     }
 
 
 def _changes(content: ReportContent) -> dict[str, Any]:
-    """Return what the section on changes since a former run names."""
     found: Mapping[str, Any] = content.changes or {}
     return {
         "former_run": found["former_run"],
@@ -249,13 +239,7 @@ def _score_chart(content: ReportContent) -> Any:
         return None
     kept = [feature["name"] for feature in content.contract["features"]]
     name = "score" if content.searches is None else "probability"
-    return score_chart(scores, kept, name)
-
-
-def _lowest_score(method: Mapping[str, Any]) -> str | None:
-    """Return the lowest score that a ranking was to keep, or None where sizes were asked for."""
-    asked = method.get("min_score")
-    return None if asked is None else number(asked)
+    return charts.score_chart(scores, kept, name)
 
 
 def elimination_chart_of(content: ReportContent) -> Any:

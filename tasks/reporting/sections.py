@@ -1,4 +1,4 @@
-"""The report's tables and chart of the alternatives to the chosen features."""
+"""The report's sections on alternatives, and on what a reselection changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.tasks.reporting.charts import ACCENT, INK, MUTED, PAPER, figure_of, markup
-from chaffinch.tasks.reporting.tables import Kind, Table
+from chaffinch.tasks.reporting.tables import Kind, Table, numbers
 from chaffinch.tasks.reporting.text import NOTHING, counted, interval, listed, number, share
 from chaffinch.tasks.settings.alternatives import CLIMBED
 from chaffinch.tasks.statistics.verdict import too_few_units
@@ -23,10 +23,8 @@ _ROUNDING = 1e-9  # as a share of a bound: so much may rounding hide of a set ca
 
 def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
     """Return the sets side by side, the chosen one first."""
-    chosen = alternatives["chosen"]
-    rows = [
-        ("chosen", number(chosen["quality"]), NOTHING, number(chosen_loss), NOTHING, NOTHING),
-    ]
+    quality = number(alternatives["chosen"]["quality"])
+    rows = [("chosen", quality, NOTHING, number(chosen_loss), NOTHING, NOTHING)]
     rows += [
         (
             number(place),
@@ -38,19 +36,13 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
         )
         for place, one in enumerate(alternatives["sets"], start=1)
     ]
-    columns: dict[str, Kind] = {
-        "Set": "text",
-        "Quality": "number",
-        "Proof": "text",
-        "Test loss": "number",
-        "Less the chosen set's": "number",
-        f"{alternatives['confidence']:.0%} interval": "number",
-    }
+    columns: dict[str, Kind] = {"Set": "text", "Quality": "number", "Proof": "text"}
+    ends = f"{alternatives['confidence']:.0%} interval"
+    columns |= numbers("Test loss", "Less the chosen set's", ends)
     return Table("The sets", columns, rows, 0)
 
 
 def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
-    """Return every feature of each set, the chosen one first."""
     sets = features_of_each(alternatives)
     rows = [(name, ", ".join(features)) for name, features in sets.items()]
     return Table("Features of each set", {"Set": "text", "Features": "name"}, rows)
@@ -60,13 +52,12 @@ def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:
     """Return what is known of how good a set is; nothing where the worst of all counts."""
     if _is_smallest_counted(alternatives):
         return ""
-    is_proven, best = one["status"] == "optimal", "the best"
     if _is_found_at_once(alternatives):
         # there may be better ones next to the chosen set alone
-        best = "the best together with the others"
-    elif is_proven:
-        best = "the best there is"
-    return best if is_proven else _unproven(one["quality"], one["bound"], best)
+        proven, best = "the best together with the others", "the best together with the others"
+    else:
+        proven, best = "the best there is", "the best"
+    return proven if one["status"] == "optimal" else _unproven(one["quality"], one["bound"], best)
 
 
 def proof_of_all(alternatives: Mapping[str, Any]) -> str:
@@ -127,20 +118,16 @@ def why_worthless(alternatives: Mapping[str, Any]) -> str:
     """Return why the chosen set has no quality; nothing where it has one."""
     if alternatives["chosen"]["quality"] is not None:
         return ""
-    quality = alternatives["settings"]["quality"]
+    quality, why = alternatives["settings"]["quality"], "it is one that it does not allow"
     if quality == "fcbf":
-        return (
-            "By fcbf the chosen set has no quality: one of its features makes another redundant, "
-            "which it allows in no set"
-        )
-    return f"By {quality} the chosen set has no quality: it is one that it does not allow"
+        why = "one of its features makes another redundant, which it allows in no set"
+    return f"By {quality} the chosen set has no quality: {why}"
 
 
 def features_of_each(alternatives: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the features of each set by what it is called, the chosen one first."""
-    chosen = {"chosen": alternatives["chosen"]["features"]}
-    others = enumerate(alternatives["sets"], start=1)
-    return chosen | {number(place): one["features"] for place, one in others}
+    """Return the features of each set by its name, the chosen one first."""
+    others = {number(i): one["features"] for i, one in enumerate(alternatives["sets"], start=1)}
+    return {"chosen": alternatives["chosen"]["features"], **others}
 
 
 def overlaps(alternatives: Mapping[str, Any]) -> Table:
@@ -150,8 +137,7 @@ def overlaps(alternatives: Mapping[str, Any]) -> Table:
         (name, *(number(len(features & other)) for other in sets.values()))
         for name, features in sets.items()
     ]
-    columns: dict[str, Kind] = {"Set": "text", **dict.fromkeys(sets, "number")}
-    return Table("Features in common", columns, rows)
+    return Table("Features in common", {"Set": "text", **numbers(*sets)}, rows)
 
 
 def price_caption(alternatives: Mapping[str, Any]) -> str:
@@ -164,22 +150,20 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     taus = [number(price["tau"]) for price in prices if any(_are_open(asked, price))]
     if taus:
         text += f" An open point, as at a tau of {listed(taus)}, is "
-        if asked["quality"] in CLIMBED:
-            text += "where the search stopped, there or at a higher tau: no exchange of features "
-            text += "that it tried was better, or time was over. It is not proven best."
-        else:
-            text += "the best that was found, there or at a higher tau, before the search stopped, "
-            text += "and not proven best."
+        text += (
+            "where the search stopped, there or at a higher tau: no exchange of features that it "
+            "tried was better, or time was over. It is not proven best."
+            if asked["quality"] in CLIMBED
+            else "the best that was found, there or at a higher tau, before the search stopped, "
+            "and not proven best."
+        )
     drawn = min(asked["number"], _CURVES)
     ends = [price for price in prices if len(price["qualities"]) < drawn]
     # of runs from before the status was kept, nothing is known
     if any(price.get("status") == "infeasible" for price in ends):
-        is_at_once = asked["search"] == "simultaneous" and asked["number"] > 1
-        none = (
-            f"are no {number(asked['number'])} such sets at once"
-            if is_at_once
-            else "is no such set"
-        )
+        none = "is no such set"
+        if _is_found_at_once(alternatives):
+            none = f"are no {number(asked['number'])} such sets at once"
         text += f" A curve ends where it is proven that there {none}."
     unproven = [number(price["tau"]) for price in ends if price.get("status") == "not_solved"]
     if unproven:
@@ -267,7 +251,6 @@ _CAME = {"left": "Left", "returned": "Returned", "new": "New"}
 
 
 def lines_of_changes(changes: Mapping[str, Any]) -> list[str]:
-    """Return what changed in lines of plain text, the verdict first."""
     lines = [changes["sentence"]]
     lines += [f"  Left: {one['feature']} ({one['reason']})" for one in changes["gone"]]
     for one in changes["changes"]:
@@ -282,25 +265,16 @@ def each_change(changes: Mapping[str, Any]) -> Table:
     """Return a row for each feature that left or came in."""
     rows = [(one["feature"], "left", one["reason"], *[NOTHING] * 3) for one in changes["gone"]]
     for one in changes["changes"]:
-        seen = one["mask_validation"]
+        seen, difference = one["mask_validation"], number(one["difference"], "+")
+        decided = ("kept as asked", NOTHING)
+        if seen is not None:
+            decided = number(seen["difference"], "+"), number(seen["highest"], "+")
         rows.append(
-            (
-                one["feature"],
-                one["change"],
-                "kept as asked" if seen is None else number(seen["difference"], "+"),
-                NOTHING if seen is None else number(seen["highest"], "+"),
-                number(one["difference"], "+") if one["difference"] is not None else NOTHING,
-                interval(one["interval"]),
-            )
+            (one["feature"], one["change"], *decided, difference, interval(one["interval"]))
         )
-    columns: dict[str, Kind] = {
-        "Feature": "name",
-        "Change": "text",
-        "Mask-validation difference": "number",
-        "At most": "number",
-        "Test difference": "number",
-        f"{changes['confidence']:.0%} interval": "number",
-    }
+    figures = ("Mask-validation difference", "At most", "Test difference")
+    columns: dict[str, Kind] = {"Feature": "name", "Change": "text", **numbers(*figures)}
+    columns |= numbers(f"{changes['confidence']:.0%} interval")
     return Table("What changed", columns, rows)
 
 
@@ -310,7 +284,7 @@ def each_set(changes: Mapping[str, Any]) -> Table:
     between = changes["comparisons"][0]
     rows = [
         (
-            {"all": "all features"}.get(name, name),
+            "all features" if name == "all" else name,
             number(one["n_features"]),
             number(one["test_loss"]),
             _measured(between) if name == "new" else NOTHING,
@@ -318,18 +292,12 @@ def each_set(changes: Mapping[str, Any]) -> Table:
         )
         for name, one in changes["sets"].items()
     ]
-    columns: dict[str, Kind] = {
-        "Set": "text",
-        "Features": "number",
-        "Test loss": "number",
-        "Less the former set's": "number",
-        "Less that of all features": "number",
-    }
+    less = ("Less the former set's", "Less that of all features")
+    columns: dict[str, Kind] = {"Set": "text", **numbers("Features", "Test loss", *less)}
     return Table("The sets, each refitted on the newer rows", columns, rows, 1)
 
 
 def trials(tried: Sequence[Mapping[str, Any]]) -> Table:
-    """Return all that a reselection tried, in its order."""
     rows = [
         (
             one["feature"],
@@ -340,14 +308,9 @@ def trials(tried: Sequence[Mapping[str, Any]]) -> Table:
         )
         for one in tried
     ]
-    columns: dict[str, Kind] = {
-        "Feature": "name",
-        "To": "text",
-        "Mask-validation difference": "number",
-        "At most": "number",
-        "Done": "text",
-    }
-    return Table("What was tried", columns, rows)
+    columns: dict[str, Kind] = {"Feature": "name", "To": "text"}
+    columns |= numbers("Mask-validation difference", "At most")
+    return Table("What was tried", {**columns, "Done": "text"}, rows)
 
 
 def _measured(one: Mapping[str, Any]) -> str:
@@ -425,7 +388,5 @@ def _proven(alternatives: Mapping[str, Any]) -> str:
 
 def _missing(alternatives: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return reason and remedies; of runs from before these were kept, what is true of any."""
-    asked = alternatives["settings"]
-    is_at_once = asked["search"] == "simultaneous" and asked["number"] > 1
-    plain: dict[str, Any] = {"reason": "at_once" if is_at_once else "tau", "remedies": []}
-    return alternatives.get("missing") or plain
+    reason = "at_once" if _is_found_at_once(alternatives) else "tau"
+    return alternatives.get("missing") or {"reason": reason, "remedies": []}

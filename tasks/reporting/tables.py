@@ -1,14 +1,11 @@
-"""The report's tables: rows of text made from the content, strongest or most recent first.
-
-Those of what a search found are in `search_tables`.
-"""
+"""The report's tables: rows of text made from the content, strongest or most recent first."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from chaffinch.tasks.reporting.content import MaskStep, ReportContent
 from chaffinch.tasks.reporting.text import (
@@ -29,40 +26,15 @@ _LONG = 60
 
 Kind = Literal["name", "text", "number"]
 
-_PROFILE: dict[str, Kind] = {
-    "role": "text",
-    "type": "text",
-    "missing": "number",
-    "distinct": "number",
-    "minimum": "number",
-    "mean": "number",
-    "maximum": "number",
-    "standard_deviation": "number",
-    "most_frequent": "name",
-}
-
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text.
-
-    Attributes
-    ----------
-    caption : str
-        What it shows.
-    columns : mapping
-        Heading -> what its cells hold: a name, which may be long and breaks anywhere, other text,
-        or a number. The first column names the row.
-    rows : sequence of sequence of str
-        Cells, one per column.
-    marked : int or None
-        Position of the row that stands out.
-    """
+    """A table of text."""
 
     caption: str
-    columns: Mapping[str, Kind]
+    columns: Mapping[str, Kind]  # by heading; the first names the row, a "name" breaks anywhere
     rows: Sequence[Sequence[str]]
-    marked: int | None = None
+    marked: int | None = None  # position of the row that stands out
 
     @property
     def is_long(self) -> bool:
@@ -70,61 +42,68 @@ class Table:
         return len(self.rows) > _LONG
 
 
+def numbers(*headings: str) -> dict[str, Kind]:
+    return dict.fromkeys(headings, "number")
+
+
+class PartLosses(NamedTuple):
+    """Losses of both final models on one part of the rows."""
+
+    part: str
+    n_rows: int
+    all_features: float
+    selected: float
+    difference: float  # selected less all; 0 within rounding
+
+
+def losses_of_parts(contract: Mapping[str, Any]) -> list[PartLosses]:
+    """Return the table of losses that the report, the terminal and the Prefect UI show."""
+    rows, table = contract["dataset"]["rows_by_part"], []
+    for part, losses in contract["losses"].items():
+        every, selected = losses["all_features"], losses["selected"]
+        table.append(PartLosses(part, rows[part], every, selected, difference_of(selected, every)))
+    return table
+
+
+_PROFILE: dict[str, Kind] = {
+    **{"role": "text", "type": "text"},
+    **numbers("missing", "distinct", "minimum", "mean", "maximum", "standard_deviation"),
+    "most_frequent": "name",
+}
+
+
 def losses_by_part(content: ReportContent) -> Table:
-    """Return the losses of both final models on each part."""
-    rows_of = content.contract["dataset"]["rows_by_part"]
     purpose = purpose_of_each_part(content)
     rows = [
         (
-            _words(part),
-            number(rows_of[part]),
-            number(losses["all_features"]),
-            number(losses["selected"]),
-            number(difference_of(losses["selected"], losses["all_features"]), "+"),
-            purpose.get(part, NOTHING),
+            _words(one.part),
+            *map(number, (one.n_rows, one.all_features, one.selected)),
+            number(one.difference, "+"),
+            purpose.get(one.part, NOTHING),
         )
-        for part, losses in content.contract["losses"].items()
+        for one in losses_of_parts(content.contract)
     ]
-    columns: dict[str, Kind] = {
-        "Part": "text",
-        "Rows": "number",
-        "All features": "number",
-        "Selected": "number",
-        "Difference": "number",
-        "Used for": "text",
-    }
     test = next((i for i, row in enumerate(rows) if row[0] == "test"), None)
     caption = f"Losses of the two final models ({loss_in_words(content.contract['loss'])})"
-    return Table(caption, columns, rows, test)
+    figures = numbers("Rows", "All features", "Selected", "Difference")
+    return Table(caption, {"Part": "text", **figures, "Used for": "text"}, rows, test)
 
 
 def kept_features(content: ReportContent) -> Table:
     """Return the kept features, those that the model can spare least first."""
     asked = set(content.contract["settings"].get("columns", {}).get("keep", ()))
     heading, figures = _figures(content)
+    outlasts = "outlasts the path" if content.scores is None else "ranked first"
     rows = []
     for feature in sorted(content.contract["features"], key=_latest_first):
         name, step = feature["name"], feature["step"]
-        outlasts = "outlasts the path" if content.scores is None else "ranked first"
         stays = "kept as asked" if name in asked else outlasts
-        rows.append(
-            (
-                name,
-                _type(feature),
-                plain(feature["baseline"]),
-                stays if step is None else number(step),
-                number(figures.get(name)),
-            )
-        )
-    columns: dict[str, Kind] = {
-        "Feature": "name",
-        "Type": "text",
-        "Baseline": "name",
-        "Step": "number",
-        heading: "number",
-    }
-    caption = f"Kept features ({number(len(rows))})"
-    return _without_steps(content, Table(caption, columns, rows), 3)
+        step = stays if step is None else number(step)
+        baseline = plain(feature["baseline"])
+        rows.append((name, _type(feature), baseline, step, number(figures.get(name))))
+    columns: dict[str, Kind] = {"Feature": "name", "Type": "text", "Baseline": "name"}
+    columns |= numbers("Step", heading)
+    return _without_steps(content, Table(f"Kept features ({number(len(rows))})", columns, rows), 3)
 
 
 def dropped_features(content: ReportContent) -> Table:
@@ -137,18 +116,12 @@ def dropped_features(content: ReportContent) -> Table:
         (d["name"], d["reason"], number(d.get("step")), number(figures.get(d["name"])))
         for d in [*removed, *others]
     ]
-    columns: dict[str, Kind] = {
-        "Column": "name",
-        "Reason": "text",
-        "Step": "number",
-        heading: "number",
-    }
+    columns: dict[str, Kind] = {"Column": "name", "Reason": "text", **numbers("Step", heading)}
     caption = f"Dropped columns ({number(len(rows))})"
     return _without_steps(content, Table(caption, columns, rows), 2)
 
 
 def profile(content: ReportContent) -> Table:
-    """Return what is in each column of the table, for the first columns of a wide one."""
     rows = [
         (str(column.get("name")), *(plain(column.get(key)) for key in _PROFILE))
         for column in content.profile[:MOST_PROFILE_ROWS]
@@ -159,7 +132,6 @@ def profile(content: ReportContent) -> Table:
 
 
 def tuning(content: ReportContent) -> Table:
-    """Return the hyper-parameters that were tried."""
     losses = [candidate["loss"] for candidate in content.tuning]
     scored = [i for i, loss in enumerate(losses) if loss is not None]
     best = min(scored, key=lambda i: losses[i], default=None)
@@ -167,18 +139,14 @@ def tuning(content: ReportContent) -> Table:
         (plain(candidate["parameters"]), number(loss), "chosen" if i == best else "")
         for i, (candidate, loss) in enumerate(zip(content.tuning, losses, strict=True))
     ]
-    columns: dict[str, Kind] = {
-        "Hyper-parameters": "name",
-        "Cross-validated loss": "number",
-        "Choice": "text",
-    }
-    return Table("Hyper-parameters tried", columns, rows, best)
+    columns: dict[str, Kind] = {"Hyper-parameters": "name", **numbers("Cross-validated loss")}
+    return Table("Hyper-parameters tried", {**columns, "Choice": "text"}, rows, best)
 
 
 def origins(content: ReportContent) -> Table:
-    """Return what the result was made from."""
     contract = content.contract
     target, model = contract["target"], contract["model"]
+    name, kind = model["name"], model["kind"]
     rows = [
         ("Dataset", contract["dataset"]["hash"]),
         ("Rows", number(contract["dataset"]["rows"])),
@@ -186,34 +154,28 @@ def origins(content: ReportContent) -> Table:
         ("Task", target["task"]),
         ("Classes", plain(target["classes"])),
         ("Loss", contract["loss"]),
-        ("Model", model["name"] if model["name"] == model["kind"] else _named(model)),
+        ("Model", name if name == kind else f"{name} ({kind})"),
         ("Model parameters", plain(model["parameters"])),
         ("Seed", str(contract["seed"])),
     ]
-    columns: dict[str, Kind] = {"What": "text", "Value": "name"}
-    return Table("What the result was made from", columns, rows)
+    return Table("What the result was made from", {"What": "text", "Value": "name"}, rows)
 
 
 def settings(content: ReportContent) -> Table:
-    """Return the settings by their dotted names."""
     rows = list(flattened(as_used(content.contract["settings"])))
-    columns: dict[str, Kind] = {"Setting": "text", "Value": "name"}
-    return Table("Settings", columns, rows)
+    return Table("Settings", {"Setting": "text", "Value": "name"}, rows)
 
 
 def versions(content: ReportContent) -> Table:
-    """Return the versions of everything that can change a number."""
     rows = list(content.contract["versions"].items())
-    columns: dict[str, Kind] = {"Package": "text", "Version": "text"}
-    return Table("Versions", columns, rows)
+    return Table("Versions", {"Package": "text", "Version": "text"}, rows)
 
 
 def seconds(content: ReportContent) -> Table:
     """Return the duration of every stage before the report, and of all of them."""
     rows = [(_words(stage), f"{taken:,.2f}") for stage, taken in content.seconds.items()]
     rows.append(("all of these", f"{sum(content.seconds.values()):,.2f}"))
-    columns: dict[str, Kind] = {"Stage": "text", "Seconds": "number"}
-    return Table("Seconds per stage", columns, rows, len(rows) - 1)
+    return Table("Seconds per stage", {"Stage": "text", "Seconds": "number"}, rows, len(rows) - 1)
 
 
 def _figures(content: ReportContent) -> tuple[str, Mapping[str, float | None]]:
@@ -248,23 +210,19 @@ def _type(feature: Mapping[str, Any]) -> str:
     return f"{feature['type']} ({number(len(categories))} values)"
 
 
-def _named(model: Mapping[str, Any]) -> str:
-    return f"{model['name']} ({model['kind']})"
-
-
 def _words(key: str) -> str:
     return key.replace("_", " ")
 
 
 def candidate_sizes(content: ReportContent) -> Table:
-    """Return the sizes that stood for choice."""
     method = content.contract["settings"]["method"]
     is_slack, is_score = "slacks" in method, method.get("min_score") is not None
     is_penalty = method.get("penalties") is not None
     asked_for = "Slack" if is_slack else "Lowest score" if is_score else "Size asked for"
     asked_for = "Penalty" if is_penalty else asked_for
     written = number if is_slack or is_score or is_penalty else _size
-    chosen = _lowest([candidate["model_validation_loss"] for candidate in content.candidates])
+    losses = [candidate["model_validation_loss"] for candidate in content.candidates]
+    chosen = min(range(len(losses)), key=losses.__getitem__, default=None)
     rows = [
         (
             number(candidate["n_features"]),
@@ -274,66 +232,43 @@ def candidate_sizes(content: ReportContent) -> Table:
         )
         for i, candidate in enumerate(content.candidates)
     ]
-    columns: dict[str, Kind] = {
-        "Features": "number",
-        asked_for: "number",
-        "Model-validation loss": "number",
-        "Choice": "text",
-    }
-    return Table("Candidate sizes", columns, rows, chosen)
+    columns = numbers("Features", asked_for, "Model-validation loss")
+    return Table("Candidate sizes", {**columns, "Choice": "text"}, rows, chosen)
 
 
 def cross_validated(sizes: Sequence[Mapping[str, Any]]) -> Table:
-    """Return what the folds say of each size."""
     rows = [
         (number(size["n_features"]), number(size["loss"]), number(size["standard_error"]))
         for size in sizes
     ]
-    columns: dict[str, Kind] = {
-        "Features": "number",
-        "Mean loss over the folds": "number",
-        "Standard error": "number",
-    }
+    columns = numbers("Features", "Mean loss over the folds", "Standard error")
     return Table("Cross-validated sizes", columns, rows)
 
 
 def masks_found(masks: Sequence[MaskStep]) -> Table:
-    """Return the masks that a search found, in its order."""
     rows = [(number(step), number(size), number(loss)) for step, size, loss in masks]
-    columns: dict[str, Kind] = {
-        "Step": "number",
-        "Features": "number",
-        "Mask-validation loss": "number",
-    }
-    return Table("Masks found", columns, rows)
+    return Table("Masks found", numbers("Step", "Features", "Mask-validation loss"), rows)
 
 
 def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the rounds of a search that trains and masks in turn, slack by slack."""
     rows = [
         (
-            number(one["slack"]),
-            number(one["round"]),
-            number(one["trained_loss"]),
-            number(len(one["tried"])),
-            number(len(one["rejected"])),
+            *(number(one[key]) for key in ("slack", "round", "trained_loss")),
+            *(number(len(one[key])) for key in ("tried", "rejected")),
             listed(one["removed"]),
-            number(one["loss"]),
-            number(one["features_left"]),
+            *(number(one[key]) for key in ("loss", "features_left")),
         )
         for one in rounds
     ]
-    columns: dict[str, Kind] = {
-        "Slack": "number",
-        "Round": "number",
-        "Loss once trained": "number",
-        "Tried": "number",
-        "Put back": "number",
-        "Masked for good": "name",
-        "Loss once masked": "number",
-        "Features left": "number",
-    }
-    return Table("Rounds of training and masking", columns, rows)
+    return Table(
+        "Rounds of training and masking",
+        {
+            **numbers("Slack", "Round", "Loss once trained", "Tried", "Put back"),
+            "Masked for good": "name",
+            **numbers("Loss once masked", "Features left"),
+        },
+        rows,
+    )
 
 
 def forced_by_the_limit(rounds: Sequence[Mapping[str, Any]]) -> str | None:
@@ -348,35 +283,18 @@ def forced_by_the_limit(rounds: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def searches_by_probabilities(searches: Sequence[Mapping[str, Any]]) -> Table:
-    """Return where each search by probabilities ended."""
     is_sized = "n_features" in searches[0]
     rows = [
         (
-            number(one["n_features"] if is_sized else one["penalty"]),
-            number(one["seed"]),
-            number(one["iteration"][-1]),
-            number(one["entropy"][-1]),
-            number(one["stability"][-1]),
-            number(one["features_left"][-1]),
-            number(one["held_out_loss"]),
+            *(number(one[key]) for key in ("n_features" if is_sized else "penalty", "seed")),
+            *(number(one[key][-1]) for key in ("iteration", "entropy", "stability")),
+            *(number(value) for value in (one["features_left"][-1], one["held_out_loss"])),
         )
         for one in searches
     ]
-    columns: dict[str, Kind] = {
-        "Features asked for" if is_sized else "Penalty": "number",
-        "Seed": "number",
-        "Iterations": "number",
-        "Entropy": "number",
-        "Stability": "number",
-        "Features of at least 0.5": "number",
-        "Mask-validation loss": "number",
-    }
-    return Table("Searches", columns, rows)
-
-
-def _lowest(losses: Sequence[float]) -> int | None:
-    """Return the first of the lowest losses, as the choice does; None if there are none."""
-    return min(range(len(losses)), key=losses.__getitem__, default=None)
+    ends = numbers("Iterations", "Entropy", "Stability", "Features of at least 0.5")
+    asked = numbers("Features asked for" if is_sized else "Penalty", "Seed")
+    return Table("Searches", {**asked, **ends, **numbers("Mask-validation loss")}, rows)
 
 
 def _size(asked: float) -> str:

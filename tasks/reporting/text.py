@@ -42,12 +42,10 @@ def interval(ends: Iterable[float] | None) -> str:
 
 
 def share(value: float) -> str:
-    """Return a number in 0..1 as per cent."""
     return f"{number(round(100 * value, 10))} %"
 
 
 def plain(value: Any) -> str:
-    """Return any setting, figure or label as text."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):
@@ -83,6 +81,12 @@ def flattened(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[st
 def visible(text: str) -> str:
     """Return a text with pictures in place of its control characters."""
     return text.translate(_PICTURES)
+
+
+def cut(text: str, longest: int) -> str:
+    """Return a text on one line, cut to `longest` characters."""
+    text = visible(text)
+    return text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def as_used(settings: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -168,21 +172,15 @@ _PURPOSE = {
     "model_validation": "how many features to keep",
     "test": "the verdict; nothing is chosen by it",
 }
-_PURPOSE_WITHOUT_A_SEARCH = {
-    "train": "tuning, fitting, the baseline",
-    "mask_validation": "fitting alone",
-}
-_PURPOSE_BESIDE_A_LOWEST_SCORE = {"model_validation": "nothing: the lowest score set the size"}
-_PURPOSE_OF_A_SIZE_THAT_STANDS = {"model_validation": "the loss of the one candidate"}
 
 
 def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
     """Return what each part was used for by the method."""
     purpose = _PURPOSE | dict(content.declared.parts_used)
     if content.searches is not None and not content.searches_made:
-        purpose |= _PURPOSE_WITHOUT_A_SEARCH
+        purpose |= {"train": _PURPOSE["train"], "mask_validation": "fitting alone"}
     if content.contract["settings"]["method"].get("min_score") is not None:
-        return purpose | _PURPOSE_BESIDE_A_LOWEST_SCORE
-    if content.is_sized or content.has_one_candidate:
-        return purpose | _PURPOSE_OF_A_SIZE_THAT_STANDS
+        purpose["model_validation"] = "nothing: the lowest score set the size"
+    elif content.is_sized or content.has_one_candidate:
+        purpose["model_validation"] = "the loss of the one candidate"
     return purpose

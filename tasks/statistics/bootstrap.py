@@ -43,14 +43,7 @@ _CELLS_AT_ONCE = 2_000_000  # bounds the memory of the resamples: 16 MB an array
 def resampling_units(
     n_rows: int, *, groups: NDArray[Any] | None = None, times: NDArray[Any] | None = None
 ) -> NDArray[np.int64]:
-    """Return the resampling unit 0..u-1 of each row, shape (n,).
-
-    Notes
-    -----
-    A shock to one day affects all its rows, often many series: they are not separate units.
-    Shocks also last from day to day. Blocks of the cube root of the number of times are long
-    enough for the resulting error to vanish, if slowly.
-    """
+    """Return the resampling unit 0..u-1 of each row, shape (n,)."""
     if groups is not None:
         return np.unique(groups, return_inverse=True)[1].astype(np.int64)
     if times is not None:
@@ -59,6 +52,8 @@ def resampling_units(
 
 
 def _blocks_of_times(times: NDArray[Any]) -> NDArray[np.int64]:
+    # A shock to one day affects all its rows, often many series, and lasts from day to day. Blocks
+    # of the cube root of the number of times are long enough for the error to vanish, if slowly.
     _, time_of_row, n_rows = np.unique(times, return_inverse=True, return_counts=True)
     rows_before = np.concatenate([[0], np.cumsum(n_rows)])
     fewest_rows, n_times = max(1, math.isqrt(len(times))), len(n_rows)
@@ -84,22 +79,8 @@ def paired_interval(
 ) -> Interval | None:
     """Return the interval of the loss of `after` minus that of `before`; None with one unit.
 
-    An end within rounding error of 0 is 0, as in `difference_of`.
-
-    Parameters
-    ----------
-    loss : Loss
-        Loss function.
-    rows : Rows
-        The n rows that both predicted.
-    before, after : ndarray, shape (n,) or (n, n_classes)
-        The two predictions.
-    units : ndarray of int, shape (n,)
-        From `resampling_units`.
-    confidence : float in (0, 1)
-        Nominal coverage.
-    seed : int
-        Seed of the resampling.
+    The predictions have shape (n,) or (n, n_classes), the units (n,). An end within rounding error
+    of 0 is 0, as in `difference_of`.
     """
     if not units.any():
         return None  # nothing varies from unit to unit
@@ -124,12 +105,10 @@ def _unless_rounding(difference: float, losses: Sequence[float]) -> float:
 
 
 def signed(difference: float) -> str:
-    """Return a difference to four significant digits with its sign; 0 has no sign."""
     return f"{difference:+.4g}" if difference else "0"
 
 
 def interval_in_words(interval: Interval | None, confidence: float) -> str:
-    """Return an interval as text."""
     if interval is None:
         return "of one unit there is no interval"
     return f"{confidence:.0%} interval [{signed(interval[0])}, {signed(interval[1])}]"
@@ -137,32 +116,20 @@ def interval_in_words(interval: Interval | None, confidence: float) -> str:
 
 @dataclass(frozen=True)
 class SignTest:
-    """Number of units in which one loss is lower or higher than another, and the sign test.
+    """Number of units in which one loss is lower or higher than another, and the sign test."""
 
-    It concerns the typical unit, regardless of the size of a difference: a few large losses do
-    not hide many small gains, nor does a low p-value show that the mean loss is lower. A test of
-    the mean by sign flips rejects 12 % instead of 5 % of samples of 20 log losses as above.
-
-    Attributes
-    ----------
-    lower, higher : int
-        Number of units in which the loss is lower, or higher; it is equal in the others.
-    p_value : float
-        Two-sided p-value of equal probabilities of lower and higher.
-    """
-
+    # It concerns the typical unit, regardless of the size of a difference: a few large losses do
+    # not hide many small gains, nor does a low p-value show that the mean loss is lower. A test of
+    # the mean by sign flips rejects 12 % instead of 5 % of samples of 20 log losses as above.
     lower: int
     higher: int
-    p_value: float
+    p_value: float  # two-sided
 
 
 def sign_test(
     loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
 ) -> SignTest | None:
-    """Count the units in which `after` has the lower loss; parameters as in `paired_interval`.
-
-    None where the loss is a score, which is undefined for single rows, and with one unit.
-    """
+    """Count the units in which `after` has the lower loss; None with one unit, and for a score."""
     from scipy import stats
 
     if not loss.is_mean_over_rows or not units.any():
@@ -185,10 +152,9 @@ def paired_error(
     *,
     seed: int,
 ) -> float:
-    """Return the standard error of the same difference; parameters as in `paired_interval`.
+    """Return the standard error of the same difference, by the bootstrap for a score.
 
-    By linearisation if the loss is a mean over rows, by the bootstrap if it is a score. NaN with
-    one unit, or if the score is undefined in nearly all resamples.
+    NaN with one unit, or if the score is undefined in nearly all resamples.
     """
     if not loss.is_mean_over_rows:
         spread = _resampled_scores(loss, rows, before, after, units, np.random.default_rng(seed))
@@ -205,9 +171,8 @@ def _sums_of_units(
     """Return each unit's weighted sum of row differences, and its weight, both shape (u,)."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
-    sums, weights = (
-        np.bincount(units, per_unit).astype(np.float64) for per_unit in (weight * per_row, weight)
-    )
+    both = (np.bincount(units, each).astype(np.float64) for each in (weight * per_row, weight))
+    sums, weights = both
     return sums, weights
 
 
@@ -237,7 +202,7 @@ def _interval_of_a_mean(
 def _means_and_errors(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return each row's ratio of sums, and its standard error by linearisation; 0 within rounding.
 
-    With equal values the error is rounding only, and dividing by it would be meaningless.
+    Dividing by an error that is rounding alone would be meaningless.
     """
     n, total = sums.shape[1], weights.sum(axis=1)
     means = sums.sum(axis=1) / total

@@ -1,13 +1,6 @@
 """Significance of differences of losses: corrected paired t test, Holm's correction, Pareto front.
 
-| what | source | function |
-|---|---|---|
-| corrected resampled t test | Nadeau and Bengio 2003 | `paired_difference`, `standard_error` |
-| the same over repeated folds | Bouckaert and Frank 2004 | `paired_difference` |
-| many comparisons at once | Holm 1979 | `holm` |
-| non-dominated points | Pareto | `pareto_front` |
-
-All functions are pure. NaN stands for a cell without a loss.
+NaN stands for a cell without a loss.
 """
 
 from __future__ import annotations
@@ -30,57 +23,34 @@ ROUNDING = 1e-12  # relative to a loss; smaller variation is rounding
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A loss minus another, averaged over the cells that have both.
+    """A loss minus another, averaged over the cells that have both."""
 
-    Attributes
-    ----------
-    mean : float
-        Below 0 the first is lower, so better.
-    interval : (float, float) or None
-        At 95 %; None with fewer than 3 pairs, or if the differences do not vary.
-    p_value : float or None
-        Two-sided, for a mean of 0; None where there is no interval.
-    standard_error : float or None
-        Of the mean; None where there is no interval.
-    n_pairs : int
-        Number of cells.
-    other_mean : float
-        Mean of the other loss over the same cells.
-    is_constant : bool
-        Whether the difference is equal in every pair, up to rounding. This is no certainty: a
-        few folds may each differ by one row, and so by the same accuracy.
-    is_nothing : bool
-        Whether it is shown to be zero: zero up to rounding in at least three pairs, for a loss
-        that depends on each predicted value. A score of labels may be equal by chance.
-    """
-
-    mean: float
-    interval: Interval | None
-    p_value: float | None
-    standard_error: float | None
+    mean: float  # below 0 the first is lower, so better
+    interval: Interval | None  # at 95 %; None with fewer than 3 pairs, or equal differences
+    p_value: float | None  # two-sided, for a mean of 0; None where there is no interval
+    standard_error: float | None  # of the mean; None where there is no interval
     n_pairs: int
     other_mean: float
+    # Equal in every pair, up to rounding. This is no certainty: a few folds may each differ by one
+    # row, and so by the same accuracy.
     is_constant: bool
+    # Shown to be zero: zero up to rounding in at least three pairs, for a loss that depends on each
+    # predicted value. A score of labels may be equal by chance.
     is_nothing: bool
 
 
 def paired_difference(
     losses: Floats, others: Floats, test_share: Floats, *, is_by_value: bool = True
 ) -> PairedDifference | None:
-    """Compare two losses over the cells that have both; None where there is no such cell.
-
-    The cells are outer folds times seeds. Their training rows overlap, so the J differences are
-    correlated, and Student's interval would be too short. The variance of their mean is therefore
-    taken as (1/J + n_test/n_train) times their variance, which is exact where the correlation of
-    two differences is n_test / (n_test + n_train) (Nadeau and Bengio 2003), with J - 1 degrees of
-    freedom. This assumes that each seed draws new folds, that the differences are about normal,
-    and that one n_test/n_train, here the mean, holds for all. It is an inference about other
-    samples of the same kind and size, not about other tables.
-
-    In the paper n_train and n_test are all rows together, and the correlation is the share of them
-    in a test part. So n_train counts every row inside a fold: those for the final refit, and the
-    eighth that is used only to choose among masks.
-    """
+    """Compare two losses (c,) over the cells that have both; None where there is no such cell."""
+    # The cells are outer folds times seeds. Their training rows overlap, so the J differences are
+    # correlated, and Student's interval would be too short. The variance of their mean is therefore
+    # taken as (1/J + n_test/n_train) times their variance, which is exact where the correlation of
+    # two differences is n_test / (n_test + n_train), with J - 1 degrees of freedom: Nadeau and
+    # Bengio 2003; over repeated folds, Bouckaert and Frank 2004. This assumes that each seed draws
+    # new folds, that the differences are about normal, and that one n_test/n_train, here the mean,
+    # holds for all. n_train counts every row inside a fold, also the eighth that only chooses among
+    # masks: in the paper n_train and n_test are all rows together.
     from scipy import stats
 
     both = np.isfinite(losses) & np.isfinite(others)
@@ -110,10 +80,7 @@ def standard_error(values: Floats, test_share: Floats) -> float:
 
 
 def holm(p_values: Floats) -> Floats:
-    """Return p values, shape (k,), corrected for multiple comparisons (Holm 1979).
-
-    Rejecting at 0.05 has a family-wise error rate of at most 5 %.
-    """
+    """Return p values, shape (k,), corrected for multiple comparisons (Holm 1979)."""
     corrected = np.full(len(p_values), np.nan)
     tested = np.flatnonzero(np.isfinite(p_values))
     by_size = tested[np.argsort(p_values[tested], kind="stable")]
@@ -123,10 +90,7 @@ def holm(p_values: Floats) -> Floats:
 
 
 def pareto_front(n_features: Floats, losses: Floats) -> NDArray[np.bool_]:
-    """Return which of k points are not dominated.
-
-    A dominated point has no fewer features and no lower loss than another, and is worse in one.
-    """
+    """Return which of k points are not dominated: no other is as good in both, better in one."""
     fewer = n_features[None] <= n_features[:, None]
     lower = losses[None] <= losses[:, None]
     better = (n_features[None] < n_features[:, None]) | (losses[None] < losses[:, None])
@@ -149,23 +113,15 @@ NEGLIGIBLE = 0.05  # of a constant's loss: smaller savings count as none
 
 @dataclass(frozen=True)
 class OverConstant(PairedDifference):
-    """A loss minus that of a constant, as in `PairedDifference`, with corrected p values.
-
-    Attributes
-    ----------
-    corrected_p : float or None
-        Its p value, corrected for all tested contenders; None if untested.
-    corrected_saving_p : float or None
-        Probability of saving no more than this if the true saving is `NEGLIGIBLE` of the
-        constant's mean loss, taken as exact; doubled, as for two sides, and corrected likewise.
-    """
+    """A loss minus that of a constant, with p values corrected for all tested contenders."""
 
     corrected_p: float | None
+    # Probability of saving no more than this if the true saving is `NEGLIGIBLE` of the constant's
+    # mean loss, taken as exact; doubled, as for two sides, and corrected.
     corrected_saving_p: float | None
 
     @property
     def is_better(self) -> bool:
-        """Whether the loss is shown to be lower than the constant's."""
         return self.mean < 0 and _is_small(self.corrected_p)
 
     @property
@@ -175,16 +131,13 @@ class OverConstant(PairedDifference):
 
     @property
     def is_hardly_better(self) -> bool:
-        """Whether it is not shown to be lower, and shown to be at most a little lower.
-
-        With meaningless labels a sparse model is almost as good as the constant, and no number of
-        rows shows that it is worse. So a saving of at most `NEGLIGIBLE` counts as none.
-        """
+        """Whether it is not shown to be lower, and shown to be at most a little lower."""
+        # With meaningless labels a sparse model is almost as good as the constant, and no number of
+        # rows shows that it is worse. So a saving of at most `NEGLIGIBLE` counts as none.
         return not self.is_better and _is_small(self.corrected_saving_p)
 
 
 def over_constants(differences: Sequence[PairedDifference | None]) -> list[OverConstant | None]:
-    """Return differences to a constant with p values corrected for all of them."""
     of_mean = _corrected([None if d is None else d.p_value for d in differences])
     of_saving = _corrected([None if d is None else _saving_p(d) for d in differences])
     return [
@@ -219,12 +172,9 @@ def verdict_on(
     is_all: bool,
     over_constant: OverConstant | None = None,
 ) -> Verdict:
-    """Return whether a method helps, as a verdict of `chaffinch.tasks.statistics.verdict`.
-
-    Fewer features have a lower loss than all of them even if none is informative, so a method also
-    has to beat a constant. If its loss equals that with all features, selection changes nothing,
-    and so does not help.
-    """
+    """Return whether a method helps."""
+    # Fewer features have a lower loss than all of them even if none is informative, so a method
+    # also has to beat a constant. An equal loss with all features means that nothing changes.
     if is_all or (difference is not None and difference.is_nothing):
         return "does not help"
     if over_constant is not None and (over_constant.is_no_better or over_constant.is_hardly_better):

@@ -1,12 +1,4 @@
-"""Several methods over several tables: mean ranks, Friedman's test, Nemenyi's critical difference.
-
-| what | source | function |
-|---|---|---|
-| mean ranks, ties share theirs | Demsar 2006 | `mean_ranks` |
-| is any method better than another | Friedman 1937 | `friedman_p_value` |
-| by how much mean ranks must differ | Nemenyi 1963, Demsar 2006 | `critical_difference` |
-| the bars of the diagram | Demsar 2006 | `groups_alike` |
-"""
+"""Several methods over several tables: mean ranks and their tests (Demsar 2006); stability."""
 
 from __future__ import annotations
 
@@ -22,17 +14,16 @@ from chaffinch.tasks.statistics.paired_tests import CONFIDENCE
 
 
 def mean_ranks(losses: Floats) -> Floats:
-    """Return the mean rank of k methods over n blocks, shape (k,); 1 is best."""
+    """Return the mean rank of k methods over n blocks, shape (k,); 1 is best, ties share theirs."""
     from scipy import stats
 
     return np.asarray(stats.rankdata(losses, axis=1).mean(axis=0), dtype=np.float64)
 
 
 def friedman_p_value(losses: Floats) -> float | None:
-    """Return the p-value of Friedman's test that no method is better than another.
+    """Return the p-value of Friedman's test (1937) by the chi-squared approximation.
 
-    By the chi-squared approximation, which is conservative with few blocks. None with fewer than
-    3 methods or 2 blocks, or if all are tied.
+    None with fewer than 3 methods or 2 blocks, or if all are tied.
     """
     from scipy import stats
 
@@ -43,10 +34,9 @@ def friedman_p_value(losses: Floats) -> float | None:
 
 
 def critical_difference(n_methods: int, n_blocks: int) -> float:
-    """Return the smallest significant difference of two mean ranks at 95 %, over all pairs.
+    """Return the smallest significant difference of mean ranks at 95 %, over all pairs (Nemenyi).
 
-    ``q * sqrt(k (k + 1) / (6 n))`` with the quantile q of the studentized range for k methods and
-    infinitely many degrees of freedom, divided by the root of 2.
+    q sqrt(k (k + 1) / (6 n)), with q the quantile of the studentized range over the root of 2.
     """
     from scipy import stats
 
@@ -79,29 +69,17 @@ _FEWEST_SETS = 5  # with fewer the interval misses too often
 
 @dataclass(frozen=True)
 class Stability:
-    """Stability of m feature sets.
+    """Stability of feature sets."""
 
-    Attributes
-    ----------
-    value : float
-        At most 1; 0 is expected by chance.
-    interval : (float, float) or None
-        At 95 %; None with fewer than 5 sets. It assumes independent sets; with overlapping
-        training rows it is too short.
-    n_sets : int
-        m.
-    """
-
-    value: float
+    value: float  # at most 1; 0 is expected by chance
+    # At 95 %; None with fewer than 5 sets. It assumes independent sets; with overlapping training
+    # rows it is too short.
     interval: Interval | None
     n_sets: int
 
 
 def stability_of(chosen: NDArray[np.bool_]) -> Stability | None:
-    """Return the stability of feature sets, or None if it is undefined.
-
-    That is with fewer than 2 sets, or if all of them are empty or full.
-    """
+    """Return the stability of sets (m, d); None for fewer than 2, or if all are empty or full."""
     from scipy import stats
 
     n_sets, n_features = chosen.shape

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,45 +33,17 @@ _LEAST_P = 0.0001  # smaller p-values are shown as "< 0.0001"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of the selected features with all features on the test part.
+    """Comparison of the selected features with all features on the test part."""
 
-    Attributes
-    ----------
-    difference : float
-        Loss with the selected features minus loss with all features; below 0 selection is
-        better. 0 within rounding error.
-    interval : (float, float) or None
-        Of the difference; see `chaffinch.tasks.statistics.bootstrap`. None with one unit.
-    confidence : float
-        Of the interval.
-    units : int
-        Number of resampled units: rows, groups, or blocks of time.
-    verdict : "helps", "does not help" or "cannot tell"
-        From the interval: below 0, above 0, or containing 0 or based on too few units. If every
-        feature is kept, or the loss is not below a constant's, selection does not help.
-    sentence : str
-        The verdict as text.
-    constant_loss : float or None
-        Loss of a constant prediction: see `constant_prediction`. None where a scorer is
-        undefined for it.
-    over_constant : (float, float) or None
-        Interval, as above, of the loss with the selected features minus that of the constant.
-    sign_test : SignTest or None
-        Sign test of the selected features against all features. None where the loss is a
-        scorer, or with one unit.
-    sign_test_over_constant : SignTest or None
-        The same against the constant.
-    """
-
-    difference: float
-    interval: Interval | None
+    difference: float  # loss with the selected features minus that with all; 0 within rounding
+    interval: Interval | None  # None with one unit
     confidence: float
-    units: int
+    units: int  # number of resampled rows, groups, or blocks of time
     verdict: Verdict
     sentence: str
-    constant_loss: float | None
-    over_constant: Interval | None
-    sign_test: SignTest | None = None
+    constant_loss: float | None  # None where a scorer is undefined for a constant prediction
+    over_constant: Interval | None  # of the loss with the selected features minus the constant's
+    sign_test: SignTest | None = None  # None where the loss is a scorer, or with one unit
     sign_test_over_constant: SignTest | None = None
 
 
@@ -86,24 +58,9 @@ def compare(
     *,
     seed: int,
 ) -> Comparison:
-    """Compare two predictions of the same rows, and the second with a constant.
+    """Compare predictions with all features and with those of a mask, and these with a constant.
 
-    Parameters
-    ----------
-    loss : Loss
-        Loss function.
-    rows : Rows
-        The n test rows.
-    before, after : ndarray, shape (n,) or (n, n_classes)
-        Predictions with all features and with the selected ones.
-    constant : ndarray, likewise
-        From `constant_prediction`.
-    mask : ndarray of bool, shape (d,)
-        The selected features.
-    units : ndarray of int, shape (n,)
-        From `resampling_units`.
-    seed : int
-        Seed of the resampling.
+    Predictions have shape (n,) or (n, n_classes), the mask (d,), the units (n,).
     """
     over = partial(
         paired_interval, loss, rows, after=after, units=units, confidence=_CONFIDENCE, seed=seed
@@ -115,14 +72,14 @@ def compare(
     over_constant, against_constant = None, None
     if constant_loss is not None:
         over_constant, against_constant = over(constant), signs(constant)
-    verdict = _verdict(interval, over_constant, n_units, is_all=bool(mask.all()))
+    verdict = _verdict(interval, over_constant, n_units, bool(mask.all()))
     since = _since(verdict, interval, over_constant, n_units)
     sentence = _sentence(verdict, since, loss, mask, before_loss, after_loss, interval, n_units)
     if constant_loss is not None and n_units < FEWEST_UNITS and not mask.all():
         sentence += f" A constant, which looks at no feature, has the loss {constant_loss:.4g}."
-    elif constant_loss is not None and over_constant is not None:
-        sentence += _against_constant(after_loss, constant_loss, over_constant, n_units)
-        if is_not_shown_better_than_constant(over_constant, n_units) and against_constant:
+    elif constant_loss is not None and is_not_shown_better_than_constant(over_constant, n_units):
+        sentence += _against_constant(after_loss, constant_loss, over_constant)
+        if against_constant:
             counts = signs_in_words(asdict(against_constant), n_units, len(rows))
             balance = against_constant.lower - against_constant.higher
             differ = balance * (after_loss - constant_loss) > 0
@@ -147,25 +104,8 @@ def constant_prediction(
 ) -> Floats:
     """Return the best constant prediction on the given rows.
 
-    For classes their shares; for numbers the mean or the median, whichever has the lower loss on
-    these rows: squared errors are lowest about the mean, absolute errors about the median.
-
-    Parameters
-    ----------
-    loss : Loss
-        Loss function.
-    y : ndarray, shape (m,)
-        Targets.
-    weight : ndarray, shape (m,), or None
-        Sample weights.
-    n_rows : int
-        Number of rows to predict.
-    n_classes : int
-        0 for regression.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+    For classes their shares, shape (n_rows, n_classes); for numbers (`n_classes` is 0) the mean or
+    the median, the one with the lower loss on these rows.
     """
     if n_classes:
         counts = np.bincount(y, weights=weight, minlength=n_classes)
@@ -190,16 +130,15 @@ def _loss_if_any(
     return value if math.isfinite(value) else None
 
 
-def is_not_shown_better_than_constant(over_constant: Interval | None, n_units: int) -> bool:
-    """Return whether there are enough units but the loss is not shown to be below a constant's.
-
-    This does not show that it is no lower: the interval may contain zero because it is wide.
-    """
+def is_not_shown_better_than_constant(
+    over_constant: Interval | None, n_units: int
+) -> TypeGuard[Interval]:
+    """Return whether enough units do not show the loss to be below a constant's."""
     return over_constant is not None and n_units >= FEWEST_UNITS and over_constant[1] >= 0
 
 
 def _verdict(
-    interval: Interval | None, over_constant: Interval | None, n_units: int, *, is_all: bool
+    interval: Interval | None, over_constant: Interval | None, n_units: int, is_all: bool
 ) -> Verdict:
     if is_all:
         return "does not help"
@@ -216,7 +155,7 @@ def _since(
     verdict: Verdict, interval: Interval | None, over_constant: Interval | None, n_units: int
 ) -> str:
     """Return why the verdict differs from that of the interval alone; usually empty."""
-    if over_constant is None or not is_not_shown_better_than_constant(over_constant, n_units):
+    if not is_not_shown_better_than_constant(over_constant, n_units):
         return ""
     if verdict == "does not help" and (interval is None or interval[0] <= 0):
         return ", since a constant predicts as well"
@@ -226,7 +165,6 @@ def _since(
 
 
 def too_few_units(n_units: int) -> str:
-    """Return a message if the test part has too few units, else an empty text."""
     if n_units >= FEWEST_UNITS:
         return ""
     return (
@@ -236,7 +174,6 @@ def too_few_units(n_units: int) -> str:
 
 
 def is_decisive(interval: Interval, n_units: int) -> bool:
-    """Return whether an interval excludes zero and is based on enough units."""
     return n_units >= FEWEST_UNITS and not interval[0] <= 0 <= interval[1]
 
 
@@ -252,7 +189,9 @@ def _sentence(
 ) -> str:
     kept, total = int(mask.sum()), len(mask)
     if kept == total:
-        return f"Selection does not help here: {_every(total)} was kept."
+        every = "the one feature" if total == 1 else f"every one of the {total} features"
+        return f"Selection does not help here: {every} was kept."
+    saved = "1 column" if total - kept == 1 else f"{total - kept} columns"
     difference = signed(difference_of(after, before))
     measured = (
         f"with {kept} of {total} features the test loss ({loss_in_words(loss.name)}) is "
@@ -265,16 +204,12 @@ def _sentence(
         "helps": f"Selection helps: {measured}",
         "does not help": f"Selection does not help here{since}: {measured}",
         "cannot tell": f"This test part cannot tell whether selection helps{since}; it saves "
-        f"{_columns(total - kept)}: {measured}",
+        f"{saved}: {measured}",
     }[verdict]
 
 
-def _against_constant(
-    loss: float, constant_loss: float, over_constant: Interval, n_units: int
-) -> str:
-    """Return how a loss compares with a constant's, if it is not shown to be below it."""
-    if not is_not_shown_better_than_constant(over_constant, n_units):
-        return ""
+def _against_constant(loss: float, constant_loss: float, over_constant: Interval) -> str:
+    """Return how a loss compares with a constant's that it is not shown to be below."""
     less = signed(difference_of(loss, constant_loss))
     how = "is no better than" if over_constant[0] >= 0 else "is not shown to be better than"
     return (
@@ -284,23 +219,12 @@ def _against_constant(
 
 
 def signs_in_words(found: Mapping[str, Any], n_units: int, n_rows: int) -> str:
-    """Return the number of units with lower and higher loss, and the p-value, as text."""
     p_value = f"= {found['p_value']:.2g}" if found["p_value"] >= _LEAST_P else f"< {_LEAST_P}"
     return (
         f"lower in {found['lower']} and higher in {found['higher']} of {n_units} "
-        f"{units_in_words(n_units, n_rows)} "
-        f"(sign test p {p_value})"
+        f"{units_in_words(n_units, n_rows)} (sign test p {p_value})"
     )
 
 
 def units_in_words(n_units: int, n_rows: int) -> str:
-    """Return the name of the resampled units: rows, if there are as many units as rows."""
     return "rows" if n_units == n_rows else "groups or blocks of time"
-
-
-def _every(total: int) -> str:
-    return "the one feature" if total == 1 else f"every one of the {total} features"
-
-
-def _columns(number: int) -> str:
-    return "1 column" if number == 1 else f"{number} columns"

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from chaffinch.tasks.comparing.summary import Outcome, TableSummary, summarise
-from chaffinch.tasks.comparing.wording import name_of
+from chaffinch.tasks.comparing.plan import Contender, Planned
+from chaffinch.tasks.comparing.summary import Outcome, Summary, TableSummary
+from chaffinch.tasks.comparing.summary import summarise as of_planned
+from chaffinch.tasks.comparing.text import name_of
 from tests.tasks.comparing.made_up_results import table_of
 
 THREE = ("gbmo", "anova_f", "mrmr")
 CLEAR = {"gbmo": -0.1, "anova_f": 0.1}
+
+
+def summarise(results: pa.Table, planned: Planned | None = None) -> Summary:
+    """The summary of results, where every contender that occurs was planned for every cell."""
+    rows = results.to_pylist()
+    if planned is None:
+        seeds, folds = (sorted({row[name] for row in rows}) for name in ("seed", "fold"))
+        models = tuple(sorted({row["model"] for row in rows}))
+        planned = Planned({}, models, tuple(product(seeds, folds)))
+    contenders = {table: {Contender("all", None), *c} for table, c in planned.contenders.items()}
+    for row in sorted(rows, key=lambda row: row["table"]):
+        of_table = contenders.setdefault(row["table"], {Contender("all", None)})
+        if row["method"] != "none":
+            of_table.add(Contender(row["method"], row["size"]))
+    in_order = {
+        table: tuple(sorted(c, key=lambda one: (one.method != "all", one.method, one.size or 0)))
+        for table, c in contenders.items()
+    }
+    return of_planned(results, replace(planned, contenders=in_order), (), ())
 
 
 def outcomes(table: TableSummary) -> dict[str, Outcome]:

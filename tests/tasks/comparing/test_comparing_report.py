@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from chaffinch.tasks.comparing.report import render_comparison
-from chaffinch.tasks.comparing.summary import summarise
 from tests.tasks.comparing.made_up_results import failing, made_up, made_up_rows, table_of
+from tests.tasks.comparing.made_up_summary import summarise
 from tests.tasks.reporting.made_up_report import Page
 
 THREE = ("gbmo", "anova_f", "mrmr")
@@ -164,7 +164,7 @@ def test_equal_results_give_equal_bytes_in_any_process() -> None:
     code = (
         "import sys; from tests.tasks.comparing.made_up_results import made_up; "
         "from chaffinch.tasks.comparing.report import render_comparison as render; "
-        "from chaffinch.tasks.comparing.summary import summarise; "
+        "from tests.tasks.comparing.made_up_summary import summarise; "
         "page = render(summarise(made_up(methods=('a', 'b', 'gbmo'))), title='t'); "
         "sys.stdout.buffer.write(page)"
     )

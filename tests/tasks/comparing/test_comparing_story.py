@@ -23,7 +23,7 @@ from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.comparing.wording import reason_of
+from chaffinch.tasks.comparing.text import reason_of
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, ModelSettings
 

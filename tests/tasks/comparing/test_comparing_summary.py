@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing.plan import Contender, Planned
-from chaffinch.tasks.comparing.summary import cells_in_common, summarise
-from chaffinch.tasks.comparing.text import lines_of
-from chaffinch.tasks.comparing.wording import (
+from chaffinch.tasks.comparing.summary import cells_in_common
+from chaffinch.tasks.comparing.text import (
     allowance_of,
     errors_of,
     gaps_of,
+    lines_of,
     means_of,
     reason_of,
     reasons_of,
@@ -22,7 +20,14 @@ from chaffinch.tasks.comparing.wording import (
 )
 from chaffinch.tasks.reporting.text import NOTHING
 from tests.tasks.comparing.made_up_results import failing, made_up, made_up_rows, table_of
-from tests.tasks.comparing.made_up_summary import CLEAR, THREE, only, outcomes, with_constant
+from tests.tasks.comparing.made_up_summary import (
+    CLEAR,
+    THREE,
+    only,
+    outcomes,
+    summarise,
+    with_constant,
+)
 
 
 def test_clear_gains_and_losses_are_told_and_no_difference_is_not() -> None:
@@ -269,15 +274,6 @@ def test_errors_that_name_other_things_are_not_one(reasons) -> None:
     ]
 
 
-@pytest.mark.parametrize("loss", [None, float("nan"), float("inf")])
-def test_a_row_without_a_loss_to_go_by_counts_as_failed(loss) -> None:
-    rows = made_up_rows()
-    rows[1]["loss"] = loss
-    summary = summarise(table_of(rows))
-    assert (summary.n_failed, summary.n_missing) == (1, 0)
-    assert "gbmo failed in 1 cell: " in next(errors_of(summary))
-
-
 def test_without_all_features_nothing_can_be_told() -> None:
     table = only(table_of([r for r in made_up_rows(methods=THREE) if r["method"] != "all"]))
     assert verdicts_of(table) == (
@@ -285,12 +281,6 @@ def test_without_all_features_nothing_can_be_told() -> None:
     )
     assert {outcome.verdict for outcome in table.rivals} == {"cannot tell"}
     assert table.reference.mean_loss is None
-
-
-def test_all_features_are_the_reference_whatever_size_is_noted() -> None:
-    rows = made_up_rows(methods=THREE)
-    noted = [{**row, "size": 30} if row["method"] == "all" else row for row in rows]
-    assert summarise(table_of(noted)) == summarise(table_of(rows))
 
 
 def test_all_features_alone_have_nothing_to_be_compared_to() -> None:
@@ -383,42 +373,6 @@ def test_where_the_time_was_up_the_heading_says_how_much_was_measured() -> None:
     meant = Planned({"wine": ()}, ("linear",), tuple(cells))
     (heading, *_) = lines_of(summarise(table_of(rows), meant))
     assert heading.endswith("; 3 seeds, 5 outer folds, of which 2 of 15 cells were measured")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda t: t.drop_columns(["fold"]), "must have a column 'fold' but have table, model"),
-        (lambda t: t.slice(0, 0), "hold no rows"),
-        (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "hold one twice: table 'wine', model"),
-        (
-            lambda t: t.set_column(3, "size", pa.array(["many"] * t.num_rows)),
-            "must have the types of a comparison's",
-        ),
-    ],
-)
-def test_results_of_nothing_are_refused_in_one_line(change, message: str) -> None:
-    with pytest.raises(InputError) as refused:
-        summarise(change(made_up()))
-    assert message in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        ("loss_name", "accuracy", "must have one loss but 'wine' has accuracy, log_loss"),
-        ("method", None, "must have 'method' but one has none: table 'wine'"),
-        ("n_test", None, "must have 'n_test' but one has none"),
-        ("features", None, "must have 'features' but one has none"),
-        ("n_train", 0, "n_train must be at least 1 but is 0: table 'wine'"),
-    ],
-)
-def test_rows_that_cannot_be_are_refused_by_place(column: str, value, message: str) -> None:
-    rows = made_up_rows()
-    rows[3][column] = value
-    with pytest.raises(InputError, match=message):
-        summarise(table_of(rows))
 
 
 def test_thousands_of_rows_are_summarised() -> None:

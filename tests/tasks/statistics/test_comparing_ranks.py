@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from chaffinch.tasks.comparing.plan import Contender
-from chaffinch.tasks.comparing.summary import summarise
-from chaffinch.tasks.comparing.text import lines_of
-from chaffinch.tasks.comparing.wording import (
+from chaffinch.tasks.comparing.text import (
     choices_of,
     gaps_of,
+    lines_of,
     ranks_of,
     short_name_of,
     sizes_left_out,
@@ -20,7 +19,7 @@ from chaffinch.tasks.comparing.wording import (
     verdicts_of,
 )
 from tests.tasks.comparing.made_up_results import failing, made_up, made_up_rows, table_of
-from tests.tasks.comparing.made_up_summary import CLEAR, THREE, only, with_constant
+from tests.tasks.comparing.made_up_summary import CLEAR, THREE, only, summarise, with_constant
 
 
 def test_ranks_over_tables_have_a_critical_difference() -> None:
