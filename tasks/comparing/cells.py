@@ -14,8 +14,7 @@ import pyarrow as pa
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing.library_warnings import collected_warnings, merged
 from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
-from chaffinch.tasks.data.outer_folds import RowsToSplit
-from chaffinch.tasks.data.splits import Splits
+from chaffinch.tasks.data.splits import RowsToSplit, Splits
 from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.fitting import loss_of
 from chaffinch.tasks.methods.protocol import as_search

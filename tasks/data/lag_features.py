@@ -31,8 +31,7 @@ from chaffinch.tasks.data.series_scaling import (
     refuse_scaled_before,
     scaled,
 )
-from chaffinch.tasks.data.split_requirements import NOT_FINER
-from chaffinch.tasks.data.splits import split_rows
+from chaffinch.tasks.data.splits import NOT_FINER, split_rows
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.errors import in_one_line

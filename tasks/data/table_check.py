@@ -21,7 +21,7 @@ from chaffinch.tasks.data.column_profile import (
     check_magnitude,
     profile_column,
 )
-from chaffinch.tasks.data.outer_folds import OuterFolds, check_parts, require_rows
+from chaffinch.tasks.data.outer_folds import OuterFolds, check_parts
 from chaffinch.tasks.data.reselection_fit import (
     check_columns_fit,
     check_kinds_fit,
@@ -30,6 +30,7 @@ from chaffinch.tasks.data.reselection_fit import (
     why_gone,
 )
 from chaffinch.tasks.data.roles import check_roles, describe_target, encode_target, refuse_others
+from chaffinch.tasks.data.splits import least_members, require_rows
 from chaffinch.tasks.data.table_warnings import Findings
 from chaffinch.tasks.selection.core import Floats, Schema, Task
 from chaffinch.tasks.settings.columns import ColumnSettings
@@ -94,7 +95,9 @@ def describe_table(
     """
     roles = check_names(table.schema, settings)
     refuse_others(table, settings)
-    require_rows(table.num_rows, settings, outer_folds)
+    if outer_folds is None:
+        by_time = settings.columns.time is not None
+        require_rows(table.num_rows, least_members(settings, by_time=by_time), by_time=by_time)
     target_column = column_of(table, settings.target, "target")
     target = describe_target(target_column, settings)
     check_roles(table, settings)

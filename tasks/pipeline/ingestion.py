@@ -27,8 +27,7 @@ from chaffinch.tasks.data.reselection_fit import (
     warnings_since,
 )
 from chaffinch.tasks.data.roles import roles_of, said_in_role
-from chaffinch.tasks.data.split_requirements import PARTS
-from chaffinch.tasks.data.splits import split_rows
+from chaffinch.tasks.data.splits import PARTS, split_rows
 from chaffinch.tasks.data.table_check import check_names, describe_table
 from chaffinch.tasks.pipeline.selection_run import (
     DESCRIPTION,
