@@ -49,15 +49,7 @@ class InputError(_InALine, ValueError):
 
 
 class NoFeatureError(InputError):
-    """A column has a type that cannot be a feature, such as durations.
-
-    Parameters
-    ----------
-    name : str
-        Column name.
-    kind : str
-        Column type.
-    """
+    """A column has a type that cannot be a feature, such as durations."""
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(f"column {name!r} is of type {kind}, which is no feature", "drop it")

@@ -34,14 +34,7 @@ def quoted(names: Sequence[str], last: str = "and", limit: int = 5) -> str:
 
 
 def quoted_with_reasons(reasons: Mapping[str, str]) -> str:
-    """Return names and their reasons as a phrase, such as ``'a' and 'b' (constant), 'c' (empty)``.
-
-    Parameters
-    ----------
-    reasons : mapping of str to str
-        Name -> reason.
-        Of each name.
-    """
+    """Return names and reasons as a phrase, such as ``'a' and 'b' (constant), 'c' (empty)``."""
     return ", ".join(
         f"{quoted([name for name in reasons if reasons[name] == reason])} ({reason})"
         for reason in dict.fromkeys(reasons.values())
@@ -65,7 +58,6 @@ def check_columns(names: Sequence[str], where: str, first: int = 1) -> None:
 
 
 def check_known(names: Iterable[str], known: Iterable[str]) -> None:
-    """Check that the named columns exist."""
     there = dict.fromkeys(known)
     for name in names:
         if name not in there:

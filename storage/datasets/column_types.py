@@ -33,7 +33,6 @@ _EXACT = 2**53  # smaller integers are exact in float64
 
 
 def typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
-    """Return a text column as numbers, booleans or a category."""
     codes, texts = _without_blanks(one_chunk(column.cast(pa.large_string())).dictionary_encode())
     present = codes.drop_null().to_numpy()
     if not len(present):
@@ -205,43 +204,25 @@ def type_columns(
     numeric: Collection[str] = (),
     has_others: bool = False,
 ) -> pa.Table:
-    """Convert every column to one of the five types.
+    """Convert every column to one of the five types, in one chunk each.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        As `chaffinch.storage.sources.read_source` returns it.
-    categorical : collection of str
-        Columns of numbers or dates to read as categories.
-    numeric : collection of str
-        Columns that must be numbers, including whole numbers with leading zeros.
-    has_others : bool
-        Whether a column of a type that cannot be a feature, such as lists, bytes or durations,
-        becomes a column of `OTHER` unless it is named above. By default it is refused.
+    `categorical` are columns of numbers or dates to read as categories; `numeric` must be numbers,
+    including whole numbers with leading zeros. With `has_others` a column of a type that cannot be
+    a feature, such as lists, bytes or durations, becomes a column of `OTHER` unless it is named.
 
-    Returns
-    -------
-    pyarrow.Table
-        The same names and rows; one chunk per column.
-
-    Raises
-    ------
-    InputError
-        If a named column does not exist or is named as both; a value is infinite, not a number
-        where one is required, or an integer beyond int64; a text column is numeric but for a
-        few values, or has decimal commas; or a type is not supported, such as lists, bytes or
-        durations. Rows are counted from 1 in source order.
-
-    Notes
-    -----
     NaN, empty text and blanks are missing. A text column with only numbers is numeric. Whole
-    numbers with leading zeros, such as 00500, are codes: categories unless named numeric. A
-    column without any value is float64. A category declared by the source stays one.
+    numbers with leading zeros, such as 00500, are codes: categories unless named numeric. A column
+    without any value is float64. A category declared by the source stays one.
 
-    Categories keep their text, unless every value is a number as programs write it, or a
-    boolean. Then they get the text of that number or boolean, so that 1.0 is 1 and True is true.
-    Categories are sorted by value where all are numbers, else by code point; none is unused.
-    Timestamps are truncated to microseconds.
+    Categories keep their text, unless every value is a number as programs write it, or a boolean.
+    Then they get the text of that number or boolean, so that 1.0 is 1 and True is true. Categories
+    are sorted by value where all are numbers, else by code point; none is unused. Timestamps are
+    truncated to microseconds.
+
+    InputError, with rows counted from 1 in source order, if a named column does not exist or is
+    named as both; a value is infinite, not a number where one is required, or an integer beyond
+    int64; a text column is numeric but for a few values, or has decimal commas; or a type is not
+    supported.
     """
     columns = dict(zip(table.column_names, table.columns, strict=True))
     typed = type_and_drop(columns, categorical=categorical, numeric=numeric, has_others=has_others)
@@ -319,12 +300,10 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
 
 
 def _short(kind: str) -> str:
-    """Return the name of a type, shortened to one line."""
     return kind if len(kind) <= _LONGEST and kind.isprintable() else kind.split("<")[0]
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the values of a dictionary column."""
     values = column.type.value_type
     # Arrow's `take` supports every text type but the views of polars
     plain = pa.large_string() if pa.types.is_string_view(values) else values
@@ -340,7 +319,6 @@ def _integers(name: str, column: pa.ChunkedArray) -> pa.Array:
 
 
 def whole_number_too_large(name: str) -> InputError:
-    """Return the error for a column with an integer beyond int64."""
     return InputError(
         f"column {name!r} holds a whole number beyond {2**63 - 1}",
         "write it as a decimal number or as text, or drop the column",

@@ -54,12 +54,8 @@ _SHARE = 0.01  # of the run time, at most, for writing checkpoints
 class Checkpoints:
     """Checkpoints of one stage under one key, one file per part.
 
-    May be sent to workers: those that can access the folder write to it, others write nothing.
-
-    Attributes
-    ----------
-    folder : Path
-        Exists from `begin` until the stage is recorded.
+    May be sent to workers: those that can access the folder write to it, others write nothing. The
+    folder exists from `begin` until the stage is recorded.
     """
 
     folder: Path
@@ -74,15 +70,7 @@ class Checkpoints:
         return self.folder.name
 
     def begin(self) -> None:
-        """Create the folder; before that nothing is stored.
-
-        Raises
-        ------
-        StorageError
-            If the device is full or fails.
-        InputError
-            If creating it is not allowed.
-        """
+        """Create the folder; before that nothing is stored."""
         make_folder(self.folder)
 
     def read(self, name: str) -> bytes | None:
@@ -98,17 +86,8 @@ class Checkpoints:
     def keep(self, name: str, make: Callable[[], bytes]) -> bool:
         """Store a checkpoint atomically, replacing any earlier one of that name.
 
-        Parameters
-        ----------
-        name : str
-            Name of the part.
-        make : callable
-            Returns the content; not called where the folder is not accessible.
-
-        Returns
-        -------
-        bool
-            Whether it was stored. If writing fails, a warning is logged.
+        `make` is not called where the folder is not accessible. Returns whether it was stored; if
+        writing fails, a warning is logged.
         """
         if not self.folder.is_dir():
             return False
@@ -172,20 +151,9 @@ _FIELDS = {"stage": str, "key": str, "result": dict, "files": dict, "seconds": f
 class StageRecord:
     """Record of a finished stage.
 
-    Attributes
-    ----------
-    stage : str
-        Stage name.
-    key : str
-        Everything its result depends on, as one text; equal keys mean equal results.
-    result : dict
-        Small results, as stored in JSON.
-    files : dict of str to str
-        SHA-256 of each file by its name in the run folder.
-    seconds : float
-        Wall-clock time.
-    folder : Path
-        The run folder.
+    `key` is everything its result depends on, as one text; equal keys mean equal results. `result`
+    has small results, as stored in JSON; `files` the SHA-256 of each file by its name in the run
+    folder.
     """
 
     stage: str
@@ -196,13 +164,6 @@ class StageRecord:
     folder: Path
 
     def path(self, name: str) -> Path:
-        """Return the path of a file of this stage.
-
-        Raises
-        ------
-        StorageError
-            If the stage wrote no such file.
-        """
         if name not in self.files:
             raise StorageError(
                 f"stage {self.stage} left no file {name!r}{nearest(name, self.files)}; "
@@ -211,13 +172,7 @@ class StageRecord:
         return path_in(self.folder, name)
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file of this stage after checking its hash.
-
-        Raises
-        ------
-        StorageError
-            If the stage wrote no such file, or it is missing, changed or cannot be read.
-        """
+        """Return the content of a file of this stage after checking its hash."""
         try:
             content = self.path(name).read_bytes()
             whole = hashlib.sha256(content).hexdigest() == self.files[name]
@@ -258,15 +213,7 @@ class StageWriter:
         self._record: StageRecord | None = None
 
     def write(self, name: str, data: bytes | Callable[[Path], None]) -> None:
-        """Write a file of the run atomically: bytes, or what a function writes to a path.
-
-        Raises
-        ------
-        InputError
-            If the name is invalid; see `chaffinch.storage.files.path_in`.
-        StorageError
-            If the device is full or fails.
-        """
+        """Write a file of the run atomically: bytes, or what a function writes to a path."""
         path = path_in(self._folder, name)
         write_file(path, data)
         self._files[name] = sha256_of_written(path)
@@ -278,13 +225,7 @@ class StageWriter:
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """Checkpoints of this stage from a killed run, open for more; removed once it is recorded.
-
-        Raises
-        ------
-        InputError
-            If the stage's key cannot name a folder.
-        """
+        """Checkpoints of this stage from a killed run; removed once the stage is recorded."""
         return Checkpoints.of(self._folder, self._stage, self._key)
 
     @property
@@ -316,21 +257,7 @@ class StageWriter:
 def open_stage(folder: Path, stage: str, key: str) -> Iterator[StageWriter]:
     """Collect a stage's output, and record the stage if the block ends without an exception.
 
-    Parameters
-    ----------
-    folder : Path
-        The run folder.
-    stage : str
-        Stage name; no two stages of a run may write the same file.
-    key : str
-        Everything the result depends on, as one text.
-
-    Raises
-    ------
-    InputError
-        If the stage's name is invalid.
-    StorageError
-        If the device is full or fails.
+    `key` is everything the result depends on. No two stages of a run may write the same file.
     """
     remove_file(_manifest(folder, stage))
     began = time.perf_counter()
@@ -361,13 +288,7 @@ def finished_stage(folder: Path, stage: str, key: str) -> StageRecord | None:
 
 
 def recorded_stages(folder: Path) -> list[StageRecord]:
-    """Return the records of all stages, sorted by stage name, without checking the files.
-
-    Raises
-    ------
-    StorageError
-        If a manifest is damaged, or was removed meanwhile.
-    """
+    """Return the records of all stages, sorted by stage name, without checking the files."""
     try:
         return [_read(path, folder) for path in _manifests(folder)]
     except FileNotFoundError as error:

@@ -51,13 +51,7 @@ _SHARED = ("", "datasets", "cells/stages", "dependencies/stages", "dependencies"
 
 @dataclass(frozen=True)
 class Store:
-    """A folder with datasets and runs.
-
-    Attributes
-    ----------
-    path : Path
-        The folder.
-    """
+    """A folder with datasets and runs."""
 
     path: Path
 
@@ -99,25 +93,16 @@ class Store:
 
     @property
     def datasets(self) -> Path:
-        """The folder of the datasets."""
         return self.path / "datasets"
 
     def run(self, name: str) -> Run:
-        """Return the run of that name, created if missing.
-
-        Raises
-        ------
-        InputError
-            If the name is invalid; see `chaffinch.storage.files.check_name`.
-        StorageError
-            If the device is full or fails.
-        """
+        """Return the run of that name, created if missing."""
         run = Run(path_in(self.path / _RUNS, check_name(name)))
         make_folder(run.folder)
         return run
 
     def comparison(self, name: str) -> Run:
-        """Return the comparison of that name, created if missing; see `run`."""
+        """Return the comparison of that name, created if missing."""
         comparison = Run(path_in(self.path / _COMPARISONS, check_name(name)))
         make_folder(comparison.folder)
         return comparison
@@ -186,13 +171,7 @@ def _described(folder: Path) -> list[Run]:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: its description, its stages and their files.
-
-    Attributes
-    ----------
-    folder : Path
-        Its folder, named after the run.
-    """
+    """One run: its description, its stages and their files, in a folder named after it."""
 
     folder: Path
 
@@ -215,7 +194,6 @@ class Run:
 
     @property
     def description(self) -> dict[str, Any]:
-        """The run's description."""
         return dict(self._document()["description"])
 
     def describe(self, description: dict[str, Any]) -> None:
@@ -255,10 +233,7 @@ class Run:
         return recorded_stages(self.folder)
 
     def stage(self, stage: str, key: str) -> AbstractContextManager[StageWriter]:
-        """Return a context that collects a stage's output and records it at a clean end.
-
-        See `chaffinch.storage.runs.stages.open_stage`.
-        """
+        """Return a context that collects a stage's output and records it at a clean end."""
         return open_stage(self.folder, stage, key)
 
     def _document(self) -> dict[str, Any]:

@@ -133,6 +133,7 @@ def masked_loss(
         return engine_of(given, evaluator, plain=plain, threads=threads)
 
 
+@as_input_error()
 def evaluator_of(
     model: Any,
     X: Any,
@@ -143,9 +144,8 @@ def evaluator_of(
 ) -> tuple[Given, MaskEvaluator, bool]:
     """Return a model as it was given, its rows, and whether it reads X as plain numbers."""
     given = read_model(model, loss)
-    with as_input_error():
-        check_same_order(X, y)
-        check_same_order(X, sample_weight, "sample_weight")
+    check_same_order(X, y)
+    check_same_order(X, sample_weight, "sample_weight")
     table = read_given_table(X, given.categories)
     if given.n_features not in (None, len(table.names)):
         raise InputError(
@@ -238,8 +238,7 @@ def _check_probabilities(prediction: Floats) -> None:
 
 def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
     """Raise InputError for several outputs a row where numbers are to be compared with y."""
-    with as_input_error():
-        truth = target_array(y)
+    truth = target_array(y)
     if truth.dtype.kind == "f" and (np.isfinite(truth) & (truth != np.round(truth))).any():
         raise InputError(
             f"the model predicts {n_outputs} values a row, which stand for classes 0 to "
@@ -248,9 +247,8 @@ def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
 
 
 def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> Rows:
-    """Return the rows with their targets as numbers or as positions among the classes."""
-    with as_input_error():
-        truth = target_array(y)
+    """Return the rows with targets as numbers or positions among the classes."""
+    truth = target_array(y)
     weight = None
     if sample_weight is not None:
         weight = as_real_numbers(sample_weight, "sample_weight", "hold numbers")

@@ -18,23 +18,8 @@ _LARGEST_EXACT_INTEGER = 2**53
 class ColumnProfile:
     """Summary statistics of one column; None where a statistic does not apply.
 
-    Attributes
-    ----------
-    name : str
-    role : str
-        target, feature, excluded, drop, weight, group or time.
-    type : str
-        float64, int64, bool, category, timestamp, or the name of a type that cannot be a feature.
-    rows : int
-        Rows of the table.
-    missing : int
-        Rows without a value.
-    distinct : int or None
-        Distinct values that are not missing; None for a type that cannot be a feature.
-    minimum, mean, maximum, standard_deviation : float or None
-        Statistics of numbers; the standard deviation is the population's (divided by n).
-    most_frequent : str or None
-        Mode of categories and true/false; the first one in case of ties.
+    `role` is target, feature, excluded, drop, weight, group or time; `type` a `ColumnKind`, or the
+    name of a type that cannot be a feature, of which `distinct` is None.
     """
 
     name: str
@@ -58,7 +43,6 @@ def profile_column(
     numbers: Floats,
     categories: tuple[str, ...],
 ) -> ColumnProfile:
-    """Return the profile of a column."""
     present = numbers[~np.isnan(numbers)] if column.null_count else numbers
     rows, missing = len(numbers), len(numbers) - len(present)
     if not len(present):
@@ -111,21 +95,10 @@ _MOST_DIGITS = 1e5
 
 
 def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
-    """Raise InputError for numbers that models cannot compute with.
+    """Raise InputError for a number beyond 1e30, or a range above 0 and below 1e-30.
 
-    Parameters
-    ----------
-    what : str
-        Name of the column in the message.
-    numbers : ndarray of float64, shape (n,)
-        Values; NaN where missing. At least one is present.
-    remedy : str
-        Alternative to rescaling.
-
-    Raises
-    ------
-    InputError
-        If a value is beyond 1e30, or the range is above 0 and below 1e-30.
+    `numbers` are float64, shape (n,), NaN where missing; at least one is present. `remedy` is an
+    alternative to rescaling.
     """
     check_largest(what, numbers, remedy)
     lowest, highest = np.nanmin(numbers), np.nanmax(numbers)

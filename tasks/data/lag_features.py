@@ -20,7 +20,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.arrow import as_keys, column_of
 from chaffinch.tasks.data.reselection_fit import may_lack
-from chaffinch.tasks.data.roles import check_has_order, describe_target, said_in_role
+from chaffinch.tasks.data.roles import check_has_order, describe_target, with_role_in_errors
 from chaffinch.tasks.data.series_scaling import (
     Scales,
     can_be_used,
@@ -133,22 +133,7 @@ def with_history(
 
 
 def prepared(source: Source, settings: SelectionSettings) -> tuple[pa.Table, Scales | None]:
-    """Return a source's table with its lag features, and the scales of its series.
-
-    Parameters
-    ----------
-    source : Source
-        The table.
-    settings : SelectionSettings
-        Settings with history and a time column.
-
-    Raises
-    ------
-    InputError
-        See `with_history`; also if series are to be scaled and the target has classes.
-    ValueError
-        If the settings have no history or no time column.
-    """
+    """Return a source's table with its lag features, and the scales of its series."""
     history, time = settings.history, settings.columns.time
     if history is None or time is None:
         raise ValueError("no history is asked for")
@@ -190,10 +175,9 @@ def _used(
 
 
 def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
-    """Return a table with the given columns as numbers."""
     for name in numeric:
         column = column_of(table, name, "numeric column")
-        with said_in_role([("numeric column", name)]):
+        with with_role_in_errors([("numeric column", name)]):
             typed = type_columns(pa.table({name: column}), numeric=[name]).column(0)
         table = table.set_column(table.schema.get_field_index(name), name, typed)
     return table
@@ -203,7 +187,7 @@ def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) ->
     """Raise InputError for a target of classes, which scaling would make a quantity."""
     name = settings.target
     column_of(table, name, "target")
-    with said_in_role([("target", name)]):
+    with with_role_in_errors([("target", name)]):
         typed = type_columns(table.select([name]))  # settings reject a categorical target earlier
     target = describe_target(typed.column(0), settings)
     if target.task == "classification":
@@ -214,7 +198,6 @@ def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) ->
 
 
 def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Table:
-    """Return a table with the lag features of the settings."""
     numbers = {column: numbers_of(table, column) for column in history.columns}
     order, place = _order(table, history.series, time)
     for column, values in numbers.items():

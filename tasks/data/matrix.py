@@ -22,24 +22,19 @@ _CELLS_AT_A_TIME = 2**22
 
 
 class DatasetLike(Protocol):
-    """Dataset that can read some of its columns."""
+    """Dataset that can read some of its columns; the order of the rows is fixed."""
 
     def read(self, columns: list[str], /) -> Any:
-        """Return a pyarrow.Table of these columns; the order of the rows is fixed."""
+        """Return a pyarrow.Table."""
         ...
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of a table that are not features, for all rows.
+    """The columns of a table that are not features, each shape (n,).
 
-    Attributes
-    ----------
-    y : ndarray, shape (n,)
-        float64 values for regression, int64 class indices for classification.
-    weight : ndarray of float64, shape (n,), or None
-    groups, times : ndarray, shape (n,), or None
-        Comparable keys; see `splits.split_rows`.
+    y is float64 for regression, int64 class indices for classification; groups and times are
+    comparable keys.
     """
 
     y: NDArray[np.float64] | NDArray[np.int64]
@@ -48,7 +43,6 @@ class Roles:
     times: NDArray[np.generic] | None
 
     def take(self, index: Index) -> "Roles":
-        """Return the values of the rows at `index`."""
         return Roles(
             self.y[index],
             None if self.weight is None else self.weight[index],

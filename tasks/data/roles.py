@@ -49,16 +49,7 @@ _FROM_TEXT: dict[TargetType, Callable[[str], Label]] = {
 
 @dataclass(frozen=True)
 class Target:
-    """Task and classes of the target.
-
-    Attributes
-    ----------
-    task : "regression" or "classification"
-    reason : str
-        Reason for the task.
-    classes : tuple of str
-        Labels as text, in the order of their class indices; empty for regression.
-    """
+    """Task and classes of the target: labels as text, in the order of their indices."""
 
     task: Task
     reason: str
@@ -74,11 +65,7 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
     kind = kind_of(name, column)
     if kind == "timestamp":
         raise InputError(f"target {name!r} holds timestamps: give a number or a class instead")
-    if column.null_count:
-        raise InputError(
-            f"target {name!r} is missing in {column.null_count} of {len(column)} rows, first in "
-            f"row {first_missing(column)}: fill or remove these rows"
-        )
+    refuse_missing(f"target {name!r}", column)
     values = None if kind == "category" else np.unique(_values(column, kind))
     n_distinct = len(categories_of(column)) if values is None else len(values)
     if n_distinct == 1:
@@ -124,7 +111,6 @@ def encode_target(
 
 
 def target_type(kind: str) -> TargetType:
-    """Return the target's type in the feature contract."""
     return _TYPES[kind]
 
 
@@ -185,7 +171,7 @@ _GIVE = {
 
 
 @contextmanager
-def said_in_role(named: Iterable[tuple[str, str]]) -> Iterator[None]:
+def with_role_in_errors(named: Iterable[tuple[str, str]]) -> Iterator[None]:
     """Replace the remedy to drop a column if the settings name the column for a role."""
     try:
         yield
@@ -221,12 +207,6 @@ def refuse_others(table: Any, settings: SelectionSettings) -> None:
             raise InputError(f"{role} {name!r} is of type {kind}; {_GIVE[role]}")
 
 
-def check_roles(table: Any, settings: SelectionSettings) -> None:
-    """Check the weight, group and time columns that the settings name."""
-    _check_weight(table, settings)
-    _check_order(table, settings)
-
-
 def _check_weight(table: Any, settings: SelectionSettings) -> None:
     name = settings.columns.weight
     if name is None:
@@ -238,7 +218,7 @@ def _check_weight(table: Any, settings: SelectionSettings) -> None:
             f"weight column {name!r} must hold numbers above 0 but holds {_IN_WORDS[kind]}",
             f"name another{if_numbers(name, column)}",
         )
-    _refuse_missing("weight", name, column)
+    refuse_missing(f"weight column {name!r}", column)
     weights = as_numbers(column)
     if weights.min() <= 0:
         row = int(np.argmax(weights <= 0))
@@ -254,16 +234,17 @@ def _check_weight(table: Any, settings: SelectionSettings) -> None:
         )
 
 
-def _check_order(table: Any, settings: SelectionSettings) -> None:
-    """Check the group column and the time column."""
+def check_roles(table: Any, settings: SelectionSettings) -> None:
+    """Check the weight, group and time columns that the settings name."""
     columns = settings.columns
+    _check_weight(table, settings)
     if columns.group is not None:
         column = column_of(table, columns.group, "group column")
-        _refuse_missing("group", columns.group, column)
+        refuse_missing(f"group column {columns.group!r}", column)
     if columns.time is not None:
         column = column_of(table, columns.time, "time column")
         check_has_order(columns.time, column)
-        _refuse_missing("time", columns.time, column)
+        refuse_missing(f"time column {columns.time!r}", column)
 
 
 def check_has_order(name: str, column: Any) -> None:
@@ -278,9 +259,10 @@ def check_has_order(name: str, column: Any) -> None:
         )
 
 
-def _refuse_missing(role: str, name: str, column: Any) -> None:
+def refuse_missing(what: str, column: Any) -> None:
+    """Raise InputError for a column with a missing value."""
     if column.null_count:
         raise InputError(
-            f"{role} column {name!r} is missing in {column.null_count} of {len(column)} rows, "
-            f"first in row {first_missing(column)}: fill or remove these rows"
+            f"{what} is missing in {column.null_count} of {len(column)} rows, first in row "
+            f"{first_missing(column)}: fill or remove these rows"
         )

@@ -104,7 +104,8 @@ def split_around(test: Index, rows: RowsToSplit, settings: SelectionSettings) ->
     if rows.times is not None:
         rest = rest[rows.times[rest] < rows.times[test].min()]
     part = _assign(rows.take(rest), settings, _PERCENT_OF_THE_REST, least_members(settings)[:-1])
-    return Splits(*(rest[part == number] for number in range(3)), test)
+    train, mask_validation, model_validation = (rest[part == number] for number in range(3))
+    return Splits(train, mask_validation, model_validation, test)
 
 
 def has_folds(settings: SelectionSettings) -> bool:

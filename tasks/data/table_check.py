@@ -29,11 +29,16 @@ from chaffinch.tasks.data.reselection_fit import (
     may_lack,
     why_gone,
 )
-from chaffinch.tasks.data.roles import check_roles, describe_target, encode_target, refuse_others
+from chaffinch.tasks.data.roles import (
+    check_roles,
+    describe_target,
+    encode_target,
+    refuse_others,
+    roles_of,
+)
 from chaffinch.tasks.data.splits import least_members, require_rows
 from chaffinch.tasks.data.table_warnings import Findings
-from chaffinch.tasks.selection.core import Floats, Schema, Task
-from chaffinch.tasks.settings.columns import ColumnSettings
+from chaffinch.tasks.selection.core import Schema, Task
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 CONSTANT = "constant"
@@ -47,28 +52,7 @@ _USE_OTHERS = ": to use one, make it numbers or text"
 
 @dataclass(frozen=True)
 class TableDescription:
-    """Roles of a table's columns, with profiles and warnings.
-
-    Attributes
-    ----------
-    features : tuple of str
-        Candidate features of the selection, in the table's order.
-    n_categories : tuple of int
-        Number of categories of each feature; 0 for numbers.
-    categories : dict of str to tuple of str
-        Categories of each categorical feature, in the order of their codes.
-    excluded : dict of str to str
-        Columns that cannot be features -> reason.
-    task : "regression" or "classification"
-    task_reason : str
-        Reason for the task.
-    classes : tuple of str
-        Labels as text, in the order of their class indices; empty for regression.
-    profile : list of dict
-        One row per column of the table: the fields of `profiling.ColumnProfile`.
-    warnings : tuple of str
-        Data-quality warnings, one sentence each.
-    """
+    """Roles of a table's columns, with profiles and warnings."""
 
     features: tuple[str, ...]
     n_categories: tuple[int, ...]
@@ -82,7 +66,6 @@ class TableDescription:
 
     @property
     def schema(self) -> Schema:
-        """The features as a model's schema."""
         return Schema(self.features, self.n_categories, len(self.classes))
 
 
@@ -126,7 +109,9 @@ def describe_table(
                 excluded[name] = reason
                 row = replace(row, role="excluded")
             else:
-                _check_feature(row, numbers)
+                if row.type == "float64":
+                    remedy = ", drop it, or leave empty what stands for a missing value"
+                    check_magnitude(f"column {name!r}", numbers, remedy)
                 findings.add(row, numbers, names)
                 if row.type == "category":
                     categories[name] = names
@@ -154,42 +139,20 @@ def describe_table(
     )
 
 
-def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
-    """Yield every role of the column settings with its column, without dropped columns."""
-    for role in ("weight", "group", "time"):
-        name = getattr(columns, role)
-        if name is not None:
-            yield role, name
-    for role in ("keep", "categorical", "numeric"):
-        for name in getattr(columns, role):
-            yield role, name
-
-
 def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
     """Return column -> role, in the table's order."""
     if settings.former is not None:
         check_columns_fit(settings.former, schema.names, settings.columns.drop)
-    return _roles(schema.empty_table(), settings)
-
-
-def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
-    column_of(table, settings.target, "target")
-    roles = dict.fromkeys(table.column_names, "feature")
-    roles[settings.target] = "target"
-    passed_over = may_lack(settings)
-    for role, name in _named(settings.columns):
-        if name in passed_over and name not in roles and role in ("categorical", "numeric"):
+    table, passed_over = schema.empty_table(), may_lack(settings)
+    roles = dict.fromkeys(schema.names, "feature")
+    for role, name in roles_of(settings):
+        is_type = role in ("categorical column", "numeric column")
+        if role == "series column" or (is_type and name in passed_over and name not in roles):
             continue
-        column_of(table, name, f"{role} column")
-        if role in ("weight", "group", "time"):
-            roles[name] = role
+        column_of(table, name, role)
+        if not is_type and role != "keep column":
+            roles[name] = role.removesuffix(" column")
     return roles | {name: "drop" for name in settings.columns.drop if name in roles}
-
-
-def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
-    if row.type == "float64":
-        remedy = ", drop it, or leave empty what stands for a missing value"
-        check_magnitude(f"column {row.name!r}", numbers, remedy)
 
 
 def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
