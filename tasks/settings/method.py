@@ -1,4 +1,4 @@
-"""What every method of selection declares, and the registry that finds a method by its kind."""
+"""Base class of methods, and the registry that finds a method by its kind."""
 
 from __future__ import annotations
 
@@ -127,7 +127,6 @@ _RESELECTION = "chaffinch.tasks.methods.reselection:Reselection"
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the kind of every method that can be asked for."""
     return tuple(_CLASSES)
 
 
@@ -139,13 +138,7 @@ def register(kind: str, place: str) -> None:
 
 
 def class_of(kind: object) -> type[Method]:
-    """Return the class of a method.
-
-    Raises
-    ------
-    InputError
-        If there is no such method.
-    """
+    """Return the class of a method; InputError if there is none."""
     place = {**_CLASSES, RESELECT: _RESELECTION}.get(kind) if isinstance(kind, str) else None
     if place is None:
         close = alike(kind, _CLASSES) if isinstance(kind, str) else []
@@ -159,13 +152,7 @@ def class_of(kind: object) -> type[Method]:
 
 
 def method_of(given: Any) -> Method:
-    """Return a method's settings from themselves, its kind, or a mapping that names its kind.
-
-    Raises
-    ------
-    InputError
-        If there is no such method, or a setting is wrong.
-    """
+    """Return a method's settings from themselves, its kind, or a mapping that names its kind."""
     if isinstance(given, Method):
         return given
     if isinstance(given, str) and given == RESELECT:
@@ -180,10 +167,9 @@ def declared(kind: str) -> Method:
 
 
 def _classes() -> Iterator[type[Method]]:
-    """Return each class once, those with the fewest settings first.
+    """Yield each class once, those with the fewest settings first.
 
-    The UI shows the first that shares most settings by name with what a form begins with, and sends
-    the other settings of that one along.
+    The UI shows the first that shares most settings by name with the start of a form.
     """
     classes = dict.fromkeys(map(class_of, _CLASSES))
     yield from sorted(classes, key=lambda one: len(one.model_fields))
