@@ -25,6 +25,11 @@ def alike(name: str, known: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*same, *close]))[:3]
 
 
+def nearest_or_all(name: str, known: Sequence[str]) -> str:
+    """Return `nearest`, or else the known names."""
+    return nearest(name, known) or (f"; there are {quoted(known)}" if known else "")
+
+
 def quoted(names: Sequence[str], last: str = "and", limit: int = 5) -> str:
     """Return names as a phrase, such as ``'a', 'b' and 3 more``."""
     phrases = [repr(name) for name in names[:limit]]
@@ -61,8 +66,7 @@ def check_known(names: Iterable[str], known: Iterable[str]) -> None:
     there = dict.fromkeys(known)
     for name in names:
         if name not in there:
-            there_are = nearest(name, there) or f"; there are {quoted(list(there))}"
-            raise InputError(f"there is no column {name!r}{there_are}")
+            raise InputError(f"there is no column {name!r}{nearest_or_all(name, list(there))}")
 
 
 def text_of_label(label: object) -> str:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import check_known
-from chaffinch.storage.errors import InputError, NoFeatureError
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.memory import LetGo
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -245,13 +245,10 @@ def type_and_drop(
     let_go = LetGo()
     for name in list(columns):
         n_bytes, column = columns[name].nbytes, columns.pop(name)
-        try:
-            typed[name] = _typed(name, column, name in categorical, name in numeric)
-        except NoFeatureError as error:
-            if not has_others or name in categorical or name in numeric:
-                raise
-            kind = pc.if_else(column.is_valid(), _short(error.kind), None)
-            typed[name] = one_chunk(kind.cast(OTHER))
+        typed[name] = _typed(name, column, name in categorical, name in numeric)
+        if typed[name].type == OTHER and not has_others:
+            kind = typed[name].drop_null()[0]
+            raise InputError(f"column {name!r} is of type {kind}, which is no feature", "drop it")
         del column
         let_go.note(n_bytes)
     return typed
@@ -264,7 +261,7 @@ def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
-    kind = column.type
+    source, kind = column, column.type
     if pa.types.is_dictionary(kind):
         categorical = not numeric
         column = decoded(column)
@@ -285,11 +282,14 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
                 f"column {name!r} must hold numbers but holds dates",
                 "leave it out of numeric",
             )
-        values = one_chunk(_timestamps(name, column))
+        try:
+            values = one_chunk(_timestamps(column))
+        except pa.ArrowInvalid:
+            return _other(source, "timestamp beyond the years that microseconds can count")
         if categorical:
             values = values.cast(pa.string())
     else:
-        raise NoFeatureError(name, str(kind))
+        return _other(source, str(kind))
     if values.null_count == len(values):
         return pa.nulls(len(values), pa.float64())
     if categorical:
@@ -299,8 +299,11 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
     return values
 
 
-def _short(kind: str) -> str:
-    return kind if len(kind) <= _LONGEST and kind.isprintable() else kind.split("<")[0]
+def _other(column: pa.ChunkedArray, kind: str) -> pa.Array:
+    """Return the name of a type, shortened to one line, in each row that has a value."""
+    is_short = len(kind) <= _LONGEST and kind.isprintable()
+    name = kind if is_short else kind.split("<")[0]
+    return one_chunk(pc.if_else(column.is_valid(), name, None).cast(OTHER))
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -325,13 +328,8 @@ def whole_number_too_large(name: str) -> InputError:
     )
 
 
-def _timestamps(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _timestamps(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
-    if not pa.types.is_timestamp(kind):
-        return column.cast(TIMESTAMP)
-    try:
-        cut = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
-    except pa.ArrowInvalid as error:
-        beyond = "timestamp beyond the years that microseconds can count"
-        raise NoFeatureError(name, beyond) from error
-    return cut.cast(TIMESTAMP)
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
+    return column.cast(TIMESTAMP)

@@ -97,25 +97,21 @@ class Store:
 
     def run(self, name: str) -> Run:
         """Return the run of that name, created if missing."""
-        run = Run(path_in(self.path / _RUNS, check_name(name)))
-        make_folder(run.folder)
-        return run
+        return Run(make_folder(path_in(self.path / _RUNS, check_name(name))))
 
     def comparison(self, name: str) -> Run:
         """Return the comparison of that name, created if missing."""
-        comparison = Run(path_in(self.path / _COMPARISONS, check_name(name)))
-        make_folder(comparison.folder)
-        return comparison
+        return Run(make_folder(path_in(self.path / _COMPARISONS, check_name(name))))
 
     @property
     def cells(self) -> Run:
         """Measurements of all comparisons, each a stage named after its key."""
-        return self._of_all("cells")
+        return Run(make_folder(self.path / "cells"))
 
     @property
     def dependencies(self) -> Run:
         """Pairwise dependencies of features, each a stage named after its key."""
-        return self._of_all("dependencies")
+        return Run(make_folder(self.path / "dependencies"))
 
     @property
     def promotions(self) -> Promotions:
@@ -144,11 +140,6 @@ class Store:
     def comparisons(self) -> list[Run]:
         """Return every described comparison, newest first; see `runs`."""
         return _described(self.path / _COMPARISONS)
-
-    def _of_all(self, name: str) -> Run:
-        shared = Run(self.path / name)
-        make_folder(shared.folder)
-        return shared
 
 
 def _check_can_be_made(path: Path) -> None:

@@ -15,12 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import Labels
-from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import Source, source_of
-from chaffinch.tasks.data.arrow import as_keys, column_of
+from chaffinch.tasks.data.arrow import as_keys
 from chaffinch.tasks.data.reselection_fit import may_lack
-from chaffinch.tasks.data.roles import check_has_order, describe_target, with_role_in_errors
+from chaffinch.tasks.data.roles import check_has_order, describe_target, typed_column
 from chaffinch.tasks.data.series_scaling import (
     Scales,
     can_be_used,
@@ -176,9 +175,7 @@ def _used(
 
 def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
     for name in numeric:
-        column = column_of(table, name, "numeric column")
-        with with_role_in_errors([("numeric column", name)]):
-            typed = type_columns(pa.table({name: column}), numeric=[name]).column(0)
+        typed = typed_column(table, name, "numeric column")
         table = table.set_column(table.schema.get_field_index(name), name, typed)
     return table
 
@@ -186,10 +183,8 @@ def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
 def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) -> None:
     """Raise InputError for a target of classes, which scaling would make a quantity."""
     name = settings.target
-    column_of(table, name, "target")
-    with with_role_in_errors([("target", name)]):
-        typed = type_columns(table.select([name]))  # settings reject a categorical target earlier
-    target = describe_target(typed.column(0), settings)
+    # settings reject a categorical target earlier
+    target = describe_target(typed_column(table, name, "target"), settings)
     if target.task == "classification":
         raise InputError(
             f"scale series is for a target of numbers (regression) but {name!r} is taken for one "

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError, NoFeatureError
+from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import (
     as_numbers,
     categories_of,
@@ -170,18 +171,13 @@ _GIVE = {
 }
 
 
-@contextmanager
-def with_role_in_errors(named: Iterable[tuple[str, str]]) -> Iterator[None]:
-    """Replace the remedy to drop a column if the settings name the column for a role."""
-    try:
-        yield
-    except NoFeatureError as error:
-        for role, name in named:
-            if name == error.name:
-                raise InputError(
-                    f"{role} {name!r} is of type {error.kind}; {_GIVE[role]}"
-                ) from error
-        raise
+def typed_column(table: Any, name: str, role: str) -> Any:
+    """Return a typed column for a role; InputError if its type fits no role."""
+    source = pa.table({name: column_of(table, name, role)})
+    numeric = [name] if role == "numeric column" else []
+    column = type_columns(source, numeric=numeric, has_others=True).column(0)
+    _refuse_other(role, name, column)
+    return column
 
 
 def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
@@ -201,10 +197,13 @@ def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
 def refuse_others(table: Any, settings: SelectionSettings) -> None:
     """Raise InputError if a column with a role has a type that fits no role."""
     for role, name in roles_of(settings):
-        position = table.schema.get_field_index(name)
-        kind = None if position < 0 else other_type(table.column(position))
-        if kind is not None:
-            raise InputError(f"{role} {name!r} is of type {kind}; {_GIVE[role]}")
+        if (position := table.schema.get_field_index(name)) >= 0:
+            _refuse_other(role, name, table.column(position))
+
+
+def _refuse_other(role: str, name: str, column: Any) -> None:
+    if kind := other_type(column):
+        raise InputError(f"{role} {name!r} is of type {kind}; {_GIVE[role]}")
 
 
 def _check_weight(table: Any, settings: SelectionSettings) -> None:

@@ -17,11 +17,10 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from chaffinch.storage.datasets.column_names import quoted
-from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.data.arrow import as_numbers, column_of, if_numbers, kind_of
+from chaffinch.tasks.data.arrow import as_numbers, if_numbers, kind_of
 from chaffinch.tasks.data.column_profile import check_largest
-from chaffinch.tasks.data.roles import refuse_missing, with_role_in_errors
+from chaffinch.tasks.data.roles import refuse_missing, typed_column
 from chaffinch.tasks.selection.core import Floats, Mask
 
 # Series -> column -> "mean" and "reach"; without a series column the only series is "".
@@ -138,7 +137,7 @@ def refuse_scaled_before(table: pa.Table, scales: Scales) -> None:
 
 def numbers_of(table: pa.Table, name: str) -> Floats:
     """Return a column of numbers as float64, shape (n,), NaN where it is missing."""
-    column = _typed(table, name, "history column")
+    column = typed_column(table, name, "history column")
     if kind_of(name, column) not in ("float64", "int64"):
         raise InputError(
             f"history column {name!r} must hold numbers",
@@ -152,15 +151,9 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
 
 def complete(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
     """Return a column of times or series, typed; raise InputError if a value is missing."""
-    column = _typed(table, name, f"{role} column")
+    column = typed_column(table, name, f"{role} column")
     refuse_missing(f"{role} column {name!r}", column)
     return column
-
-
-def _typed(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
-    column_of(table, name, role)
-    with with_role_in_errors([(role, name)]):
-        return type_columns(table.select([name])).column(0)
 
 
 def _series_of(table: pa.Table, series: str | None) -> np.ndarray[Any, np.dtype[np.str_]]:

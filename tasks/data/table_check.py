@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.datasets.column_names import nearest, quoted, quoted_with_reasons
+from chaffinch.storage.datasets.column_names import nearest_or_all, quoted, quoted_with_reasons
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type
 from chaffinch.tasks.data.column_profile import (
@@ -231,5 +231,5 @@ def _check_baseline(
 
 def _require_feature(role: str, name: str, features: tuple[str, ...]) -> None:
     if name not in features:
-        near = nearest(name, features) or f"; there are {quoted(features)}"
+        near = nearest_or_all(name, features)
         raise InputError(f"{role} names {name!r}, which is no feature of the table{near}")
