@@ -1,4 +1,4 @@
-"""`chaffinch.masked_loss`: what does the loss of your own model become without each feature."""
+"""`chaffinch.masked_loss`: the loss of a trained model of your own without each feature."""
 
 from __future__ import annotations
 
@@ -186,7 +186,6 @@ def _numeric_labels(classes: NDArray[Any]) -> tuple[int | float, ...] | None:
 
 
 def _check_settings(loss: Any, threads: Any) -> None:
-    """Raise InputError for what is neither the name of a loss nor a number of threads."""
     if not isinstance(loss, str):
         raise InputError(
             f"loss must be the name of a loss or a scikit-learn scorer but is {in_one_line(loss)}"
@@ -196,7 +195,7 @@ def _check_settings(loss: Any, threads: Any) -> None:
 
 
 def _first_prediction(given: Given, table: GivenTable) -> Floats:
-    """Return the prediction of the table as it is; InputError if it is none."""
+    """Return the prediction of the unmasked table; InputError if it is invalid."""
     with single_thread():
         predicted = given.predict(table.as_given(table.matrix))
     prediction = as_real_numbers(predicted, "the model's prediction", "be an array of numbers")
@@ -226,7 +225,7 @@ def _first_prediction(given: Given, table: GivenTable) -> Floats:
 
 
 def _check_probabilities(prediction: Floats) -> None:
-    """Raise InputError unless what a function predicts of classes are probabilities."""
+    """Raise InputError unless a function predicts probabilities of classes."""
     is_one = np.abs(prediction.sum(axis=1) - 1) <= _ROUNDING_OF_A_SUM
     wrong = np.flatnonzero(~is_one | (prediction < 0).any(axis=1) | (prediction > 1).any(axis=1))
     if len(wrong):
