@@ -122,7 +122,7 @@ def check_largest(what: str, numbers: Floats, remedy: str = "") -> None:
         )
 
 
-def badly_seen(row: ColumnProfile) -> bool:
+def is_badly_scaled(row: ColumnProfile) -> bool:
     """Return whether models resolve a column poorly for its scale or its distance from 0."""
     if row.minimum is None or row.maximum is None or not row.standard_deviation:
         return False

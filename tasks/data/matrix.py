@@ -1,7 +1,6 @@
 """Conversion of a typed table to a model's inputs: feature matrix, target, weights."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.memory import give_back
 from chaffinch.tasks.data.arrow import as_keys, as_numbers, column_of, kind_of
 from chaffinch.tasks.data.roles import encode_target
+from chaffinch.tasks.data.splits import Roles
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.selection.core import Floats, Rows, Schema
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -27,28 +27,6 @@ class DatasetLike(Protocol):
     def read(self, columns: list[str], /) -> Any:
         """Return a pyarrow.Table."""
         ...
-
-
-@dataclass(frozen=True)
-class Roles:
-    """The columns of a table that are not features, each shape (n,).
-
-    y is float64 for regression, int64 class indices for classification; groups and times are
-    comparable keys.
-    """
-
-    y: NDArray[np.float64] | NDArray[np.int64]
-    weight: Floats | None
-    groups: NDArray[np.generic] | None
-    times: NDArray[np.generic] | None
-
-    def take(self, index: Index) -> "Roles":
-        return Roles(
-            self.y[index],
-            None if self.weight is None else self.weight[index],
-            None if self.groups is None else self.groups[index],
-            None if self.times is None else self.times[index],
-        )
 
 
 def target_vector(
@@ -82,10 +60,15 @@ def roles_of(table: Any, settings: SelectionSettings, description: TableDescript
     """Return target, weights, groups and times of a table in memory."""
     columns = settings.columns
     return Roles(
-        target_vector(table, settings, description),
-        None if columns.weight is None else as_numbers(column_of(table, columns.weight, "weight")),
-        None if columns.group is None else as_keys(column_of(table, columns.group, "group")),
-        None if columns.time is None else as_keys(column_of(table, columns.time, "time")),
+        y=target_vector(table, settings, description),
+        groups=None if columns.group is None else as_keys(column_of(table, columns.group, "group")),
+        times=None if columns.time is None else as_keys(column_of(table, columns.time, "time")),
+        weight=(
+            None
+            if columns.weight is None
+            else as_numbers(column_of(table, columns.weight, "weight"))
+        ),
+        classes=description.classes,
     )
 
 

@@ -14,7 +14,7 @@ from chaffinch.tasks.data.splits import (
     MORE_ROWS,
     NO_ROLES,
     RareClassError,
-    RowsToSplit,
+    Roles,
     Splits,
     fold_indices,
     has_folds,
@@ -41,11 +41,11 @@ class OuterFolds:
     selections: tuple[SelectionSettings, ...]
     methods: tuple[Method, ...] = ()
 
-    def splits(self, fold: int, rows: RowsToSplit, settings: SelectionSettings) -> Splits:
+    def splits(self, fold: int, rows: Roles, settings: SelectionSettings) -> Splits:
         """Return the split around an outer fold (from 0), which is the test set."""
         return split_around(self._held_out(rows, settings)[fold], rows, settings)
 
-    def check(self, rows: RowsToSplit) -> None:
+    def check(self, rows: Roles) -> None:
         """Raise InputError unless every outer fold leaves enough rows to select by."""
         for selection in self.selections:
             for seed in range(self.n_seeds):
@@ -58,9 +58,7 @@ class OuterFolds:
                         _fold_inside(train, rows, neediest)
                     self._check_methods(split_around(test, rows, settings), rows, settings)
 
-    def _check_methods(
-        self, splits: Splits, rows: RowsToSplit, settings: SelectionSettings
-    ) -> None:
+    def _check_methods(self, splits: Splits, rows: Roles, settings: SelectionSettings) -> None:
         for method in self.methods:
             require_to_train_on(len(splits.train), method, rows.y, is_within=True)
             method.check_training_rows(len(splits.train))
@@ -68,7 +66,7 @@ class OuterFolds:
                 seen = [getattr(splits, part) for part in method.folded_parts]
                 _fold_inside(np.sort(np.concatenate(seen)), rows, settings)
 
-    def _held_out(self, rows: RowsToSplit, settings: SelectionSettings) -> list[Index]:
+    def _held_out(self, rows: Roles, settings: SelectionSettings) -> list[Index]:
         """Return the rows of each outer fold."""
         folds = fold_indices(
             rows.y, settings, groups=rows.groups, times=rows.times, outer=self.n_folds
@@ -76,7 +74,7 @@ class OuterFolds:
         return [held_out for _, held_out in folds]
 
 
-def _fold_inside(train: Index, rows: RowsToSplit, settings: SelectionSettings) -> None:
+def _fold_inside(train: Index, rows: Roles, settings: SelectionSettings) -> None:
     inside = rows.take(train)
     try:
         fold_indices(inside.y, settings, groups=inside.groups, times=inside.times)
@@ -98,7 +96,7 @@ def check_parts(
     times = None if time is None else as_keys(column_of(table, time, "time column"))
     try:
         if outer_folds is not None:
-            outer_folds.check(RowsToSplit(y, groups, times, classes))
+            outer_folds.check(Roles(y, groups, times, classes=classes))
         else:
             splits = split_rows(y, settings, groups=groups, times=times, classes=classes)
             settings.method.check_training_rows(len(splits.train))

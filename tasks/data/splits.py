@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.data.stratified_split import Index, cut_times, deal_groups, deal_rows
+from chaffinch.tasks.data.stratified_split import Index, assign_groups, assign_rows, assign_times
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -50,16 +50,18 @@ class Splits:
 
 
 @dataclass(frozen=True)
-class RowsToSplit:
-    """The target of n rows (float64 values, or class indices, which are stratified), and keys.
+class Roles:
+    """The columns of n rows that are not features, each shape (n,).
 
-    Rows of a group stay in one set; with times each set is strictly later than the one before.
-    `classes` are the names of the classes for errors, by default their indices.
+    y is float64, or class indices in int64, which are stratified. Rows of a group stay in one set;
+    with times each set is strictly later than the one before. `classes` are the names of the
+    classes for errors, by default their indices.
     """
 
     y: Floats | Index
     groups: Keys | None = None
     times: Keys | None = None
+    weight: Floats | None = None
     classes: Sequence[str] = ()
 
     @property
@@ -70,9 +72,10 @@ class RowsToSplit:
     def has_keys(self) -> bool:
         return self.groups is not None or self.times is not None
 
-    def take(self, index: Index) -> RowsToSplit:
+    def take(self, index: Index) -> Roles:
         groups, times = (None if k is None else k[index] for k in (self.groups, self.times))
-        return RowsToSplit(self.y[index], groups, times, self.classes)
+        weight = None if self.weight is None else self.weight[index]
+        return Roles(self.y[index], groups, times, weight, self.classes)
 
 
 def split_rows(
@@ -83,19 +86,19 @@ def split_rows(
     times: Keys | None = None,
     classes: Sequence[str] = (),
 ) -> Splits:
-    """Split rows into the four sets; see `RowsToSplit` for the arguments, each shape (n,).
+    """Split rows into the four sets; see `Roles` for the arguments, each shape (n,).
 
     Without groups or times every set is within one row of its share, unless a rare class needs
     more. The result depends on the seed and, without groups or times, on the order of the rows.
     InputError if there are too few rows, groups, times or rows of a class.
     """
-    rows = RowsToSplit(y, groups, times, classes)
+    rows = Roles(y, groups, times, classes=classes)
     part = _assign(rows, settings, np.array(settings.shares), least_members(settings))
     require_to_train_on(int((part == 0).sum()), settings.method, y)
     return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
 
 
-def split_around(test: Index, rows: RowsToSplit, settings: SelectionSettings) -> Splits:
+def split_around(test: Index, rows: Roles, settings: SelectionSettings) -> Splits:
     """Split the rows outside a given test set; see `split_rows`.
 
     With times, rows that are not strictly earlier than every test row belong to no set.
@@ -123,7 +126,7 @@ def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Inde
     return np.array([max(1, folds), 1, 1, 1])
 
 
-def _assign(rows: RowsToSplit, settings: SelectionSettings, percent: Index, least: Index) -> Index:
+def _assign(rows: Roles, settings: SelectionSettings, percent: Index, least: Index) -> Index:
     """Return the number of each row's set; `least` has three sets around a given test set."""
     if rows.groups is not None and rows.times is not None:
         raise InputError("rows are split by groups or by times, not by both: give one of them")
@@ -137,7 +140,7 @@ def _assign(rows: RowsToSplit, settings: SelectionSettings, percent: Index, leas
         owner = f"group column {settings.columns.group or ''!r}"
         remedy = "give rows of more groups, or name a finer one"
         _require(owner, "different value", len(np.unique(rows.groups)), least, remedy)
-        part = deal_groups(labels, rows.groups, percent, least, random)
+        part = assign_groups(labels, rows.groups, percent, least, random)
     elif rows.times is not None:
         owner, n_distinct = (
             f"time column {settings.columns.time or ''!r}",
@@ -145,12 +148,12 @@ def _assign(rows: RowsToSplit, settings: SelectionSettings, percent: Index, leas
         )
         remedy = f"give rows of more times, or name a finer one ({NOT_FINER})"
         _require(owner, "different value", n_distinct, in_time, remedy, by_time=True)
-        part = cut_times(rows.times, percent, in_time)
+        part = assign_times(rows.times, percent, in_time)
         least = np.ones_like(least)
     else:
         if rows.has_classes:
             _require_of_classes(rows, labels, least)
-        part = deal_rows(labels, percent, least, random)
+        part = assign_rows(labels, percent, least, random)
     if rows.has_classes:
         _require_in_sets(rows, labels, part, least)
     return part
@@ -185,7 +188,7 @@ def _require(
     raise kind(f"{owner} has {has} but needs {needed}{parts}", remedy)
 
 
-def _require_of_classes(rows: RowsToSplit, labels: Index, least: Index) -> None:
+def _require_of_classes(rows: Roles, labels: Index, least: Index) -> None:
     """Raise RareClassError unless the rarest class has a row for each set and fold."""
     present, counts = np.unique(labels, return_counts=True)
     rarest = int(np.argmin(counts))
@@ -194,7 +197,7 @@ def _require_of_classes(rows: RowsToSplit, labels: Index, least: Index) -> None:
     _require(owner, "row", int(counts[rarest]), least, remedy, kind=RareClassError)
 
 
-def _require_in_sets(rows: RowsToSplit, labels: Index, part: Index, least: Index) -> None:
+def _require_in_sets(rows: Roles, labels: Index, part: Index, least: Index) -> None:
     """Raise RareClassError unless every set has enough rows of every class."""
     n_classes = int(labels.max()) + 1
     cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
@@ -215,7 +218,7 @@ def _or_merge(n_classes: int) -> str:
     return ", or merge or drop rare classes" if n_classes > 2 else ""
 
 
-def _name_of_class(rows: RowsToSplit, label: int) -> str:
+def _name_of_class(rows: Roles, label: int) -> str:
     return repr(rows.classes[label]) if len(rows.classes) else str(label)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.tasks.data.arrow import NUMBER
-from chaffinch.tasks.data.column_profile import ColumnProfile, badly_seen
+from chaffinch.tasks.data.column_profile import ColumnProfile, is_badly_scaled
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import roles_beside_scale
@@ -79,10 +79,10 @@ class PerfectPredictors:
         starts = np.flatnonzero(np.diff(y, prepend=-1))
         # missing values count as below or above all others
         fills = (-np.inf, np.inf) if np.isnan(values).any() else (0.0,)
-        return any(_sets_a_class_apart(np.nan_to_num(values, nan=fill), starts) for fill in fills)
+        return any(_separates_a_class(np.nan_to_num(values, nan=fill), starts) for fill in fills)
 
 
-def _sets_a_class_apart(values: Floats, starts: Index) -> bool:
+def _separates_a_class(values: Floats, starts: Index) -> bool:
     """Return whether the values of one class lie all above or all below the others."""
     lows, highs = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     lowest, highest = np.sort(lows), np.sort(highs)
@@ -141,7 +141,7 @@ _NEARLY_ALL_DIFFERENT = (
 )
 _MISSING = ("feature is", "features are", "missing in more than half of the rows: {}")
 _RARE = ("class has", "classes have", "less than 1 % of the rows: {}")
-_BADLY_SEEN = (
+_BADLY_SCALED = (
     "feature varies",
     "features vary",
     "too little, or too little for such large numbers, for models that compute in 32 bits: {}; "
@@ -181,7 +181,7 @@ class Findings:
         self._columns: dict[bytes, list[str]] = {}
         self._names: dict[tuple[str, str, str], list[str]] = {}
         self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
-        self._badly_seen_target: str | None = None
+        self._badly_scaled_target: str | None = None
         if classes:
             shares = np.bincount(y.astype(np.int64)) / len(y)
             for name, share in zip(classes, shares, strict=True):
@@ -200,7 +200,7 @@ class Findings:
         self._note(_NEARLY_ALL_DIFFERENT, name, is_name)
         self._note(_MISSING, name, row.missing > _MUCH_MISSING * row.rows)
         self._note(_IDENTIFIER, name, _looks_like_identifier(row))
-        self._note(_BADLY_SEEN, name, badly_seen(row))
+        self._note(_BADLY_SCALED, name, is_badly_scaled(row))
         if name not in self._settings.columns.categorical:
             self._note(_WITH_ZEROS, name, _are_codes(categories))
             other = _other_than_numbers(numbers, categories)
@@ -213,8 +213,8 @@ class Findings:
             self._names.setdefault(kind, []).append(name)
 
     def add_target(self, row: ColumnProfile) -> None:
-        if badly_seen(row):
-            self._badly_seen_target = (
+        if is_badly_scaled(row):
+            self._badly_scaled_target = (
                 f"target {row.name!r} has the standard deviation {row.standard_deviation:.3g} and "
                 f"the mean {row.mean:.3g}, of which models that compute in 32 bits see little: "
                 "subtract the mean and divide by the standard deviation"
@@ -223,8 +223,8 @@ class Findings:
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings, the most severe first."""
         found = [*self._named(_PREDICTS)]
-        if self._badly_seen_target:
-            found.append(self._badly_seen_target)
+        if self._badly_scaled_target:
+            found.append(self._badly_scaled_target)
         found += self._filled_across_series()
         n_rows = len(self._rows)
         duplicates = n_rows - len(np.unique(self._rows))
@@ -237,7 +237,14 @@ class Findings:
         found += [f"features {quoted(names)} are equal in every row" for names in equal[:_NAMED]]
         if equal[_NAMED:]:
             found.append(f"{len(equal) - _NAMED} more sets of features are equal in every row")
-        for kind in (_IDENTIFIER, _NEARLY_ALL_DIFFERENT, _MISSING, _RARE, _BADLY_SEEN, _WITH_ZEROS):
+        for kind in (
+            _IDENTIFIER,
+            _NEARLY_ALL_DIFFERENT,
+            _MISSING,
+            _RARE,
+            _BADLY_SCALED,
+            _WITH_ZEROS,
+        ):
             found += self._named(kind)
         found += self._named(_MOSTLY_NUMBERS, lambda names: ", ".join(names[:_NAMED]))
         if self._but_for_blanks:

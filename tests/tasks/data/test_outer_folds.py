@@ -7,7 +7,7 @@ import pytest
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.outer_folds import OuterFolds
-from chaffinch.tasks.data.splits import NOT_FINER, RowsToSplit, fold_indices, split_rows
+from chaffinch.tasks.data.splits import NOT_FINER, Roles, fold_indices, split_rows
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import method_of
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
@@ -26,7 +26,7 @@ def settings_of(folds=5, **columns):
 def refusal_of(n_folds, n_seeds, y, settings, **keys):
     """Return the line that rows are refused with, or None."""
     try:
-        OuterFolds(n_folds, n_seeds, (settings,)).check(RowsToSplit(y, **keys))
+        OuterFolds(n_folds, n_seeds, (settings,)).check(Roles(y, **keys))
     except InputError as error:
         return str(error)
     return None
@@ -123,7 +123,7 @@ UNTUNED = SelectionSettings(target="y", model=ModelSettings(name="linear", tunin
 def refusal_with(method, n_folds, y, n_seeds=1):
     """Return the line that rows are refused with where a method is compared, or None."""
     try:
-        OuterFolds(n_folds, n_seeds, (UNTUNED,), (method_of(method),)).check(RowsToSplit(y))
+        OuterFolds(n_folds, n_seeds, (UNTUNED,), (method_of(method),)).check(Roles(y))
     except InputError as error:
         return str(error)
     return None
@@ -175,7 +175,7 @@ def test_no_outer_fold_leaves_less_than_a_method_needs(method, kind) -> None:
             if refusal_of(n_folds, 2, y, UNTUNED):
                 continue
             every = [
-                folds.splits(fold, RowsToSplit(y), UNTUNED.model_copy(update={"seed": seed}))
+                folds.splits(fold, Roles(y), UNTUNED.model_copy(update={"seed": seed}))
                 for fold in range(n_folds)
                 for seed in range(2)
             ]
