@@ -84,12 +84,8 @@ def _as_written(value: Any) -> Any:
     return value
 
 
-def _sorted(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(sorted(set(given)))
-
-
 # In one order: the same in another order are no other settings.
-InOrder = AfterValidator(_sorted)
+InOrder = AfterValidator(lambda given: tuple(sorted(set(given))))
 Names = Annotated[tuple[str, ...], InOrder]
 FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS = 2, 20
 Share = Annotated[float, Field(gt=0, lt=1)]

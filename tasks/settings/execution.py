@@ -7,12 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from chaffinch.storage.files import LONGEST_STEM, check_name
 from chaffinch.tasks.settings.base import Settings, setting
 
-
-def _checked_name(name: str) -> str:
-    return check_name(name, LONGEST_STEM)
-
-
-_Name = Annotated[str, AfterValidator(_checked_name)]
+_Name = Annotated[str, AfterValidator(lambda name: check_name(name, LONGEST_STEM))]
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 365)]
 
 

@@ -12,6 +12,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from chaffinch.storage.datasets.column_names import alike
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.selection.baselines.names import PLAIN
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.base import Settings, choices_in_words
 
@@ -96,22 +97,11 @@ class Method(Settings):
 
 # The module and class of each method by its kind, in the order in which they are listed. A module
 # is imported when its method is first asked for: together they take two seconds to import.
-_CLASSES = {
+_CLASSES: dict[str, str] = {
     "gbmo": "chaffinch.tasks.methods.bmo:Gbmo",
     "flbmo": "chaffinch.tasks.methods.bmo:Flbmo",
     "afs_bm": "chaffinch.tasks.methods.afs_bm:AfsBm",
-    "correlation": "chaffinch.tasks.methods.rankings:Ranking",
-    "anova_f": "chaffinch.tasks.methods.rankings:Ranking",
-    "mutual_information": "chaffinch.tasks.methods.rankings:Ranking",
-    "mrmr": "chaffinch.tasks.methods.rankings:Ranking",
-    "relieff": "chaffinch.tasks.methods.rankings:Ranking",
-    "fcbf": "chaffinch.tasks.methods.rankings:Ranking",
-    "lasso": "chaffinch.tasks.methods.rankings:Ranking",
-    "elastic_net": "chaffinch.tasks.methods.rankings:Ranking",
-    "select_from_model": "chaffinch.tasks.methods.rankings:Ranking",
-    "permutation": "chaffinch.tasks.methods.rankings:Ranking",
-    "tree_shap": "chaffinch.tasks.methods.rankings:Ranking",
-    "mission": "chaffinch.tasks.methods.rankings:Ranking",
+    **dict.fromkeys(PLAIN, "chaffinch.tasks.methods.rankings:Ranking"),
     "dfs": "chaffinch.tasks.methods.dfs:Dfs",
     "rfe": "chaffinch.tasks.methods.rfe:Rfe",
     "rfecv": "chaffinch.tasks.methods.rfe:Rfecv",
@@ -167,10 +157,7 @@ def declared(kind: str) -> Method:
 
 
 def _classes() -> Iterator[type[Method]]:
-    """Yield each class once, those with the fewest settings first.
-
-    The UI shows the first that shares most settings by name with the start of a form.
-    """
+    # the UI shows the first that shares most settings by name with the start of a form
     classes = dict.fromkeys(map(class_of, _CLASSES))
     yield from sorted(classes, key=lambda one: len(one.model_fields))
 
@@ -191,10 +178,7 @@ class _OneOfAll:
 
 
 def form_of_methods(name: str) -> Callable[[dict[str, Any]], None]:
-    """Return what completes the form where a field holds one or several methods.
-
-    The form begins with every setting of the methods that the field names by default.
-    """
+    """Return a function that puts all settings of the default methods of a field into a form."""
 
     def complete(schema: dict[str, Any]) -> None:
         choices_in_words(schema)
