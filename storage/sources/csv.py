@@ -180,7 +180,10 @@ def _read_guessing(text: _Text, categorical: Collection[str]) -> pa.Table:
     certain: set[str] = set()
     while True:
         if doubtful:
-            types |= _inferred(text, doubtful)
+            # the types that every row allows: a pass over the file
+            some = [name for name in text.names if name in doubtful]
+            types |= {field.name: field.type for field in text.read(include_columns=some).schema}
+            pa.default_memory_pool().release_unused()
             certain |= doubtful
         try:
             return _read_typed(text, _with_text(types, categorical))
@@ -194,13 +197,6 @@ def _read_guessing(text: _Text, categorical: Collection[str]) -> pa.Table:
                 raise
             few = len(certain) < _MOST_GUESSES
             doubtful = {text.names[int(column[1])]} if few else set(text.names)
-
-
-def _inferred(text: _Text, columns: set[str]) -> dict[str, pa.DataType]:
-    """Return the types that every row allows; costs a pass over the file."""
-    schema = text.read(include_columns=[name for name in text.names if name in columns]).schema
-    pa.default_memory_pool().release_unused()
-    return {field.name: field.type for field in schema}
 
 
 def _with_text(

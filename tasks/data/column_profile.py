@@ -1,6 +1,7 @@
 """Summary statistics of one column: a row of the report's table of columns."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,29 +45,24 @@ def profile_column(
     categories: tuple[str, ...],
 ) -> ColumnProfile:
     present = numbers[~np.isnan(numbers)] if column.null_count else numbers
-    rows, missing = len(numbers), len(numbers) - len(present)
+    missing = len(numbers) - len(present)
+    profile = partial(ColumnProfile, name, role, kind, len(numbers), missing)
     if not len(present):
-        return ColumnProfile(name, role, kind, rows, missing, 0)
+        return profile(0)
     if kind in ("category", "bool"):
         counts = np.bincount(present.astype(np.int64))
         labels = categories or ("false", "true")
         most_frequent = labels[int(np.argmax(counts))]
-        distinct = int(np.count_nonzero(counts))
-        return ColumnProfile(name, role, kind, rows, missing, distinct, most_frequent=most_frequent)
+        return profile(int(np.count_nonzero(counts)), most_frequent=most_frequent)
     ordered = np.sort(present)
     distinct = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     if kind != "float64" and max(-ordered[0], ordered[-1]) > _LARGEST_EXACT_INTEGER:
         distinct = pc.count_distinct(column).as_py()
     if kind == "timestamp":
-        return ColumnProfile(name, role, kind, rows, missing, distinct)
+        return profile(distinct)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = float(np.mean(present)), float(np.std(present))
-    return ColumnProfile(
-        name,
-        role,
-        kind,
-        rows,
-        missing,
+    return profile(
         distinct,
         minimum=float(ordered[0]),
         mean=mean if np.isfinite(mean) else None,

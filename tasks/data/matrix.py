@@ -29,14 +29,6 @@ class DatasetLike(Protocol):
         ...
 
 
-def target_vector(
-    table: Any, settings: SelectionSettings, description: TableDescription
-) -> NDArray[np.float64] | NDArray[np.int64]:
-    """Return the target, shape (n,): float64 values, or int64 class indices."""
-    column = column_of(table, settings.target, "target")
-    return encode_target(column, settings.target, description.task, description.classes)
-
-
 def feature_matrix(
     table: Any, features: Sequence[str], categories: Mapping[str, Sequence[str]]
 ) -> Floats:
@@ -58,9 +50,9 @@ def load_roles(
 
 def roles_of(table: Any, settings: SelectionSettings, description: TableDescription) -> Roles:
     """Return target, weights, groups and times of a table in memory."""
-    columns = settings.columns
+    columns, target = settings.columns, column_of(table, settings.target, "target")
     return Roles(
-        y=target_vector(table, settings, description),
+        y=encode_target(target, settings.target, description.task, description.classes),
         groups=None if columns.group is None else as_keys(column_of(table, columns.group, "group")),
         times=None if columns.time is None else as_keys(column_of(table, columns.time, "time")),
         weight=(
