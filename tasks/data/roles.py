@@ -180,7 +180,7 @@ def typed_column(table: Any, name: str, role: str) -> Any:
     return column
 
 
-def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
+def named_roles(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
     """Yield every role of the settings with its column."""
     columns = settings.columns
     yield "target", settings.target
@@ -196,7 +196,7 @@ def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
 
 def refuse_others(table: Any, settings: SelectionSettings) -> None:
     """Raise InputError if a column with a role has a type that fits no role."""
-    for role, name in roles_of(settings):
+    for role, name in named_roles(settings):
         if (position := table.schema.get_field_index(name)) >= 0:
             _refuse_other(role, name, table.column(position))
 

@@ -33,8 +33,8 @@ from chaffinch.tasks.data.roles import (
     check_roles,
     describe_target,
     encode_target,
+    named_roles,
     refuse_others,
-    roles_of,
 )
 from chaffinch.tasks.data.splits import least_members, require_rows
 from chaffinch.tasks.data.table_warnings import Findings
@@ -145,7 +145,7 @@ def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
         check_columns_fit(settings.former, schema.names, settings.columns.drop)
     table, passed_over = schema.empty_table(), may_lack(settings)
     roles = dict.fromkeys(schema.names, "feature")
-    for role, name in roles_of(settings):
+    for role, name in named_roles(settings):
         is_type = role in ("categorical column", "numeric column")
         if role == "series column" or (is_type and name in passed_over and name not in roles):
             continue
