@@ -48,23 +48,6 @@ class InputError(_InALine, ValueError):
         return in_a_line("; ".join(filter(None, [self.message, self.hint])))
 
 
-class NoFeatureError(InputError):
-    """A column has a type that cannot be a feature, such as durations.
-
-    Parameters
-    ----------
-    name : str
-        Column name.
-    kind : str
-        Column type.
-    """
-
-    def __init__(self, name: str, kind: str) -> None:
-        super().__init__(f"column {name!r} is of type {kind}, which is no feature", "drop it")
-        self.args = (name, kind)  # what pickle makes it from
-        self.name, self.kind = name, kind
-
-
 class StorageError(_InALine, OSError):
     """The store cannot be read or written: a full disk, a damaged or missing file.
 

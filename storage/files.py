@@ -29,22 +29,10 @@ GIVE_A_PATH = "give a path"
 
 
 def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PATH) -> Path:
-    """Return the path that the user gave.
+    """Return the path that the user gave, which `what` names in the error.
 
-    Parameters
-    ----------
-    given : path
-        Empty text is no path; ``.`` is the current folder.
-    what : str
-        What the path is for, used in the error.
-    remedy : str
-        What to give instead.
-
-    Raises
-    ------
-    InputError
-        If it is no path, empty text, an address such as ``s3://bucket/key``, begins with ``~``,
-        or is not a valid file name; see `check_path`.
+    InputError if it is no path, empty text, an address such as ``s3://bucket/key``, begins with
+    ``~``, or is not a valid file name; see `check_path`.
     """
     if not isinstance(given, str | os.PathLike):
         written = repr(given)
@@ -110,13 +98,7 @@ def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:
 
 
 def check_path(path: Path) -> None:
-    """Refuse a path that cannot be a file name on this machine, whether it exists or not.
-
-    Raises
-    ------
-    InputError
-        If it is too long, or contains an invalid character.
-    """
+    """Refuse a path that cannot be a file name on this machine, whether it exists or not."""
     try:
         os.lstat(path)
     except ValueError as error:
@@ -130,7 +112,6 @@ def check_path(path: Path) -> None:
 
 
 def too_long(path: Path) -> InputError:
-    """Return the error for a path that is too long for the disk."""
     level = max(len(os.fsencode(part)) for part in path.parts)
     return InputError(
         f"path {_shown(path)!r} is too long, with {len(os.fsencode(path)):,} bytes and "
@@ -164,11 +145,8 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 def check_name(name: str, longest: int = _LONGEST) -> str:
     """Return `name` if it can name a run or one level of a file name.
 
-    Raises
-    ------
-    InputError
-        If it is not 1 to `longest` ASCII letters, digits, dots, dashes and underscores that start
-        with a letter or a digit. This excludes hidden names and paths out of the folder.
+    It must be 1 to `longest` ASCII letters, digits, dots, dashes and underscores that start with a
+    letter or a digit. This excludes hidden names and paths out of the folder.
     """
     if not isinstance(name, str):  # the repr of a table, for example, has many lines
         raise InputError(f"a name must be text but is of type {type(name).__name__}")
@@ -183,10 +161,7 @@ def check_name(name: str, longest: int = _LONGEST) -> str:
 def path_in(folder: Path, name: str) -> Path:
     """Return the path of the file `name` inside `folder`; ``/`` separates its levels.
 
-    Raises
-    ------
-    InputError
-        If a level is not a valid name, or a symbolic link leads out of the folder.
+    InputError if a level is not a valid name, or a symbolic link leads out of the folder.
     """
     path = folder.joinpath(*map(check_name, name.split("/")))
     # unlike Path.resolve, realpath accepts circular links
@@ -213,7 +188,6 @@ def write_file(path: Path, data: bytes | Callable[[Path], None]) -> None:
 
 
 def make_folder(path: Path) -> Path:
-    """Create a folder and its parents if missing, and return it."""
     with _one_line_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
@@ -265,7 +239,6 @@ def sweep_old(folder: Path) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file if it exists."""
     with _one_line_errors(path):
         path.unlink(missing_ok=True)
 
@@ -283,13 +256,7 @@ def sha256_of_written(path: Path) -> str:
 
 
 def to_json(data: dict[str, Any]) -> bytes:
-    """Return JSON in the format of the store: keys in order, exact floats, no NaN, final newline.
-
-    Raises
-    ------
-    ValueError
-        If a number is NaN or infinite, which JSON cannot hold.
-    """
+    """Return JSON in the format of the store: keys in order, exact floats, no NaN."""
     text = json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False)
     return f"{text}\n".encode()
 
@@ -322,24 +289,7 @@ def read_json(path: Path, fields: Mapping[str, type], remedy: str = _AGAIN) -> d
 def parse_json(
     content: bytes, path: Path, fields: Mapping[str, type], remedy: str = _AGAIN
 ) -> dict[str, Any]:
-    """Return the object in the bytes of a JSON file of the store.
-
-    Parameters
-    ----------
-    content : bytes
-        Content of the file.
-    path : Path
-        Its path, for the errors.
-    fields : mapping of str to type
-        Required fields besides ``format_version``.
-    remedy : str
-        What to do about a damaged file.
-
-    Raises
-    ------
-    StorageError
-        If it is not such an object, or was written by a later release.
-    """
+    """Return the object in the bytes of a JSON file of the store; see `read_json`."""
     try:
         data = json.loads(content, parse_constant=_refuse_constant)
     except RecursionError as error:

@@ -18,7 +18,6 @@ class LetGo:
         self._bytes = 0
 
     def note(self, n_bytes: int) -> None:
-        """Count a freed piece."""
         self._bytes += n_bytes
         if self._bytes >= _WORTH_GIVING_BACK:
             self._bytes = 0

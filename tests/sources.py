@@ -1,9 +1,15 @@
 """What a source answers, as functions of what a user gives."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from chaffinch.storage.sources import source_of
+
+
+def read_source(data: Any, categorical: Collection[str] = (), **options: Any) -> pa.Table:
+    return source_of(data).read(categorical, **options)
 
 
 def check_source(data: Any) -> None:

@@ -25,6 +25,11 @@ def alike(name: str, known: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*same, *close]))[:3]
 
 
+def nearest_or_all(name: str, known: Sequence[str]) -> str:
+    """Return `nearest`, or else the known names."""
+    return nearest(name, known) or (f"; there are {quoted(known)}" if known else "")
+
+
 def quoted(names: Sequence[str], last: str = "and", limit: int = 5) -> str:
     """Return names as a phrase, such as ``'a', 'b' and 3 more``."""
     phrases = [repr(name) for name in names[:limit]]
@@ -34,14 +39,7 @@ def quoted(names: Sequence[str], last: str = "and", limit: int = 5) -> str:
 
 
 def quoted_with_reasons(reasons: Mapping[str, str]) -> str:
-    """Return names and their reasons as a phrase, such as ``'a' and 'b' (constant), 'c' (empty)``.
-
-    Parameters
-    ----------
-    reasons : mapping of str to str
-        Name -> reason.
-        Of each name.
-    """
+    """Return names and reasons as a phrase, such as ``'a' and 'b' (constant), 'c' (empty)``."""
     return ", ".join(
         f"{quoted([name for name in reasons if reasons[name] == reason])} ({reason})"
         for reason in dict.fromkeys(reasons.values())
@@ -65,12 +63,10 @@ def check_columns(names: Sequence[str], where: str, first: int = 1) -> None:
 
 
 def check_known(names: Iterable[str], known: Iterable[str]) -> None:
-    """Check that the named columns exist."""
     there = dict.fromkeys(known)
     for name in names:
         if name not in there:
-            there_are = nearest(name, there) or f"; there are {quoted(list(there))}"
-            raise InputError(f"there is no column {name!r}{there_are}")
+            raise InputError(f"there is no column {name!r}{nearest_or_all(name, list(there))}")
 
 
 def text_of_label(label: object) -> str:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import check_known
-from chaffinch.storage.errors import InputError, NoFeatureError
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.memory import LetGo
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -33,7 +33,6 @@ _EXACT = 2**53  # smaller integers are exact in float64
 
 
 def typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
-    """Return a text column as numbers, booleans or a category."""
     codes, texts = _without_blanks(one_chunk(column.cast(pa.large_string())).dictionary_encode())
     present = codes.drop_null().to_numpy()
     if not len(present):
@@ -205,43 +204,25 @@ def type_columns(
     numeric: Collection[str] = (),
     has_others: bool = False,
 ) -> pa.Table:
-    """Convert every column to one of the five types.
+    """Convert every column to one of the five types, in one chunk each.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        As `chaffinch.storage.sources.read_source` returns it.
-    categorical : collection of str
-        Columns of numbers or dates to read as categories.
-    numeric : collection of str
-        Columns that must be numbers, including whole numbers with leading zeros.
-    has_others : bool
-        Whether a column of a type that cannot be a feature, such as lists, bytes or durations,
-        becomes a column of `OTHER` unless it is named above. By default it is refused.
+    `categorical` are columns of numbers or dates to read as categories; `numeric` must be numbers,
+    including whole numbers with leading zeros. With `has_others` a column of a type that cannot be
+    a feature, such as lists, bytes or durations, becomes a column of `OTHER` unless it is named.
 
-    Returns
-    -------
-    pyarrow.Table
-        The same names and rows; one chunk per column.
-
-    Raises
-    ------
-    InputError
-        If a named column does not exist or is named as both; a value is infinite, not a number
-        where one is required, or an integer beyond int64; a text column is numeric but for a
-        few values, or has decimal commas; or a type is not supported, such as lists, bytes or
-        durations. Rows are counted from 1 in source order.
-
-    Notes
-    -----
     NaN, empty text and blanks are missing. A text column with only numbers is numeric. Whole
-    numbers with leading zeros, such as 00500, are codes: categories unless named numeric. A
-    column without any value is float64. A category declared by the source stays one.
+    numbers with leading zeros, such as 00500, are codes: categories unless named numeric. A column
+    without any value is float64. A category declared by the source stays one.
 
-    Categories keep their text, unless every value is a number as programs write it, or a
-    boolean. Then they get the text of that number or boolean, so that 1.0 is 1 and True is true.
-    Categories are sorted by value where all are numbers, else by code point; none is unused.
-    Timestamps are truncated to microseconds.
+    Categories keep their text, unless every value is a number as programs write it, or a boolean.
+    Then they get the text of that number or boolean, so that 1.0 is 1 and True is true. Categories
+    are sorted by value where all are numbers, else by code point; none is unused. Timestamps are
+    truncated to microseconds.
+
+    InputError, with rows counted from 1 in source order, if a named column does not exist or is
+    named as both; a value is infinite, not a number where one is required, or an integer beyond
+    int64; a text column is numeric but for a few values, or has decimal commas; or a type is not
+    supported.
     """
     columns = dict(zip(table.column_names, table.columns, strict=True))
     typed = type_and_drop(columns, categorical=categorical, numeric=numeric, has_others=has_others)
@@ -264,13 +245,10 @@ def type_and_drop(
     let_go = LetGo()
     for name in list(columns):
         n_bytes, column = columns[name].nbytes, columns.pop(name)
-        try:
-            typed[name] = _typed(name, column, name in categorical, name in numeric)
-        except NoFeatureError as error:
-            if not has_others or name in categorical or name in numeric:
-                raise
-            kind = pc.if_else(column.is_valid(), _short(error.kind), None)
-            typed[name] = one_chunk(kind.cast(OTHER))
+        typed[name] = _typed(name, column, name in categorical, name in numeric)
+        if typed[name].type == OTHER and not has_others:
+            kind = typed[name].drop_null()[0]
+            raise InputError(f"column {name!r} is of type {kind}, which is no feature", "drop it")
         del column
         let_go.note(n_bytes)
     return typed
@@ -283,7 +261,7 @@ def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
-    kind = column.type
+    source, kind = column, column.type
     if pa.types.is_dictionary(kind):
         categorical = not numeric
         column = decoded(column)
@@ -304,11 +282,14 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
                 f"column {name!r} must hold numbers but holds dates",
                 "leave it out of numeric",
             )
-        values = one_chunk(_timestamps(name, column))
+        try:
+            values = one_chunk(_timestamps(column))
+        except pa.ArrowInvalid:
+            return _other(source, "timestamp beyond the years that microseconds can count")
         if categorical:
             values = values.cast(pa.string())
     else:
-        raise NoFeatureError(name, str(kind))
+        return _other(source, str(kind))
     if values.null_count == len(values):
         return pa.nulls(len(values), pa.float64())
     if categorical:
@@ -318,13 +299,14 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
     return values
 
 
-def _short(kind: str) -> str:
-    """Return the name of a type, shortened to one line."""
-    return kind if len(kind) <= _LONGEST and kind.isprintable() else kind.split("<")[0]
+def _other(column: pa.ChunkedArray, kind: str) -> pa.Array:
+    """Return the name of a type, shortened to one line, in each row that has a value."""
+    is_short = len(kind) <= _LONGEST and kind.isprintable()
+    name = kind if is_short else kind.split("<")[0]
+    return one_chunk(pc.if_else(column.is_valid(), name, None).cast(OTHER))
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the values of a dictionary column."""
     values = column.type.value_type
     # Arrow's `take` supports every text type but the views of polars
     plain = pa.large_string() if pa.types.is_string_view(values) else values
@@ -340,20 +322,14 @@ def _integers(name: str, column: pa.ChunkedArray) -> pa.Array:
 
 
 def whole_number_too_large(name: str) -> InputError:
-    """Return the error for a column with an integer beyond int64."""
     return InputError(
         f"column {name!r} holds a whole number beyond {2**63 - 1}",
         "write it as a decimal number or as text, or drop the column",
     )
 
 
-def _timestamps(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _timestamps(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
-    if not pa.types.is_timestamp(kind):
-        return column.cast(TIMESTAMP)
-    try:
-        cut = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
-    except pa.ArrowInvalid as error:
-        beyond = "timestamp beyond the years that microseconds can count"
-        raise NoFeatureError(name, beyond) from error
-    return cut.cast(TIMESTAMP)
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
+    return column.cast(TIMESTAMP)

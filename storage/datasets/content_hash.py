@@ -28,13 +28,7 @@ _MISSING = np.uint64(0x9E6C63D0676A9A99)  # any constant that is unlikely as a v
 
 
 def column_types(table: pa.Table) -> dict[str, str]:
-    """Return each column's type under the names used by datasets.
-
-    Raises
-    ------
-    ValueError
-        If a column has none of these types.
-    """
+    """Return each column's type under the names used by datasets."""
     types = {}
     for field in table.schema:
         if field.type not in _TYPES:
@@ -45,22 +39,12 @@ def column_types(table: pa.Table) -> dict[str, str]:
 
 
 def shuffle_rows(table: pa.Table) -> pa.Table:
-    """Return the rows in an order determined by their content.
+    """Return the typed rows in an order determined by their content, in one chunk per column.
 
     Each row has a hash of its values and column names; rows are sorted by it. The order does not
     depend on the order of rows or columns in the source, nor on int64 against float64 for whole
     numbers. An added row does not change the order of the others. Equal rows stay in the given
     order.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        As `chaffinch.storage.datasets.column_types.type_columns` returns it.
-
-    Returns
-    -------
-    pyarrow.Table
-        The same columns; one chunk each.
     """
     columns = dict(_arrays(table))
     shuffle_columns(columns)
@@ -68,13 +52,7 @@ def shuffle_rows(table: pa.Table) -> pa.Table:
 
 
 def shuffle_columns(columns: dict[str, pa.Array]) -> None:
-    """Shuffle columns in place, so that only one column is held in both orders at a time.
-
-    Parameters
-    ----------
-    columns : dict of str to pyarrow.Array
-        Name -> typed column of n rows; replaced by the column in the order of `shuffle_rows`.
-    """
+    """Shuffle typed columns as `shuffle_rows`, in place: only one is held in both orders."""
     total = np.zeros(len(next(iter(columns.values()))), dtype=np.uint64)
     for name, array in columns.items():
         total += mix(_value_hashes(array) + _hash_of_text(name))

@@ -64,16 +64,9 @@ _COLUMNS_AT_A_TIME = 8  # decoded but not yet combined into one chunk
 class Dataset:
     """A typed, shuffled table on disk.
 
-    Attributes
-    ----------
-    path : Path
-        Folder with ``table.parquet`` and ``dataset.json``.
-    hash : str
-        64 hexadecimal digits over names, types, categories and values.
-    n_rows : int
-        At least 1.
-    columns : dict of str to str
-        Type of each column, in table order: float64, int64, bool, category, timestamp or other.
+    `path` is the folder with ``table.parquet`` and ``dataset.json``; `hash` has 64 hexadecimal
+    digits over names, types, categories and values; `columns` has the type of each column, in table
+    order: float64, int64, bool, category, timestamp or other.
     """
 
     path: Path
@@ -104,15 +97,7 @@ class Dataset:
         return cls(path, hash, manifest["n_rows"], manifest["columns"])
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the table, or only these columns in this order; other columns are not read.
-
-        Raises
-        ------
-        InputError
-            If there is no such column.
-        StorageError
-            If the file is missing or damaged.
-        """
+        """Return the table, or only these columns in this order; other columns are not read."""
         names = list(self.columns if columns is None else columns)
         check_known(names, self.columns)
         columns_read: list[pa.Array] = []
@@ -143,8 +128,6 @@ def ingest(
 ) -> Dataset:
     """Read a table, type its columns, shuffle its rows and store it as a dataset in `folder`.
 
-    Notes
-    -----
     The result is cached by the SHA-256 of the file, the arguments and the version of the reading
     rules, so that a file is parsed once. A table in memory is converted each time.
     """

@@ -36,18 +36,8 @@ How = Literal["automatic", "by hand", "rollback"]
 class Promotion:
     """One entry of a history.
 
-    Attributes
-    ----------
-    run : str
-        Name of the run that wrote the contract.
-    contract : str
-        SHA-256 of the contract's bytes, 64 hexadecimal digits.
-    promoted : str
-        Time, UTC in ISO 8601 to the microsecond.
-    how : "automatic", "by hand" or "rollback"
-        Whether the gate or a person decided.
-    reason : str
-        Reason given for the decision.
+    `contract` is the SHA-256 of the contract's bytes, 64 hexadecimal digits; `promoted` a time, UTC
+    in ISO 8601 to the microsecond; `how` whether the gate or a person decided.
     """
 
     run: str
@@ -71,18 +61,9 @@ def read_entry(given: Any) -> Promotion | None:
 def standing(history: tuple[Promotion, ...]) -> tuple[Promotion, ...]:
     """Return the entries that rollbacks go back through, the one in use last.
 
-    A promotion is pushed on a stack and a rollback pops it. So a second rollback goes further
-    back, and never returns to what the first one rolled back.
-
-    Parameters
-    ----------
-    history : tuple of Promotion
-        From `Promotions.history`.
-
-    Returns
-    -------
-    tuple of Promotion
-        Without rollbacks. A contract that was promoted twice in a row appears once.
+    A promotion is pushed on a stack and a rollback pops it. So a second rollback goes further back,
+    and never returns to what the first one rolled back. A contract that was promoted twice in a row
+    appears once.
     """
     stack: list[Promotion] = []
     for entry in history:
@@ -108,13 +89,7 @@ _Places: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Promotions:
-    """The promotion histories of a store.
-
-    Attributes
-    ----------
-    folder : Path
-        Their folder; created by the first promotion.
-    """
+    """The promotion histories of a store, in a folder that the first promotion creates."""
 
     folder: Path
 
@@ -127,25 +102,11 @@ class Promotions:
         )
 
     def history(self, name: str) -> tuple[Promotion, ...]:
-        """Return the entries of a data set, oldest first; empty if nothing was promoted.
-
-        Raises
-        ------
-        InputError
-            If the name is invalid; see `chaffinch.storage.files.check_name`.
-        StorageError
-            If the history is damaged, or was written by a later release.
-        """
+        """Return the entries of a data set, oldest first; empty if nothing was promoted."""
         return self._read(name)[0]
 
     def owed(self, name: str) -> tuple[tuple[int, Promotion], ...]:
-        """Return the entries, with their positions, whose event is unsent, oldest first.
-
-        Raises
-        ------
-        InputError, StorageError
-            As `history`.
-        """
+        """Return the entries, with their positions, whose event is unsent, oldest first."""
         history, owed = self._read(name)
         return tuple((place, history[place]) for place in owed)
 
@@ -172,7 +133,6 @@ class Promotions:
         return content
 
     def path(self, promotion: Promotion) -> Path:
-        """Return the path of an entry's contract."""
         return path_in(self.folder / "contracts", f"{promotion.contract}.json")
 
     def promote(
@@ -186,33 +146,10 @@ class Promotions:
         seen: int | None = None,
         owes_event: bool = False,
     ) -> Promotion:
-        """Make a contract the one in use.
+        """Make a contract, the content of a ``selection.json``, the one in use.
 
-        Parameters
-        ----------
-        name : str
-            Name of the data set.
-        contract : bytes
-            Content of its ``selection.json``.
-        run : str
-            The run that wrote it.
-        how : "automatic" or "by hand"
-            Whether the gate or a person decided.
-        reason : str
-            Reason for the decision.
-        seen : int, optional
-            Number of entries when the decision was made.
-        owes_event : bool
-            Whether an event is to be sent for it; see `settle`.
-
-        Raises
-        ------
-        InputError
-            If the name is invalid.
-        OvertakenError
-            If there are more entries than were seen.
-        StorageError
-            If the history is damaged, or the device is full or fails.
+        `seen` is the number of entries when the decision was made: OvertakenError if there are
+        more. `owes_event` records that an event is to be sent for it; see `settle`.
         """
         check_name(name, LONGEST_STEM)
         with self._locked():
@@ -244,15 +181,7 @@ class Promotions:
             return self._add(name, history, entry, owed, owes_event)
 
     def settle(self, name: str, place: int) -> None:
-        """Record that the event of the entry at a position was sent.
-
-        Raises
-        ------
-        InputError
-            If writing is not allowed.
-        StorageError
-            If the history is damaged, or the device is full or fails.
-        """
+        """Record that the event of the entry at a position was sent."""
         with self._locked():
             history, owed = self._read(name)
             self._write(name, history, tuple(one for one in owed if one != place))

@@ -1,4 +1,4 @@
-"""Stages: the files and small results of one step of a run, and the manifest written last.
+"""Runs, their stages and checkpoints: files, small results, and a manifest written last.
 
 The manifest is the commit point: its files are complete, and a stage without one is run again.
 While a stage is running it has none, so that a partial stage is never taken for a finished one.
@@ -29,6 +29,7 @@ from chaffinch.storage.files import (
     FORMAT_VERSION,
     check_name,
     is_sealed,
+    locked,
     make_folder,
     path_in,
     read_json,
@@ -36,6 +37,8 @@ from chaffinch.storage.files import (
     sealed,
     sha256_of_file,
     sha256_of_written,
+    sweep,
+    to_json,
     write_file,
 )
 
@@ -45,6 +48,7 @@ from chaffinch.storage.files import (
 
 logger = logging.getLogger(__name__)
 
+_RUN = "run.json"
 _FOLDER = "checkpoints"
 _SECONDS_APART = 5.0
 _SHARE = 0.01  # of the run time, at most, for writing checkpoints
@@ -54,12 +58,8 @@ _SHARE = 0.01  # of the run time, at most, for writing checkpoints
 class Checkpoints:
     """Checkpoints of one stage under one key, one file per part.
 
-    May be sent to workers: those that can access the folder write to it, others write nothing.
-
-    Attributes
-    ----------
-    folder : Path
-        Exists from `begin` until the stage is recorded.
+    May be sent to workers: those that can access the folder write to it, others write nothing. The
+    folder exists from `begin` until the stage is recorded.
     """
 
     folder: Path
@@ -74,15 +74,7 @@ class Checkpoints:
         return self.folder.name
 
     def begin(self) -> None:
-        """Create the folder; before that nothing is stored.
-
-        Raises
-        ------
-        StorageError
-            If the device is full or fails.
-        InputError
-            If creating it is not allowed.
-        """
+        """Create the folder; before that nothing is stored."""
         make_folder(self.folder)
 
     def read(self, name: str) -> bytes | None:
@@ -98,17 +90,8 @@ class Checkpoints:
     def keep(self, name: str, make: Callable[[], bytes]) -> bool:
         """Store a checkpoint atomically, replacing any earlier one of that name.
 
-        Parameters
-        ----------
-        name : str
-            Name of the part.
-        make : callable
-            Returns the content; not called where the folder is not accessible.
-
-        Returns
-        -------
-        bool
-            Whether it was stored. If writing fails, a warning is logged.
+        `make` is not called where the folder is not accessible. Returns whether it was stored; if
+        writing fails, a warning is logged.
         """
         if not self.folder.is_dir():
             return False
@@ -145,7 +128,7 @@ class Checkpoints:
         remove_file(path_in(self.folder, name))
 
 
-def remove_checkpoints(run: Path, stage: str) -> None:
+def _remove_checkpoints(run: Path, stage: str) -> None:
     """Remove the checkpoints of a stage, under any key, from a run's folder.
 
     A late worker may still be adding to the folder: then it stays until the next call.
@@ -172,20 +155,9 @@ _FIELDS = {"stage": str, "key": str, "result": dict, "files": dict, "seconds": f
 class StageRecord:
     """Record of a finished stage.
 
-    Attributes
-    ----------
-    stage : str
-        Stage name.
-    key : str
-        Everything its result depends on, as one text; equal keys mean equal results.
-    result : dict
-        Small results, as stored in JSON.
-    files : dict of str to str
-        SHA-256 of each file by its name in the run folder.
-    seconds : float
-        Wall-clock time.
-    folder : Path
-        The run folder.
+    `key` is everything its result depends on, as one text; equal keys mean equal results. `result`
+    has small results, as stored in JSON; `files` the SHA-256 of each file by its name in the run
+    folder.
     """
 
     stage: str
@@ -196,13 +168,6 @@ class StageRecord:
     folder: Path
 
     def path(self, name: str) -> Path:
-        """Return the path of a file of this stage.
-
-        Raises
-        ------
-        StorageError
-            If the stage wrote no such file.
-        """
         if name not in self.files:
             raise StorageError(
                 f"stage {self.stage} left no file {name!r}{nearest(name, self.files)}; "
@@ -211,13 +176,7 @@ class StageRecord:
         return path_in(self.folder, name)
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file of this stage after checking its hash.
-
-        Raises
-        ------
-        StorageError
-            If the stage wrote no such file, or it is missing, changed or cannot be read.
-        """
+        """Return the content of a file of this stage after checking its hash."""
         try:
             content = self.path(name).read_bytes()
             whole = hashlib.sha256(content).hexdigest() == self.files[name]
@@ -258,15 +217,7 @@ class StageWriter:
         self._record: StageRecord | None = None
 
     def write(self, name: str, data: bytes | Callable[[Path], None]) -> None:
-        """Write a file of the run atomically: bytes, or what a function writes to a path.
-
-        Raises
-        ------
-        InputError
-            If the name is invalid; see `chaffinch.storage.files.path_in`.
-        StorageError
-            If the device is full or fails.
-        """
+        """Write a file of the run atomically: bytes, or what a function writes to a path."""
         path = path_in(self._folder, name)
         write_file(path, data)
         self._files[name] = sha256_of_written(path)
@@ -278,13 +229,7 @@ class StageWriter:
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """Checkpoints of this stage from a killed run, open for more; removed once it is recorded.
-
-        Raises
-        ------
-        InputError
-            If the stage's key cannot name a folder.
-        """
+        """Checkpoints of this stage from a killed run; removed once the stage is recorded."""
         return Checkpoints.of(self._folder, self._stage, self._key)
 
     @property
@@ -312,80 +257,114 @@ class StageWriter:
         self._record = StageRecord(stage, key, result, dict(self._files), seconds, self._folder)
 
 
-@contextmanager
-def open_stage(folder: Path, stage: str, key: str) -> Iterator[StageWriter]:
-    """Collect a stage's output, and record the stage if the block ends without an exception.
-
-    Parameters
-    ----------
-    folder : Path
-        The run folder.
-    stage : str
-        Stage name; no two stages of a run may write the same file.
-    key : str
-        Everything the result depends on, as one text.
-
-    Raises
-    ------
-    InputError
-        If the stage's name is invalid.
-    StorageError
-        If the device is full or fails.
-    """
-    remove_file(_manifest(folder, stage))
-    began = time.perf_counter()
-    writer = StageWriter(folder, stage, key)
-    yield writer
-    writer._commit(time.perf_counter() - began)
-    remove_checkpoints(folder, stage)
-
-
-def finished_stage(folder: Path, stage: str, key: str) -> StageRecord | None:
-    """Return a stage's record; None, with the reason in the log, if it must run again.
-
-    It must if it was never recorded, has another key, or a file is missing or changed.
-    """
-    manifest = _manifest(folder, stage)
-    try:
-        record = _read(manifest, folder)
-        reason = _outdated(record, key)
-    except FileNotFoundError as error:
-        is_new = error.filename == str(manifest)
-        reason = "it was not done before" if is_new else f"{error.filename} is missing"
-    except (InputError, OSError) as error:
-        reason = str(error)
-    if reason:
-        logger.info("stage %s is to be done: %s", stage, reason)
-        return None
-    return record
-
-
-def recorded_stages(folder: Path) -> list[StageRecord]:
-    """Return the records of all stages, sorted by stage name, without checking the files.
-
-    Raises
-    ------
-    StorageError
-        If a manifest is damaged, or was removed meanwhile.
-    """
-    try:
-        return [_read(path, folder) for path in _manifests(folder)]
-    except FileNotFoundError as error:
-        raise StorageError(
-            f"{error.filename} is missing; run the same command again to replace it"
-        ) from error
-
-
-def remove_leftover_checkpoints(folder: Path) -> None:
-    """Remove checkpoints of recorded stages, left by a killed writer or a late worker."""
-    with suppress(FileNotFoundError):  # the folder was removed meanwhile
-        for path in _manifests(folder):
-            remove_checkpoints(folder, path.stem)
-
-
 def now() -> str:
     """Return the current time, UTC in ISO 8601 to the microsecond."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its description, its stages and their files, in a folder named after it."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def exists(self) -> bool:
+        """Whether the run was described."""
+        return (self.folder / _RUN).is_file()
+
+    @property
+    def created(self) -> str:
+        """Time of the description, UTC in ISO 8601; empty if it cannot be read."""
+        try:
+            return str(self._document()["created"])
+        except StorageError:
+            return ""
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return dict(self._document()["description"])
+
+    def describe(self, description: dict[str, Any]) -> None:
+        """Write the run's description once; writing the same one again changes nothing."""
+        if not self.exists:
+            document = {
+                "format_version": FORMAT_VERSION,
+                "name": self.name,
+                "created": now(),
+                "description": description,
+            }
+            write_file(self.folder / _RUN, to_json(document))
+            return
+        before = self.description
+        asked = json.loads(to_json(description))
+        for field in [*before, *asked]:
+            if before.get(field) != asked.get(field):
+                raise InputError(
+                    f"run {self.name!r} began with {field} {before.get(field)!r} but is now asked "
+                    f"for {asked.get(field)!r}; give another run name or the same {field}"
+                )
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Lock the run, so that one process at a time works on it; see `locked`."""
+        with locked(self.folder / ".lock", f"run {self.name}"):
+            sweep(self.folder)
+            with suppress(FileNotFoundError):  # the folder was removed meanwhile
+                for path in _manifests(self.folder):  # left by a killed writer or a late worker
+                    _remove_checkpoints(self.folder, path.stem)
+            yield
+
+    def finished(self, stage: str, key: str) -> StageRecord | None:
+        """Return a stage's record; None, with the reason in the log, if it must run again.
+
+        It must if it was never recorded, has another key, or a file is missing or changed.
+        """
+        manifest = _manifest(self.folder, stage)
+        try:
+            record = _read(manifest, self.folder)
+            reason = _outdated(record, key)
+        except FileNotFoundError as error:
+            is_new = error.filename == str(manifest)
+            reason = "it was not done before" if is_new else f"{error.filename} is missing"
+        except (InputError, OSError) as error:
+            reason = str(error)
+        if reason:
+            logger.info("stage %s is to be done: %s", stage, reason)
+            return None
+        return record
+
+    def records(self) -> list[StageRecord]:
+        """Return the records of all stages, sorted by stage name, without checking the files."""
+        try:
+            return [_read(path, self.folder) for path in _manifests(self.folder)]
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"{error.filename} is missing; run the same command again to replace it"
+            ) from error
+
+    @contextmanager
+    def stage(self, stage: str, key: str) -> Iterator[StageWriter]:
+        """Collect a stage's output, and record the stage if the block ends without an exception.
+
+        `key` is everything the result depends on. No two stages of a run may write the same file.
+        """
+        remove_file(_manifest(self.folder, stage))
+        began = time.perf_counter()
+        writer = StageWriter(self.folder, stage, key)
+        yield writer
+        writer._commit(time.perf_counter() - began)
+        _remove_checkpoints(self.folder, stage)
+
+    def _document(self) -> dict[str, Any]:
+        try:
+            return read_json(self.folder / _RUN, {"created": str, "description": dict})
+        except FileNotFoundError as error:
+            raise StorageError(f"run {self.name} has no {_RUN} yet; start it again") from error
 
 
 def _manifests(folder: Path) -> list[Path]:

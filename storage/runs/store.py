@@ -5,16 +5,14 @@ See README.md in this folder for the format, and stages.py for the stages of a r
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from chaffinch.storage.datasets.column_names import nearest
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     check_name,
@@ -23,27 +21,18 @@ from chaffinch.storage.files import (
     path_from,
     path_in,
     read_json,
-    sweep,
     sweep_old,
     to_json,
     write_file,
 )
 from chaffinch.storage.runs.promotions import Promotions
-from chaffinch.storage.runs.stages import (
-    StageRecord,
-    StageWriter,
-    finished_stage,
-    now,
-    open_stage,
-    recorded_stages,
-    remove_leftover_checkpoints,
-)
+from chaffinch.storage.runs.stages import Run
 
-__all__ = ["Run", "StageRecord", "StageWriter", "Store"]
+__all__ = ["Run", "Store"]
 
 logger = logging.getLogger(__name__)
 
-_STORE, _RUN = "store.json", "run.json"
+_STORE = "store.json"
 _RUNS, _COMPARISONS = "runs", "comparisons"
 # Folders that many processes write to at once, each to its own files, so they need no lock.
 _SHARED = ("", "datasets", "cells/stages", "dependencies/stages", "dependencies")
@@ -51,13 +40,7 @@ _SHARED = ("", "datasets", "cells/stages", "dependencies/stages", "dependencies"
 
 @dataclass(frozen=True)
 class Store:
-    """A folder with datasets and runs.
-
-    Attributes
-    ----------
-    path : Path
-        The folder.
-    """
+    """A folder with datasets and runs."""
 
     path: Path
 
@@ -99,38 +82,25 @@ class Store:
 
     @property
     def datasets(self) -> Path:
-        """The folder of the datasets."""
         return self.path / "datasets"
 
     def run(self, name: str) -> Run:
-        """Return the run of that name, created if missing.
-
-        Raises
-        ------
-        InputError
-            If the name is invalid; see `chaffinch.storage.files.check_name`.
-        StorageError
-            If the device is full or fails.
-        """
-        run = Run(path_in(self.path / _RUNS, check_name(name)))
-        make_folder(run.folder)
-        return run
+        """Return the run of that name, created if missing."""
+        return Run(make_folder(path_in(self.path / _RUNS, check_name(name))))
 
     def comparison(self, name: str) -> Run:
-        """Return the comparison of that name, created if missing; see `run`."""
-        comparison = Run(path_in(self.path / _COMPARISONS, check_name(name)))
-        make_folder(comparison.folder)
-        return comparison
+        """Return the comparison of that name, created if missing."""
+        return Run(make_folder(path_in(self.path / _COMPARISONS, check_name(name))))
 
     @property
     def cells(self) -> Run:
         """Measurements of all comparisons, each a stage named after its key."""
-        return self._of_all("cells")
+        return Run(make_folder(self.path / "cells"))
 
     @property
     def dependencies(self) -> Run:
         """Pairwise dependencies of features, each a stage named after its key."""
-        return self._of_all("dependencies")
+        return Run(make_folder(self.path / "dependencies"))
 
     @property
     def promotions(self) -> Promotions:
@@ -160,11 +130,6 @@ class Store:
         """Return every described comparison, newest first; see `runs`."""
         return _described(self.path / _COMPARISONS)
 
-    def _of_all(self, name: str) -> Run:
-        shared = Run(self.path / name)
-        make_folder(shared.folder)
-        return shared
-
 
 def _check_can_be_made(path: Path) -> None:
     """Refuse a store in a folder such as ``/proc`` that cannot have subfolders; InputError."""
@@ -182,87 +147,3 @@ def _described(folder: Path) -> list[Run]:
         return []
     runs = [run for path in folder.iterdir() if (run := Run(path)).exists]
     return sorted(runs, key=lambda run: (run.created, run.name), reverse=True)
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run: its description, its stages and their files.
-
-    Attributes
-    ----------
-    folder : Path
-        Its folder, named after the run.
-    """
-
-    folder: Path
-
-    @property
-    def name(self) -> str:
-        return self.folder.name
-
-    @property
-    def exists(self) -> bool:
-        """Whether the run was described."""
-        return (self.folder / _RUN).is_file()
-
-    @property
-    def created(self) -> str:
-        """Time of the description, UTC in ISO 8601; empty if it cannot be read."""
-        try:
-            return str(self._document()["created"])
-        except StorageError:
-            return ""
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """The run's description."""
-        return dict(self._document()["description"])
-
-    def describe(self, description: dict[str, Any]) -> None:
-        """Write the run's description once; writing the same one again changes nothing."""
-        if not self.exists:
-            document = {
-                "format_version": FORMAT_VERSION,
-                "name": self.name,
-                "created": now(),
-                "description": description,
-            }
-            write_file(self.folder / _RUN, to_json(document))
-            return
-        before = self.description
-        asked = json.loads(to_json(description))
-        for field in [*before, *asked]:
-            if before.get(field) != asked.get(field):
-                raise InputError(
-                    f"run {self.name!r} began with {field} {before.get(field)!r} but is now asked "
-                    f"for {asked.get(field)!r}; give another run name or the same {field}"
-                )
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Lock the run, so that one process at a time works on it; see `locked`."""
-        with locked(self.folder / ".lock", f"run {self.name}"):
-            sweep(self.folder)
-            remove_leftover_checkpoints(self.folder)
-            yield
-
-    def finished(self, stage: str, key: str) -> StageRecord | None:
-        """Return a stage's record if it has this key and its files are intact."""
-        return finished_stage(self.folder, stage, key)
-
-    def records(self) -> list[StageRecord]:
-        """Return the records of all stages, sorted by name; files unchecked."""
-        return recorded_stages(self.folder)
-
-    def stage(self, stage: str, key: str) -> AbstractContextManager[StageWriter]:
-        """Return a context that collects a stage's output and records it at a clean end.
-
-        See `chaffinch.storage.runs.stages.open_stage`.
-        """
-        return open_stage(self.folder, stage, key)
-
-    def _document(self) -> dict[str, Any]:
-        try:
-            return read_json(self.folder / _RUN, {"created": str, "description": dict})
-        except FileNotFoundError as error:
-            raise StorageError(f"run {self.name} has no {_RUN} yet; start it again") from error

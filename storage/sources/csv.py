@@ -161,14 +161,6 @@ def _open(path: Path, kind: str) -> Iterator[_Text]:
         raise InputError(f"{path.name} is damaged ({error}); write it again") from error
 
 
-class _OtherTypes(Exception):  # noqa: N818 - no error: a guess was wrong
-    """Columns guessed as integers that have leading zeros or other types."""
-
-    def __init__(self, with_zeros: set[str], others: set[str]) -> None:
-        super().__init__(with_zeros, others)
-        self.with_zeros, self.others = with_zeros, others
-
-
 def _read_guessing(text: _Text, categorical: Collection[str]) -> pa.Table:
     """Read with the types of the first block; read again where a later row has another type.
 
@@ -180,27 +172,24 @@ def _read_guessing(text: _Text, categorical: Collection[str]) -> pa.Table:
     certain: set[str] = set()
     while True:
         if doubtful:
-            types |= _inferred(text, doubtful)
+            # the types that every row allows: a pass over the file
+            some = [name for name in text.names if name in doubtful]
+            types |= {field.name: field.type for field in text.read(include_columns=some).schema}
+            pa.default_memory_pool().release_unused()
             certain |= doubtful
         try:
-            return _read_typed(text, _with_text(types, categorical))
-        except _OtherTypes as found:
-            doubtful = found.others - certain
-            as_text = found.with_zeros | (found.others & certain)
-            types |= dict.fromkeys(as_text, pa.string())
+            table, with_zeros, others = _read_typed(text, _with_text(types, categorical))
         except pa.ArrowInvalid as error:
             column = re.match(r"In CSV column #(\d+)", str(error))
             if not column or text.names[int(column[1])] in certain:
                 raise
             few = len(certain) < _MOST_GUESSES
             doubtful = {text.names[int(column[1])]} if few else set(text.names)
-
-
-def _inferred(text: _Text, columns: set[str]) -> dict[str, pa.DataType]:
-    """Return the types that every row allows; costs a pass over the file."""
-    schema = text.read(include_columns=[name for name in text.names if name in columns]).schema
-    pa.default_memory_pool().release_unused()
-    return {field.name: field.type for field in schema}
+            continue
+        if table is not None:
+            return table
+        doubtful = others - certain
+        types |= dict.fromkeys(with_zeros | (others & certain), pa.string())
 
 
 def _with_text(
@@ -216,8 +205,13 @@ def _with_text(
     return {name: pa.string() if is_text(name, kind) else kind for name, kind in types.items()}
 
 
-def _read_typed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
-    """Read with these types; integers are read as text first, to find leading zeros."""
+def _read_typed(
+    text: _Text, types: dict[str, pa.DataType]
+) -> tuple[pa.Table | None, set[str], set[str]]:
+    """Read with these types; integers are read as text first, to find leading zeros.
+
+    Returns no table but the columns of integers with leading zeros, and those that hold others.
+    """
     schema = pa.schema(types.items())
     whole = {i: field.name for i, field in enumerate(schema) if pa.types.is_integer(field.type)}
     as_read = types | dict.fromkeys(whole.values(), pa.string())
@@ -239,9 +233,8 @@ def _read_typed(text: _Text, types: dict[str, pa.DataType]) -> pa.Table:
                 batches.clear()  # to be read again
             else:
                 batches.append(pa.record_batch(columns, schema=schema))
-    if with_zeros or others:
-        raise _OtherTypes(with_zeros, others)
-    return pa.Table.from_batches(batches, schema)
+    table = None if with_zeros or others else pa.Table.from_batches(batches, schema)
+    return table, with_zeros, others
 
 
 def _whole_numbers(texts: pa.StringArray) -> tuple[pa.Int64Array, bool]:

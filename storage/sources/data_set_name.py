@@ -24,16 +24,12 @@ def name_of_data_set(data: Any, name: str | None, remedy: str) -> str:
 
 
 def name_of_table(label: str, remedy: str) -> str:
-    """Return the name of a data set from that of a table.
+    """Return the name of a data set from `label`, the name of a source.
 
     Endings of formats are removed: ``orders.v2.csv.gz`` becomes ``orders.v2``. Characters except
     ASCII letters, digits, dots and dashes become underscores, none of them at either end, and the
-    name is cut at 115. `label` is the name of a source, and `remedy` shows how to give another.
-
-    Raises
-    ------
-    InputError
-        If it is a table in memory, or nothing of its name is left.
+    name is cut at 115. InputError, with `remedy`, for a table in memory, or if nothing of its name
+    is left.
     """
     name = label
     while Path(name).suffix.lower() in _ENDINGS:

@@ -62,7 +62,13 @@ class Source(Protocol):
         drop: Collection[str] = (),
         may_be_empty: bool = False,
     ) -> pa.Table:
-        """Read the table; see `chaffinch.storage.sources.read_source`."""
+        """Read and check the table; every column has a name of its own.
+
+        `categorical` columns of delimited text stay as they are written; other sources have types.
+        Columns of a pandas table to `drop` are not converted, since Arrow cannot hold all of them:
+        their values are missing. Named levels of a pandas index become the last columns; an unnamed
+        index or a range is left out, also of Parquet files that pandas wrote.
+        """
         table = self.load(categorical, drop)
         check_columns(table.column_names, self.label)
         for name, column in zip(table.column_names, table.columns, strict=True):

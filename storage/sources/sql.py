@@ -22,7 +22,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from chaffinch.storage.datasets.column_names import check_columns, nearest, quoted
+from chaffinch.storage.datasets.column_names import check_columns, nearest_or_all
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources.addresses import credentials, secret_message, without
 from chaffinch.storage.sources.files import reading
@@ -329,7 +329,7 @@ def _table(source: SqlSource, connection: sa.Connection) -> sa.Table:
         inspector = sa.inspect(connection)
         known = [*inspector.get_table_names(schema or None)]
         known += inspector.get_view_names(schema or None)
-        there_are = nearest(name, known) or (f"; there are {quoted(known)}" if known else "")
+        there_are = nearest_or_all(name, known)
         raise InputError(f"there is no table {source.query!r} in {source}{there_are}") from error
 
 

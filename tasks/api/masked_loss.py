@@ -1,4 +1,4 @@
-"""`chaffinch.masked_loss`: what does the loss of your own model become without each feature."""
+"""`chaffinch.masked_loss`: the loss of a trained model of your own without each feature."""
 
 from __future__ import annotations
 
@@ -133,6 +133,7 @@ def masked_loss(
         return engine_of(given, evaluator, plain=plain, threads=threads)
 
 
+@as_input_error()
 def evaluator_of(
     model: Any,
     X: Any,
@@ -143,9 +144,8 @@ def evaluator_of(
 ) -> tuple[Given, MaskEvaluator, bool]:
     """Return a model as it was given, its rows, and whether it reads X as plain numbers."""
     given = read_model(model, loss)
-    with as_input_error():
-        check_same_order(X, y)
-        check_same_order(X, sample_weight, "sample_weight")
+    check_same_order(X, y)
+    check_same_order(X, sample_weight, "sample_weight")
     table = read_given_table(X, given.categories)
     if given.n_features not in (None, len(table.names)):
         raise InputError(
@@ -186,7 +186,6 @@ def _numeric_labels(classes: NDArray[Any]) -> tuple[int | float, ...] | None:
 
 
 def _check_settings(loss: Any, threads: Any) -> None:
-    """Raise InputError for what is neither the name of a loss nor a number of threads."""
     if not isinstance(loss, str):
         raise InputError(
             f"loss must be the name of a loss or a scikit-learn scorer but is {in_one_line(loss)}"
@@ -196,7 +195,7 @@ def _check_settings(loss: Any, threads: Any) -> None:
 
 
 def _first_prediction(given: Given, table: GivenTable) -> Floats:
-    """Return the prediction of the table as it is; InputError if it is none."""
+    """Return the prediction of the unmasked table; InputError if it is invalid."""
     with single_thread():
         predicted = given.predict(table.as_given(table.matrix))
     prediction = as_real_numbers(predicted, "the model's prediction", "be an array of numbers")
@@ -226,7 +225,7 @@ def _first_prediction(given: Given, table: GivenTable) -> Floats:
 
 
 def _check_probabilities(prediction: Floats) -> None:
-    """Raise InputError unless what a function predicts of classes are probabilities."""
+    """Raise InputError unless a function predicts probabilities of classes."""
     is_one = np.abs(prediction.sum(axis=1) - 1) <= _ROUNDING_OF_A_SUM
     wrong = np.flatnonzero(~is_one | (prediction < 0).any(axis=1) | (prediction > 1).any(axis=1))
     if len(wrong):
@@ -238,8 +237,7 @@ def _check_probabilities(prediction: Floats) -> None:
 
 def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
     """Raise InputError for several outputs a row where numbers are to be compared with y."""
-    with as_input_error():
-        truth = target_array(y)
+    truth = target_array(y)
     if truth.dtype.kind == "f" and (np.isfinite(truth) & (truth != np.round(truth))).any():
         raise InputError(
             f"the model predicts {n_outputs} values a row, which stand for classes 0 to "
@@ -248,9 +246,8 @@ def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
 
 
 def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> Rows:
-    """Return the rows with their targets as numbers or as positions among the classes."""
-    with as_input_error():
-        truth = target_array(y)
+    """Return the rows with targets as numbers or positions among the classes."""
+    truth = target_array(y)
     weight = None
     if sample_weight is not None:
         weight = as_real_numbers(sample_weight, "sample_weight", "hold numbers")

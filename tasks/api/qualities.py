@@ -1,4 +1,4 @@
-"""`chaffinch.qualities`: of a table, or of a trained model, what feature sets are worth.
+"""`chaffinch.qualities`: the quality of feature sets, by a table or a trained model.
 
 Each function returns a quality for `chaffinch.find_alternatives`; higher is better. The numbers
 are those of the rankings of the same name, see `tasks/selection/README.md`.
@@ -36,7 +36,7 @@ _LARGEST_SEED = 2**32 - 1
 
 
 def checked_seed(seed: Any) -> int:
-    """Return a seed; InputError if it is none that everything random takes."""
+    """Return a seed; InputError if it is out of range."""
     if not _is_whole(seed) or not 0 <= seed <= _LARGEST_SEED:
         raise InputError(
             f"seed must be a whole number in 0..{_LARGEST_SEED} but is {in_one_line(seed)}"
@@ -45,7 +45,6 @@ def checked_seed(seed: Any) -> int:
 
 
 def check_processes(processes: Any) -> None:
-    """Refuse what is no number of processes with InputError."""
     if not _is_whole(processes):
         raise InputError(f"processes must be a whole number but is {in_one_line(processes)}")
     if processes < 1:
@@ -53,7 +52,7 @@ def check_processes(processes: Any) -> None:
 
 
 def check_engine(engine: Any) -> None:
-    """Refuse what does not answer as a `MaskedLoss` does with InputError."""
+    """Raise InputError for an object without the interface of `MaskedLoss`."""
     asked = (getattr(engine, name, None) for name in ("mask", "loss", "without_each"))
     if not callable(engine) or any(one is None for one in asked):
         raise InputError(
@@ -63,7 +62,7 @@ def check_engine(engine: Any) -> None:
 
 
 def read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple[Rows, Schema]:
-    """Return the same as `rows_and_schema`; InputError if numbers cannot be cut into so many."""
+    """Return `rows_and_schema` after a check of the number of bins."""
     if bins is not None and (not _is_whole(bins) or bins < FEWEST_BINS):
         raise InputError(
             f"bins must be a whole number of at least {FEWEST_BINS} but is {in_one_line(bins)}"

@@ -1,4 +1,4 @@
-"""`chaffinch.reselect`: from a former selection and newer rows to what should change."""
+"""`chaffinch.reselect`: update a former selection by newer rows."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def reselect(
     store: str | Path | None = None,
     on_progress: OnProgress = no_progress,
 ) -> SelectionResult:
-    """Begin with the features of a former run, and change them where newer rows say so.
+    """Update the features of a former run by newer rows.
 
-    The newer rows are split as in any run. On the mask-validation rows, by models fitted again, a
-    feature returns, or a new column comes in, if it is shown to help; one leaves if it is not, and
-    the loss without it is shown to be hardly higher. What cannot be shown stays as it was. The test
-    rows then compare the former set, the new one and all features, each refitted on the newer rows,
-    and every change by itself.
+    The search begins with the former features, and the newer rows are split as in any run. Models
+    are refitted and compared on the mask-validation rows. A feature returns, or a new column is
+    added, if it is shown to help; a feature leaves if it is not, and the loss without it is shown
+    to be hardly higher. All others stay as they were. The test rows then compare the former set,
+    the new one and all features, each refitted on the newer rows, and every change by itself.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def reselect(
         A result; or the name of a run in the store, its folder, or its ``selection.json``.
     data : path or address, or pandas, polars or Arrow table
         The newer rows, with every column that the former run kept, its target and its columns of
-        weights, groups, times and series. Others are candidates as well; what the former run was
-        told of any others, such as to drop them, holds where they are there.
+        weights, groups, times and series. Other columns are candidates as well. The former run's
+        settings for other columns, such as to drop them, apply if they are present.
     target : str, optional
         Column to predict; by default the former run's.
     model : str, ModelSettings or estimator, optional
@@ -68,8 +68,8 @@ def reselect(
     Returns
     -------
     SelectionResult
-        Its `changes` say what changed and why; its `features` are those of the new set, with
-        any verdict.
+        `changes` has the changes and their reasons; `features` are those of the new set, with any
+        verdict.
 
     Raises
     ------

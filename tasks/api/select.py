@@ -1,4 +1,4 @@
-"""`chaffinch.select`: the story as one Python call, with no Prefect and no server."""
+"""`chaffinch.select`: a selection as one Python call, without Prefect or a server."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def select(
     workers : int, optional
         Processes of a local cluster; by default one per core.
     store : path, optional
-        Folder that keeps datasets and runs, so that a killed run can go on. None keeps nothing.
+        Folder that keeps datasets and runs, so that a killed run can resume. None keeps nothing.
     on_progress : callable, optional
         Called with a stage's name, its items done, and their number in all.
 
@@ -186,8 +186,8 @@ def _history(
     series: str | None,
     scale: Literal["none", "series"],
 ) -> HistorySettings | None:
-    """Return what is to be made of earlier rows; None where nothing of it is asked for."""
-    is_scaled = not isinstance(scale, str) or scale != "none"  # a table has no truth of its own
+    """Return the settings of lag features; None if none are requested."""
+    is_scaled = not isinstance(scale, str) or scale != "none"  # a table has no truth value
     if not (lags or rolling or columns or is_scaled) and series is None:
         return None
     return HistorySettings(lags=lags, rolling=rolling, columns=columns, series=series, scale=scale)
@@ -225,11 +225,7 @@ def selected(
 def method_settings(
     method: str | Method, n_features: int | None, min_score: float | None = None
 ) -> Method:
-    """Return the method's settings from its name and the arguments next to it.
-
-    A number of features is used in place of shares, sizes, penalties or a lowest score that the
-    settings have by default or by name, and a lowest score in place of a number.
-    """
+    """Return a method's settings; the arguments replace its sizes, penalties or lowest score."""
     method = method_of(method)
     if min_score is not None and not _takes(type(method), "min_score"):
         rankings = [kind for kind in kinds() if _takes(class_of(kind), "min_score")]
@@ -262,15 +258,11 @@ def _takes(method: type[Method], setting: str) -> bool:
 
 
 def _counted(named: int | tuple[float, ...]) -> str:
-    """Return a number of features, or several, as a person writes them."""
     return ", ".join(f"{one:g}" for one in (named if isinstance(named, tuple) else (named,)))
 
 
 def naming(*tables: Any) -> tuple[Callable[[Any], Any], Callable[[str, Any], tuple[Any, ...]]]:
-    """Return what makes text of a column's label, and of the labels named for a role.
-
-    The second raises InputError for a text alone, which is no list.
-    """
+    """Return functions from a column's label, and from a list of labels for a role, to text."""
     labels = Labels(*tables)
 
     def texts(role: str, given: Any) -> tuple[Any, ...]:

@@ -14,7 +14,6 @@ import pyarrow as pa
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing.library_warnings import collected_warnings
 from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
-from chaffinch.tasks.data.outer_folds import RowsToSplit
 from chaffinch.tasks.data.splits import Splits
 from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.fitting import loss_of
@@ -40,9 +39,7 @@ class Compared:
     def splits(self, cell: Cell) -> Splits:
         """Return the split of a cell's rows; its test set is the outer fold."""
         roles = self.tables[cell.table].roles
-        classes = self.plan.sources[cell.table].description.classes
-        rows = RowsToSplit(roles.y, roles.groups, roles.times, classes)
-        return self.plan.settings.outer_folds.splits(cell.fold, rows, self.plan.selection(cell))
+        return self.plan.settings.outer_folds.splits(cell.fold, roles, self.plan.selection(cell))
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,13 @@ from chaffinch.storage.datasets.column_types import OTHER
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.selection.core import Floats
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _TRUTH = ("true", "True", "TRUE", "false", "False", "FALSE")
 
 ColumnKind = Literal["float64", "int64", "bool", "category", "timestamp"]
 
 
 def column_of(table: Any, name: str, role: str) -> Any:
-    """Return a column of the table."""
     names = table.column_names  # Arrow's own lookup fails for a name that is not UTF-8
     if name not in names:
         nearest = alike(name, names)
@@ -33,7 +32,6 @@ def column_of(table: Any, name: str, role: str) -> Any:
 
 
 def kind_of(name: str, column: Any) -> ColumnKind:
-    """Return the kind of a column's values."""
     arrow_type = column.type
     if pa.types.is_dictionary(arrow_type):
         return "category"
@@ -72,14 +70,9 @@ def categories_of(column: Any) -> tuple[str, ...]:
 def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
     """Return a column as float64, shape (n,), with NaN where it is missing.
 
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray
-        A typed column; bool becomes 0 and 1, a timestamp its microseconds since 1970.
-    categories : sequence of str, optional
-        Categories of a dictionary column; their positions are the codes. A text that is not a
-        category is matched to the only category of equal meaning: 500 and 00500, 1.0 and 1, True
-        and true, a day and its midnight. Any other text becomes NaN.
+    bool becomes 0 and 1, a timestamp its microseconds since 1970, a category its position in
+    `categories`. A text that is not a category is matched to the only category of equal meaning:
+    500 and 00500, 1.0 and 1, True and true, a day and its midnight. Any other text becomes NaN.
     """
     if pa.types.is_dictionary(column.type):
         position = _Positions(categories or ())
@@ -115,7 +108,7 @@ class _Positions(dict[str, float]):
 def _meaning(text: str) -> Any:
     """Return the value that a text denotes: a number, true or false, a time, or the text itself."""
     bare = text.strip()
-    if _NUMBER.fullmatch(bare):
+    if NUMBER.fullmatch(bare):
         return int(bare) if bare.lstrip("+-").isdigit() and len(bare) < 100 else float(bare)
     if bare in _TRUTH:
         return bare.lower()
@@ -127,9 +120,7 @@ def _meaning(text: str) -> Any:
 
 def if_numbers(name: str, column: Any) -> str:
     """Return the remedy for a text column of numbers, such as those with leading zeros, or ""."""
-    if kind_of(name, column) != "category" or not all(
-        map(_NUMBER.fullmatch, categories_of(column))
-    ):
+    if kind_of(name, column) != "category" or not all(map(NUMBER.fullmatch, categories_of(column))):
         return ""
     return f", or name {name!r} as numeric"
 

@@ -1,6 +1,7 @@
 """Summary statistics of one column: a row of the report's table of columns."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,23 +19,8 @@ _LARGEST_EXACT_INTEGER = 2**53
 class ColumnProfile:
     """Summary statistics of one column; None where a statistic does not apply.
 
-    Attributes
-    ----------
-    name : str
-    role : str
-        target, feature, excluded, drop, weight, group or time.
-    type : str
-        float64, int64, bool, category, timestamp, or the name of a type that cannot be a feature.
-    rows : int
-        Rows of the table.
-    missing : int
-        Rows without a value.
-    distinct : int or None
-        Distinct values that are not missing; None for a type that cannot be a feature.
-    minimum, mean, maximum, standard_deviation : float or None
-        Statistics of numbers; the standard deviation is the population's (divided by n).
-    most_frequent : str or None
-        Mode of categories and true/false; the first one in case of ties.
+    `role` is target, feature, excluded, drop, weight, group or time; `type` a `ColumnKind`, or the
+    name of a type that cannot be a feature, of which `distinct` is None.
     """
 
     name: str
@@ -58,31 +44,25 @@ def profile_column(
     numbers: Floats,
     categories: tuple[str, ...],
 ) -> ColumnProfile:
-    """Return the profile of a column."""
     present = numbers[~np.isnan(numbers)] if column.null_count else numbers
-    rows, missing = len(numbers), len(numbers) - len(present)
+    missing = len(numbers) - len(present)
+    profile = partial(ColumnProfile, name, role, kind, len(numbers), missing)
     if not len(present):
-        return ColumnProfile(name, role, kind, rows, missing, 0)
+        return profile(0)
     if kind in ("category", "bool"):
         counts = np.bincount(present.astype(np.int64))
         labels = categories or ("false", "true")
         most_frequent = labels[int(np.argmax(counts))]
-        distinct = int(np.count_nonzero(counts))
-        return ColumnProfile(name, role, kind, rows, missing, distinct, most_frequent=most_frequent)
+        return profile(int(np.count_nonzero(counts)), most_frequent=most_frequent)
     ordered = np.sort(present)
     distinct = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     if kind != "float64" and max(-ordered[0], ordered[-1]) > _LARGEST_EXACT_INTEGER:
         distinct = pc.count_distinct(column).as_py()
     if kind == "timestamp":
-        return ColumnProfile(name, role, kind, rows, missing, distinct)
+        return profile(distinct)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = float(np.mean(present)), float(np.std(present))
-    return ColumnProfile(
-        name,
-        role,
-        kind,
-        rows,
-        missing,
+    return profile(
         distinct,
         minimum=float(ordered[0]),
         mean=mean if np.isfinite(mean) else None,
@@ -111,21 +91,10 @@ _MOST_DIGITS = 1e5
 
 
 def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
-    """Raise InputError for numbers that models cannot compute with.
+    """Raise InputError for a number beyond 1e30, or a range above 0 and below 1e-30.
 
-    Parameters
-    ----------
-    what : str
-        Name of the column in the message.
-    numbers : ndarray of float64, shape (n,)
-        Values; NaN where missing. At least one is present.
-    remedy : str
-        Alternative to rescaling.
-
-    Raises
-    ------
-    InputError
-        If a value is beyond 1e30, or the range is above 0 and below 1e-30.
+    `numbers` are float64, shape (n,), NaN where missing; at least one is present. `remedy` is an
+    alternative to rescaling.
     """
     check_largest(what, numbers, remedy)
     lowest, highest = np.nanmin(numbers), np.nanmax(numbers)
@@ -149,7 +118,7 @@ def check_largest(what: str, numbers: Floats, remedy: str = "") -> None:
         )
 
 
-def badly_seen(row: ColumnProfile) -> bool:
+def is_badly_scaled(row: ColumnProfile) -> bool:
     """Return whether models resolve a column poorly for its scale or its distance from 0."""
     if row.minimum is None or row.maximum is None or not row.standard_deviation:
         return False

@@ -15,12 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import Labels
-from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import Source, source_of
-from chaffinch.tasks.data.arrow import as_keys, column_of
+from chaffinch.tasks.data.arrow import as_keys
 from chaffinch.tasks.data.reselection_fit import may_lack
-from chaffinch.tasks.data.roles import check_has_order, describe_target, said_in_role
+from chaffinch.tasks.data.roles import check_has_order, describe_target, typed_column
 from chaffinch.tasks.data.series_scaling import (
     Scales,
     can_be_used,
@@ -31,8 +30,7 @@ from chaffinch.tasks.data.series_scaling import (
     refuse_scaled_before,
     scaled,
 )
-from chaffinch.tasks.data.split_requirements import NOT_FINER
-from chaffinch.tasks.data.splits import split_rows
+from chaffinch.tasks.data.splits import NOT_FINER, split_rows
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.errors import in_one_line
@@ -134,22 +132,7 @@ def with_history(
 
 
 def prepared(source: Source, settings: SelectionSettings) -> tuple[pa.Table, Scales | None]:
-    """Return a source's table with its lag features, and the scales of its series.
-
-    Parameters
-    ----------
-    source : Source
-        The table.
-    settings : SelectionSettings
-        Settings with history and a time column.
-
-    Raises
-    ------
-    InputError
-        See `with_history`; also if series are to be scaled and the target has classes.
-    ValueError
-        If the settings have no history or no time column.
-    """
+    """Return a source's table with its lag features, and the scales of its series."""
     history, time = settings.history, settings.columns.time
     if history is None or time is None:
         raise ValueError("no history is asked for")
@@ -191,11 +174,8 @@ def _used(
 
 
 def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
-    """Return a table with the given columns as numbers."""
     for name in numeric:
-        column = column_of(table, name, "numeric column")
-        with said_in_role([("numeric column", name)]):
-            typed = type_columns(pa.table({name: column}), numeric=[name]).column(0)
+        typed = typed_column(table, name, "numeric column")
         table = table.set_column(table.schema.get_field_index(name), name, typed)
     return table
 
@@ -203,10 +183,8 @@ def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
 def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) -> None:
     """Raise InputError for a target of classes, which scaling would make a quantity."""
     name = settings.target
-    column_of(table, name, "target")
-    with said_in_role([("target", name)]):
-        typed = type_columns(table.select([name]))  # settings reject a categorical target earlier
-    target = describe_target(typed.column(0), settings)
+    # settings reject a categorical target earlier
+    target = describe_target(typed_column(table, name, "target"), settings)
     if target.task == "classification":
         raise InputError(
             f"scale series is for a target of numbers (regression) but {name!r} is taken for one "
@@ -215,7 +193,6 @@ def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) ->
 
 
 def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Table:
-    """Return a table with the lag features of the settings."""
     numbers = {column: numbers_of(table, column) for column in history.columns}
     order, place = _order(table, history.series, time)
     for column, values in numbers.items():

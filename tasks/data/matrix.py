@@ -1,7 +1,6 @@
 """Conversion of a typed table to a model's inputs: feature matrix, target, weights."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.memory import give_back
 from chaffinch.tasks.data.arrow import as_keys, as_numbers, column_of, kind_of
 from chaffinch.tasks.data.roles import encode_target
+from chaffinch.tasks.data.splits import Roles
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.selection.core import Floats, Rows, Schema
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -22,47 +22,11 @@ _CELLS_AT_A_TIME = 2**22
 
 
 class DatasetLike(Protocol):
-    """Dataset that can read some of its columns."""
+    """Dataset that can read some of its columns; the order of the rows is fixed."""
 
     def read(self, columns: list[str], /) -> Any:
-        """Return a pyarrow.Table of these columns; the order of the rows is fixed."""
+        """Return a pyarrow.Table."""
         ...
-
-
-@dataclass(frozen=True)
-class Roles:
-    """The columns of a table that are not features, for all rows.
-
-    Attributes
-    ----------
-    y : ndarray, shape (n,)
-        float64 values for regression, int64 class indices for classification.
-    weight : ndarray of float64, shape (n,), or None
-    groups, times : ndarray, shape (n,), or None
-        Comparable keys; see `splits.split_rows`.
-    """
-
-    y: NDArray[np.float64] | NDArray[np.int64]
-    weight: Floats | None
-    groups: NDArray[np.generic] | None
-    times: NDArray[np.generic] | None
-
-    def take(self, index: Index) -> "Roles":
-        """Return the values of the rows at `index`."""
-        return Roles(
-            self.y[index],
-            None if self.weight is None else self.weight[index],
-            None if self.groups is None else self.groups[index],
-            None if self.times is None else self.times[index],
-        )
-
-
-def target_vector(
-    table: Any, settings: SelectionSettings, description: TableDescription
-) -> NDArray[np.float64] | NDArray[np.int64]:
-    """Return the target, shape (n,): float64 values, or int64 class indices."""
-    column = column_of(table, settings.target, "target")
-    return encode_target(column, settings.target, description.task, description.classes)
 
 
 def feature_matrix(
@@ -86,12 +50,17 @@ def load_roles(
 
 def roles_of(table: Any, settings: SelectionSettings, description: TableDescription) -> Roles:
     """Return target, weights, groups and times of a table in memory."""
-    columns = settings.columns
+    columns, target = settings.columns, column_of(table, settings.target, "target")
     return Roles(
-        target_vector(table, settings, description),
-        None if columns.weight is None else as_numbers(column_of(table, columns.weight, "weight")),
-        None if columns.group is None else as_keys(column_of(table, columns.group, "group")),
-        None if columns.time is None else as_keys(column_of(table, columns.time, "time")),
+        y=encode_target(target, settings.target, description.task, description.classes),
+        groups=None if columns.group is None else as_keys(column_of(table, columns.group, "group")),
+        times=None if columns.time is None else as_keys(column_of(table, columns.time, "time")),
+        weight=(
+            None
+            if columns.weight is None
+            else as_numbers(column_of(table, columns.weight, "weight"))
+        ),
+        classes=description.classes,
     )
 
 

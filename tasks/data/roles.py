@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError, NoFeatureError
+from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import (
     as_numbers,
     categories_of,
@@ -49,16 +50,7 @@ _FROM_TEXT: dict[TargetType, Callable[[str], Label]] = {
 
 @dataclass(frozen=True)
 class Target:
-    """Task and classes of the target.
-
-    Attributes
-    ----------
-    task : "regression" or "classification"
-    reason : str
-        Reason for the task.
-    classes : tuple of str
-        Labels as text, in the order of their class indices; empty for regression.
-    """
+    """Task and classes of the target: labels as text, in the order of their indices."""
 
     task: Task
     reason: str
@@ -74,11 +66,7 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
     kind = kind_of(name, column)
     if kind == "timestamp":
         raise InputError(f"target {name!r} holds timestamps: give a number or a class instead")
-    if column.null_count:
-        raise InputError(
-            f"target {name!r} is missing in {column.null_count} of {len(column)} rows, first in "
-            f"row {first_missing(column)}: fill or remove these rows"
-        )
+    refuse_missing(f"target {name!r}", column)
     values = None if kind == "category" else np.unique(_values(column, kind))
     n_distinct = len(categories_of(column)) if values is None else len(values)
     if n_distinct == 1:
@@ -124,7 +112,6 @@ def encode_target(
 
 
 def target_type(kind: str) -> TargetType:
-    """Return the target's type in the feature contract."""
     return _TYPES[kind]
 
 
@@ -184,21 +171,16 @@ _GIVE = {
 }
 
 
-@contextmanager
-def said_in_role(named: Iterable[tuple[str, str]]) -> Iterator[None]:
-    """Replace the remedy to drop a column if the settings name the column for a role."""
-    try:
-        yield
-    except NoFeatureError as error:
-        for role, name in named:
-            if name == error.name:
-                raise InputError(
-                    f"{role} {name!r} is of type {error.kind}; {_GIVE[role]}"
-                ) from error
-        raise
+def typed_column(table: Any, name: str, role: str) -> Any:
+    """Return a typed column for a role; InputError if its type fits no role."""
+    source = pa.table({name: column_of(table, name, role)})
+    numeric = [name] if role == "numeric column" else []
+    column = type_columns(source, numeric=numeric, has_others=True).column(0)
+    _refuse_other(role, name, column)
+    return column
 
 
-def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
+def named_roles(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
     """Yield every role of the settings with its column."""
     columns = settings.columns
     yield "target", settings.target
@@ -214,17 +196,14 @@ def roles_of(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
 
 def refuse_others(table: Any, settings: SelectionSettings) -> None:
     """Raise InputError if a column with a role has a type that fits no role."""
-    for role, name in roles_of(settings):
-        position = table.schema.get_field_index(name)
-        kind = None if position < 0 else other_type(table.column(position))
-        if kind is not None:
-            raise InputError(f"{role} {name!r} is of type {kind}; {_GIVE[role]}")
+    for role, name in named_roles(settings):
+        if (position := table.schema.get_field_index(name)) >= 0:
+            _refuse_other(role, name, table.column(position))
 
 
-def check_roles(table: Any, settings: SelectionSettings) -> None:
-    """Check the weight, group and time columns that the settings name."""
-    _check_weight(table, settings)
-    _check_order(table, settings)
+def _refuse_other(role: str, name: str, column: Any) -> None:
+    if kind := other_type(column):
+        raise InputError(f"{role} {name!r} is of type {kind}; {_GIVE[role]}")
 
 
 def _check_weight(table: Any, settings: SelectionSettings) -> None:
@@ -238,7 +217,7 @@ def _check_weight(table: Any, settings: SelectionSettings) -> None:
             f"weight column {name!r} must hold numbers above 0 but holds {_IN_WORDS[kind]}",
             f"name another{if_numbers(name, column)}",
         )
-    _refuse_missing("weight", name, column)
+    refuse_missing(f"weight column {name!r}", column)
     weights = as_numbers(column)
     if weights.min() <= 0:
         row = int(np.argmax(weights <= 0))
@@ -254,16 +233,17 @@ def _check_weight(table: Any, settings: SelectionSettings) -> None:
         )
 
 
-def _check_order(table: Any, settings: SelectionSettings) -> None:
-    """Check the group column and the time column."""
+def check_roles(table: Any, settings: SelectionSettings) -> None:
+    """Check the weight, group and time columns that the settings name."""
     columns = settings.columns
+    _check_weight(table, settings)
     if columns.group is not None:
         column = column_of(table, columns.group, "group column")
-        _refuse_missing("group", columns.group, column)
+        refuse_missing(f"group column {columns.group!r}", column)
     if columns.time is not None:
         column = column_of(table, columns.time, "time column")
         check_has_order(columns.time, column)
-        _refuse_missing("time", columns.time, column)
+        refuse_missing(f"time column {columns.time!r}", column)
 
 
 def check_has_order(name: str, column: Any) -> None:
@@ -278,9 +258,10 @@ def check_has_order(name: str, column: Any) -> None:
         )
 
 
-def _refuse_missing(role: str, name: str, column: Any) -> None:
+def refuse_missing(what: str, column: Any) -> None:
+    """Raise InputError for a column with a missing value."""
     if column.null_count:
         raise InputError(
-            f"{role} column {name!r} is missing in {column.null_count} of {len(column)} rows, "
-            f"first in row {first_missing(column)}: fill or remove these rows"
+            f"{what} is missing in {column.null_count} of {len(column)} rows, first in row "
+            f"{first_missing(column)}: fill or remove these rows"
         )

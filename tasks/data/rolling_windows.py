@@ -49,14 +49,12 @@ def _product(a: float, b: float) -> _Pair:
 
 @inlined
 def _added(high: float, low: float, other_high: float, other_low: float) -> _Pair:
-    """Return the sum of two pairs."""
     total, rest = _sum(high, other_high)
     return _sum(total, rest + (low + other_low))
 
 
 @inlined
 def _divided(high: float, low: float, by: float) -> _Pair:
-    """Return a pair divided by a double."""
     quotient = high / by
     product, rest = _product(quotient, by)
     return quotient, ((high - product) - rest + low) / by
@@ -64,7 +62,6 @@ def _divided(high: float, low: float, by: float) -> _Pair:
 
 @inlined
 def _squared(high: float, low: float) -> _Pair:
-    """Return the square of a pair."""
     square, rest = _product(high, high)
     return square, rest + 2.0 * high * low
 

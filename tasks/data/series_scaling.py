@@ -17,11 +17,10 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from chaffinch.storage.datasets.column_names import quoted
-from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.data.arrow import as_numbers, column_of, first_missing, if_numbers, kind_of
+from chaffinch.tasks.data.arrow import as_numbers, if_numbers, kind_of
 from chaffinch.tasks.data.column_profile import check_largest
-from chaffinch.tasks.data.roles import said_in_role
+from chaffinch.tasks.data.roles import refuse_missing, typed_column
 from chaffinch.tasks.selection.core import Floats, Mask
 
 # Series -> column -> "mean" and "reach"; without a series column the only series is "".
@@ -37,7 +36,6 @@ _SCALES = TypeAdapter(Annotated[dict[str, dict[str, _Scale]], Field(min_length=1
 
 
 def checked_scales(given: Any) -> Scales:
-    """Return scales of a user after validation."""
     try:
         scales = _SCALES.validate_python(given)
     except ValidationError as error:
@@ -89,22 +87,7 @@ def can_be_used(table: pa.Table, name: str, series: str | None, is_train: Mask |
 
 
 def scaled(table: pa.Table, series: str | None, scales: Scales) -> pa.Table:
-    """Return a table with scaled columns, as float64.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        n rows.
-    series : str or None
-        Column that identifies the series.
-    scales : mapping
-        Result of `fitted_scales`.
-
-    Raises
-    ------
-    InputError
-        If a series has no scale, or only one of the table and the scales has series.
-    """
+    """Return a table of n rows with scaled columns, as float64."""
     known = list(scales)
     if series is None and known != [""]:
         raise InputError(
@@ -154,7 +137,7 @@ def refuse_scaled_before(table: pa.Table, scales: Scales) -> None:
 
 def numbers_of(table: pa.Table, name: str) -> Floats:
     """Return a column of numbers as float64, shape (n,), NaN where it is missing."""
-    column = _typed(table, name, "history column")
+    column = typed_column(table, name, "history column")
     if kind_of(name, column) not in ("float64", "int64"):
         raise InputError(
             f"history column {name!r} must hold numbers",
@@ -168,19 +151,9 @@ def numbers_of(table: pa.Table, name: str) -> Floats:
 
 def complete(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
     """Return a column of times or series, typed; raise InputError if a value is missing."""
-    column = _typed(table, name, f"{role} column")
-    if column.null_count:
-        raise InputError(
-            f"{role} column {name!r} is missing in row {first_missing(column)}: fill or remove "
-            "such rows"
-        )
+    column = typed_column(table, name, f"{role} column")
+    refuse_missing(f"{role} column {name!r}", column)
     return column
-
-
-def _typed(table: pa.Table, name: str, role: str) -> pa.ChunkedArray:
-    column_of(table, name, role)
-    with said_in_role([(role, name)]):
-        return type_columns(table.select([name])).column(0)
 
 
 def _series_of(table: pa.Table, series: str | None) -> np.ndarray[Any, np.dtype[np.str_]]:

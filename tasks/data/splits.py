@@ -15,52 +15,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.data.split_requirements import (
-    FEWER_FOLDS,
-    FINER,
-    MORE_GROUPS,
-    MORE_ROWS,
-    MORE_TIMES,
-    NOT_FINER,
-    PARTS,
-    TooFewError,
-    least_members,
-    require_classes,
-    require_for_folds,
-    require_members,
-    require_of_classes,
-    require_to_train_on,
-)
-from chaffinch.tasks.data.stratified_split import Index, cut_times, deal_groups, deal_rows
+from chaffinch.tasks.data.stratified_split import Index, assign_groups, assign_rows, assign_times
 from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import SelectionSettings
 
+PARTS = ("train", "mask_validation", "model_validation", "test")
 # the first three default shares, rescaled, for a given test set
 _PERCENT_OF_THE_REST = np.array([53, 35, 12])
+
+MORE_ROWS = "give more rows"
+FEWER_FOLDS = "use fewer folds"
+MORE_OUTER_FOLDS = "use more outer folds"
+NO_ROLES = "name no group or time column"
+# reason for fewer distinct times than the table shows
+NOT_FINER = "times finer than a microsecond count as one"
+_FEWEST_FOLDS = 2
 
 Keys = NDArray[np.generic]
 
 
+class RareClassError(InputError):
+    """A class has too few rows for the sets or the folds."""
+
+
 @dataclass(frozen=True)
 class Splits:
-    """Row numbers of the four sets: sorted and disjoint.
-
-    Attributes
-    ----------
-    train : ndarray of int64
-        Rows for fitting models; 45 % by default.
-    mask_validation : ndarray of int64
-        Rows for evaluating masks; 30 % by default.
-    model_validation : ndarray of int64
-        Rows for choosing between final masks; 10 % by default.
-    test : ndarray of int64
-        Rows that a selection never uses; 15 % by default.
-    """
+    """Row numbers of the four sets: sorted and disjoint."""
 
     train: Index
     mask_validation: Index
     model_validation: Index
     test: Index
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of n rows that are not features, each shape (n,).
+
+    y is float64, or class indices in int64, which are stratified. Rows of a group stay in one set;
+    with times each set is strictly later than the one before. `classes` are the names of the
+    classes for errors, by default their indices.
+    """
+
+    y: Floats | Index
+    groups: Keys | None = None
+    times: Keys | None = None
+    weight: Floats | None = None
+    classes: Sequence[str] = ()
+
+    @property
+    def has_classes(self) -> bool:
+        return bool(np.issubdtype(self.y.dtype, np.integer))
+
+    @property
+    def has_keys(self) -> bool:
+        return self.groups is not None or self.times is not None
+
+    def take(self, index: Index) -> Roles:
+        groups, times = (None if k is None else k[index] for k in (self.groups, self.times))
+        weight = None if self.weight is None else self.weight[index]
+        return Roles(self.y[index], groups, times, weight, self.classes)
 
 
 def split_rows(
@@ -71,127 +86,154 @@ def split_rows(
     times: Keys | None = None,
     classes: Sequence[str] = (),
 ) -> Splits:
-    """Split rows into training, mask validation, model validation and test sets.
+    """Split rows into the four sets; see `Roles` for the arguments, each shape (n,).
 
     Without groups or times every set is within one row of its share, unless a rare class needs
     more. The result depends on the seed and, without groups or times, on the order of the rows.
-
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-        float64 values, or int64 class indices, which are stratified.
-    settings : SelectionSettings
-        Settings with the seed, the shares and the folds.
-    groups : ndarray, shape (n,), optional
-        Rows with equal values stay in one set.
-    times : ndarray, shape (n,), optional
-        Each set is strictly later than the one before.
-    classes : sequence of str, optional
-        Names of the classes for errors; by default their indices.
-
-    Raises
-    ------
-    InputError
-        If rows, groups or times, or the rows of a class, are too few for the sets, the folds or
-        the method, or if both groups and times are given.
+    InputError if there are too few rows, groups, times or rows of a class.
     """
-    rows = _Rows(y, groups, times)
-    part = _dealt(rows, settings, np.array(settings.shares), least_members(settings), classes)
+    rows = Roles(y, groups, times, classes=classes)
+    part = _assign(rows, settings, np.array(settings.shares), least_members(settings))
     require_to_train_on(int((part == 0).sum()), settings.method, y)
     return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
 
 
-def split_around(
-    test: Index,
-    y: Floats | Index,
-    settings: SelectionSettings,
-    *,
-    groups: Keys | None = None,
-    times: Keys | None = None,
-    classes: Sequence[str] = (),
-) -> Splits:
+def split_around(test: Index, rows: Roles, settings: SelectionSettings) -> Splits:
     """Split the rows outside a given test set; see `split_rows`.
 
     With times, rows that are not strictly earlier than every test row belong to no set.
     """
-    rest = np.setdiff1d(np.arange(len(y)), test)
-    if times is not None:
-        rest = rest[times[rest] < times[test].min()]
-    every, least = _Rows(y, groups, times), least_members(settings)[:-1]
-    part = _dealt(every.take(rest), settings, _PERCENT_OF_THE_REST, least, classes, every)
+    rest = np.setdiff1d(np.arange(len(rows.y)), test)
+    if rows.times is not None:
+        rest = rest[rows.times[rest] < rows.times[test].min()]
+    part = _assign(rows.take(rest), settings, _PERCENT_OF_THE_REST, least_members(settings)[:-1])
     train, mask_validation, model_validation = (rest[part == number] for number in range(3))
     return Splits(train, mask_validation, model_validation, test)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Inputs of a split."""
-
-    y: Floats | Index
-    groups: Keys | None
-    times: Keys | None
-
-    def take(self, rows: Index) -> _Rows:
-        """Return the inputs of some rows."""
-        groups = None if self.groups is None else self.groups[rows]
-        return _Rows(self.y[rows], groups, None if self.times is None else self.times[rows])
+def has_folds(settings: SelectionSettings) -> bool:
+    """Return whether tuning or the search folds the training set."""
+    return settings.model.tuning != "none" or bool(settings.method.folded_parts)
 
 
-def _dealt(
-    rows: _Rows,
-    settings: SelectionSettings,
-    percent: Index,
-    least: Index,
-    classes: Sequence[str],
-    every: _Rows | None = None,
-) -> Index:
-    """Return the number of each row's set; see `split_rows` for the errors.
+def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Index:
+    """Return the least number of rows of each class, groups, or times of each set, shape (4,).
 
-    `every` includes the rows of a given test set.
+    The training set needs one for each fold of tuning or search; with times one more, because the
+    earliest block is never held out.
     """
-    groups, times, columns = rows.groups, rows.times, settings.columns
-    if groups is not None and times is not None:
+    folds = settings.model.folds + by_time if has_folds(settings) else 0
+    return np.array([max(1, folds), 1, 1, 1])
+
+
+def _assign(rows: Roles, settings: SelectionSettings, percent: Index, least: Index) -> Index:
+    """Return the number of each row's set; `least` has three sets around a given test set."""
+    if rows.groups is not None and rows.times is not None:
         raise InputError("rows are split by groups or by times, not by both: give one of them")
-    by_class, whole = np.issubdtype(rows.y.dtype, np.integer), every or rows
-    labels = rows.y.astype(np.int64) if by_class else np.zeros(len(rows.y), dtype=np.int64)
-    in_time = least_members(settings, by_time=times is not None)[: len(least)]
-    if not by_class or groups is not None or times is not None:
-        members, by_time = (len(rows.y), len(whole.y)), times is not None
-        require_members("the table", "row", members, in_time, MORE_ROWS, by_time=by_time)
-    if groups is not None:
-        owner, n_distinct = f"group column {columns.group or ''!r}", _distinct(groups, whole.groups)
-        finer = (FINER,) if _may_be_finer(rows, least, every) else ()
-        require_members(owner, "different value", n_distinct, least, MORE_GROUPS, *finer)
-        part = deal_groups(labels, groups, percent, least, np.random.default_rng(settings.seed))
-    elif times is not None:
-        owner, n_distinct = f"time column {columns.time or ''!r}", _distinct(times, whole.times)
-        finer = (f"{FINER} ({NOT_FINER})",) if _may_be_finer(rows, in_time, every) else ()
-        what, remedies = "different value", (MORE_TIMES, *finer)
-        require_members(owner, what, n_distinct, in_time, *remedies, by_time=True)
-        part = cut_times(times, percent, in_time)
+    n_rows, by_time = len(rows.y), rows.times is not None
+    labels = rows.y.astype(np.int64) if rows.has_classes else np.zeros(n_rows, dtype=np.int64)
+    in_time = least_members(settings, by_time=by_time)[: len(least)]
+    random = np.random.default_rng(settings.seed)
+    if rows.has_keys or not rows.has_classes:
+        require_rows(n_rows, in_time, by_time=by_time)
+    if rows.groups is not None:
+        owner = f"group column {settings.columns.group or ''!r}"
+        remedy = "give rows of more groups, or name a finer one"
+        _require(owner, "different value", len(np.unique(rows.groups)), least, remedy)
+        part = assign_groups(labels, rows.groups, percent, least, random)
+    elif rows.times is not None:
+        owner, n_distinct = (
+            f"time column {settings.columns.time or ''!r}",
+            len(np.unique(rows.times)),
+        )
+        remedy = f"give rows of more times, or name a finer one ({NOT_FINER})"
+        _require(owner, "different value", n_distinct, in_time, remedy, by_time=True)
+        part = assign_times(rows.times, percent, in_time)
         least = np.ones_like(least)
     else:
-        if by_class:
-            require_of_classes(labels, whole.y.astype(np.int64), least, classes)
-        part = deal_rows(labels, percent, least, np.random.default_rng(settings.seed))
-    if by_class:
-        require_classes(labels, part, least, classes)
+        if rows.has_classes:
+            _require_of_classes(rows, labels, least)
+        part = assign_rows(labels, percent, least, random)
+    if rows.has_classes:
+        _require_in_sets(rows, labels, part, least)
     return part
 
 
-def _may_be_finer(rows: _Rows, least: Index, every: _Rows | None) -> bool:
-    """Return whether a column with a distinct value in every row would suffice.
-
-    Twice as many rows are required within outer folds, where the share of times that a fold leaves
-    varies.
-    """
-    return bool(len(rows.y) >= least.sum() * (1 if every is None else 2))
+def require_rows(n_rows: int, least: Index, *, by_time: bool = False) -> None:
+    """Raise InputError unless there are as many rows as all sets together need."""
+    _require("the table", "row", n_rows, least, MORE_ROWS, by_time=by_time)
 
 
-def _distinct(keys: Keys, every: Keys | None) -> tuple[int, int]:
-    """Return the numbers of distinct values of `keys` and of `every`."""
-    n_distinct = len(np.unique(keys))
-    return n_distinct, n_distinct if every is None else len(np.unique(every))
+def _require(
+    owner: str,
+    what: str,
+    n_members: int,
+    least: Index,
+    remedy: str,
+    *,
+    by_time: bool = False,
+    kind: type[InputError] = InputError,
+) -> None:
+    needed, where, parts = int(least.sum()), "", ", 1 in each part"
+    if n_members >= needed:
+        return
+    if least[0] > 1:
+        parts = f" ({least[0]} to train on, for the folds, and 1 in each other part)"
+    if len(least) < len(PARTS):
+        where = " outside an outer fold"
+        remedy += f", or {MORE_OUTER_FOLDS}"
+    elif n_members - needed >= _FEWEST_FOLDS + by_time - least[0]:
+        remedy += f", or {FEWER_FOLDS}"
+    has = f"{n_members} {what}{'' if n_members == 1 else 's'}{where}"
+    raise kind(f"{owner} has {has} but needs {needed}{parts}", remedy)
+
+
+def _require_of_classes(rows: Roles, labels: Index, least: Index) -> None:
+    """Raise RareClassError unless the rarest class has a row for each set and fold."""
+    present, counts = np.unique(labels, return_counts=True)
+    rarest = int(np.argmin(counts))
+    owner = f"class {_name_of_class(rows, present[rarest])}"
+    remedy = f"give more rows of it{_or_merge(len(present))}"
+    _require(owner, "row", int(counts[rarest]), least, remedy, kind=RareClassError)
+
+
+def _require_in_sets(rows: Roles, labels: Index, part: Index, least: Index) -> None:
+    """Raise RareClassError unless every set has enough rows of every class."""
+    n_classes = int(labels.max()) + 1
+    cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
+    counts = cells.reshape(len(least), n_classes)
+    short = np.argwhere((counts < least[:, np.newaxis]) & (counts.sum(axis=0) > 0))
+    for number, label in short[:1]:
+        n_there = int(counts[number, label])
+        within = " inside an outer fold" if len(least) < len(PARTS) else ""
+        raise RareClassError(
+            f"class {_name_of_class(rows, label)} has {n_there} row{'' if n_there == 1 else 's'} "
+            f"in the {PARTS[number]} part{within} but needs {least[number]}, because groups stay "
+            "whole and times in order",
+            NO_ROLES + _or_merge(int(counts.any(axis=0).sum())),
+        )
+
+
+def _or_merge(n_classes: int) -> str:
+    return ", or merge or drop rare classes" if n_classes > 2 else ""
+
+
+def _name_of_class(rows: Roles, label: int) -> str:
+    return repr(rows.classes[label]) if len(rows.classes) else str(label)
+
+
+def require_to_train_on(
+    n_rows: int, method: Method, y: Floats | Index, *, is_within: bool = False
+) -> None:
+    """Raise InputError unless the training set has as many rows as a method needs."""
+    n_classes = int(y.max()) + 1 if np.issubdtype(y.dtype, np.integer) else 0
+    fewest = method.fewest_training_rows(n_classes)
+    if n_rows < fewest:
+        where = "an outer fold leaves" if is_within else "the parts leave"
+        raise InputError(
+            f"{method.kind} needs at least {fewest} training rows but {where} it {n_rows}",
+            MORE_ROWS + (f", or compare without {method.kind}" if is_within else ""),
+        )
 
 
 def fold_indices(
@@ -200,65 +242,61 @@ def fold_indices(
     *,
     groups: Keys | None = None,
     times: Keys | None = None,
-    shuffle_groups: bool = False,
+    outer: int = 0,
 ) -> list[tuple[Index, Index]]:
-    """Return the folds of the training set as pairs of row numbers (to fit on, held out).
+    """Return the folds of the rows as pairs of positions in `y` (to fit on, held out).
 
     Classes are stratified and groups kept whole; with times, a fold holds out strictly later rows
-    than it is fitted on. Row numbers are positions in `y`.
-
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-        float64 values, or int64 class indices.
-    settings : SelectionSettings
-        Settings with the number of folds and the seed.
-    groups, times : ndarray, shape (n,), optional
-        See `split_rows`.
-    shuffle_groups : bool
-        Whether to shuffle groups by the seed even without classes, which makes the sizes of folds
-        less equal.
-
-    Raises
-    ------
-    InputError
-        If the rows of a class, the groups or the times are too few for the folds, or a fold would
-        be fitted on one class only.
+    than it is fitted on. `outer` is the number of outer folds, which shuffle groups by the seed
+    even without classes, so that their sizes are less equal; by default the folds of the settings.
+    InputError if there are too few rows, groups or times, or a fold has one class only.
     """
     from sklearn import model_selection
 
-    n_folds, seed = settings.model.folds, settings.seed
+    n_folds, seed = outer or settings.model.folds, settings.seed
+    name, remedy = (
+        ("outer fold", f"{MORE_ROWS}, or use fewer outer folds") if outer else ("fold", FEWER_FOLDS)
+    )
     by_class = bool(np.issubdtype(y.dtype, np.integer))
+
+    def require(n_members: int, what: str, kind: type[InputError] = InputError) -> None:
+        if n_members < n_folds:
+            raise kind(
+                f"{n_folds} {name}s need {n_folds} {what} but there are {n_members}",
+                remedy if n_members >= _FEWEST_FOLDS else MORE_ROWS,
+            )
+
     if by_class and times is None:
-        rarest = int(np.bincount(y)[np.unique(y)].min())
-        require_for_folds(rarest, n_folds, "rows of its rarest class")
+        rarest = int(np.unique(y, return_counts=True)[1].min())
+        require(rarest, "rows of its rarest class", RareClassError)
     if groups is not None:
-        require_for_folds(len(np.unique(groups)), n_folds, "groups")
+        require(len(np.unique(groups)), "groups")
         # without classes, scikit-learn balances the sizes of folds only without shuffling
         splitter = (
             model_selection.StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
             if by_class
             else model_selection.GroupKFold(
-                n_folds, shuffle=shuffle_groups, random_state=seed if shuffle_groups else None
+                n_folds, shuffle=bool(outer), random_state=seed if outer else None
             )
         )
         folds = list(splitter.split(y, y, groups))
     elif times is not None:
         distinct, moment = np.unique(times, return_inverse=True)
-        require_for_folds(len(distinct) - 1, n_folds, "different times after the first")
+        require(len(distinct) - 1, "different times after the first")
         folds = [
             (np.flatnonzero(moment < late[0]), np.flatnonzero(np.isin(moment, late)))
             for _, late in model_selection.TimeSeriesSplit(n_folds).split(distinct)
         ]
     else:
-        require_for_folds(len(y), n_folds, "rows")
+        require(len(y), "rows")
         kind = model_selection.StratifiedKFold if by_class else model_selection.KFold
         folds = list(kind(n_folds, shuffle=True, random_state=seed).split(y, y))
     for number, (fitted, held_out) in enumerate(folds, start=1):
-        if not len(held_out):
-            raise TooFewError(f"fold {number} of {n_folds} would hold out no row", FEWER_FOLDS)
+        wrong = "" if len(held_out) else "hold out no row"
         if by_class and len(np.unique(y[fitted])) == 1:
-            raise TooFewError(
-                f"fold {number} of {n_folds} would be fitted on one class only", FEWER_FOLDS
+            wrong = wrong or "be fitted on one class only"
+        if wrong:
+            raise InputError(
+                f"{name} {number} of {n_folds} would {wrong}", NO_ROLES if outer else remedy
             )
     return folds

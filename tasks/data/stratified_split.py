@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Index = NDArray[np.int64]
 
 
-def deal_rows(labels: Index, percent: Index, least: Index, random: np.random.Generator) -> Index:
+def assign_rows(labels: Index, percent: Index, least: Index, random: np.random.Generator) -> Index:
     """Return the number of each row's set, stratified by class."""
     order = random.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
@@ -42,7 +42,7 @@ def _apportion(sizes: Index, percent: Index, least: Index) -> Index:
     return counts
 
 
-def deal_groups(
+def assign_groups(
     labels: Index,
     groups: NDArray[np.generic],
     percent: Index,
@@ -80,7 +80,7 @@ def deal_groups(
     return part_of[group]
 
 
-def cut_times(times: NDArray[np.generic], percent: Index, least: Index) -> Index:
+def assign_times(times: NDArray[np.generic], percent: Index, least: Index) -> Index:
     """Return the number of each row's set; cuts between distinct times approximate the shares."""
     distinct, moment, counts = np.unique(times, return_inverse=True, return_counts=True)
     rows_before = np.concatenate([[0], np.cumsum(counts)])

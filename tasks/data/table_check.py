@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.datasets.column_names import nearest, quoted, quoted_with_reasons
+from chaffinch.storage.datasets.column_names import nearest_or_all, quoted, quoted_with_reasons
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type
 from chaffinch.tasks.data.column_profile import (
@@ -21,7 +21,7 @@ from chaffinch.tasks.data.column_profile import (
     check_magnitude,
     profile_column,
 )
-from chaffinch.tasks.data.outer_folds import OuterFolds, check_parts, require_rows
+from chaffinch.tasks.data.outer_folds import OuterFolds, check_parts
 from chaffinch.tasks.data.reselection_fit import (
     check_columns_fit,
     check_kinds_fit,
@@ -29,10 +29,16 @@ from chaffinch.tasks.data.reselection_fit import (
     may_lack,
     why_gone,
 )
-from chaffinch.tasks.data.roles import check_roles, describe_target, encode_target, refuse_others
+from chaffinch.tasks.data.roles import (
+    check_roles,
+    describe_target,
+    encode_target,
+    named_roles,
+    refuse_others,
+)
+from chaffinch.tasks.data.splits import least_members, require_rows
 from chaffinch.tasks.data.table_warnings import Findings
-from chaffinch.tasks.selection.core import Floats, Schema, Task
-from chaffinch.tasks.settings.columns import ColumnSettings
+from chaffinch.tasks.selection.core import Schema, Task
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 CONSTANT = "constant"
@@ -46,28 +52,7 @@ _USE_OTHERS = ": to use one, make it numbers or text"
 
 @dataclass(frozen=True)
 class TableDescription:
-    """Roles of a table's columns, with profiles and warnings.
-
-    Attributes
-    ----------
-    features : tuple of str
-        Candidate features of the selection, in the table's order.
-    n_categories : tuple of int
-        Number of categories of each feature; 0 for numbers.
-    categories : dict of str to tuple of str
-        Categories of each categorical feature, in the order of their codes.
-    excluded : dict of str to str
-        Columns that cannot be features -> reason.
-    task : "regression" or "classification"
-    task_reason : str
-        Reason for the task.
-    classes : tuple of str
-        Labels as text, in the order of their class indices; empty for regression.
-    profile : list of dict
-        One row per column of the table: the fields of `profiling.ColumnProfile`.
-    warnings : tuple of str
-        Data-quality warnings, one sentence each.
-    """
+    """Roles of a table's columns, with profiles and warnings."""
 
     features: tuple[str, ...]
     n_categories: tuple[int, ...]
@@ -81,7 +66,6 @@ class TableDescription:
 
     @property
     def schema(self) -> Schema:
-        """The features as a model's schema."""
         return Schema(self.features, self.n_categories, len(self.classes))
 
 
@@ -94,7 +78,9 @@ def describe_table(
     """
     roles = check_names(table.schema, settings)
     refuse_others(table, settings)
-    require_rows(table.num_rows, settings, outer_folds)
+    if outer_folds is None:
+        by_time = settings.columns.time is not None
+        require_rows(table.num_rows, least_members(settings, by_time=by_time), by_time=by_time)
     target_column = column_of(table, settings.target, "target")
     target = describe_target(target_column, settings)
     check_roles(table, settings)
@@ -123,7 +109,9 @@ def describe_table(
                 excluded[name] = reason
                 row = replace(row, role="excluded")
             else:
-                _check_feature(row, numbers)
+                if row.type == "float64":
+                    remedy = ", drop it, or leave empty what stands for a missing value"
+                    check_magnitude(f"column {name!r}", numbers, remedy)
                 findings.add(row, numbers, names)
                 if row.type == "category":
                     categories[name] = names
@@ -151,42 +139,20 @@ def describe_table(
     )
 
 
-def _named(columns: ColumnSettings) -> Iterator[tuple[str, str]]:
-    """Yield every role of the column settings with its column, without dropped columns."""
-    for role in ("weight", "group", "time"):
-        name = getattr(columns, role)
-        if name is not None:
-            yield role, name
-    for role in ("keep", "categorical", "numeric"):
-        for name in getattr(columns, role):
-            yield role, name
-
-
 def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
     """Return column -> role, in the table's order."""
     if settings.former is not None:
         check_columns_fit(settings.former, schema.names, settings.columns.drop)
-    return _roles(schema.empty_table(), settings)
-
-
-def _roles(table: Any, settings: SelectionSettings) -> dict[str, str]:
-    column_of(table, settings.target, "target")
-    roles = dict.fromkeys(table.column_names, "feature")
-    roles[settings.target] = "target"
-    passed_over = may_lack(settings)
-    for role, name in _named(settings.columns):
-        if name in passed_over and name not in roles and role in ("categorical", "numeric"):
+    table, passed_over = schema.empty_table(), may_lack(settings)
+    roles = dict.fromkeys(schema.names, "feature")
+    for role, name in named_roles(settings):
+        is_type = role in ("categorical column", "numeric column")
+        if role == "series column" or (is_type and name in passed_over and name not in roles):
             continue
-        column_of(table, name, f"{role} column")
-        if role in ("weight", "group", "time"):
-            roles[name] = role
+        column_of(table, name, role)
+        if not is_type and role != "keep column":
+            roles[name] = role.removesuffix(" column")
     return roles | {name: "drop" for name in settings.columns.drop if name in roles}
-
-
-def _check_feature(row: ColumnProfile, numbers: Floats) -> None:
-    if row.type == "float64":
-        remedy = ", drop it, or leave empty what stands for a missing value"
-        check_magnitude(f"column {row.name!r}", numbers, remedy)
 
 
 def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
@@ -265,5 +231,5 @@ def _check_baseline(
 
 def _require_feature(role: str, name: str, features: tuple[str, ...]) -> None:
     if name not in features:
-        near = nearest(name, features) or f"; there are {quoted(features)}"
+        near = nearest_or_all(name, features)
         raise InputError(f"{role} names {name!r}, which is no feature of the table{near}")

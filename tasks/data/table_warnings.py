@@ -6,13 +6,14 @@ sets, equal columns, and features that alone determine the target (possible leak
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import quoted
-from chaffinch.tasks.data.column_profile import ColumnProfile, badly_seen
+from chaffinch.tasks.data.arrow import NUMBER
+from chaffinch.tasks.data.column_profile import ColumnProfile, is_badly_scaled
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import roles_beside_scale
@@ -36,12 +37,9 @@ _LEAST_ROWS_PER_CATEGORY = 5
 
 
 class PerfectPredictors:
-    """Detector of features that alone determine the target.
+    """Detector of features that alone determine the target y, shape (n,).
 
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-        float64 values, or int64 class indices 0..n_classes-1, each of which occurs.
+    y holds float64 values, or class indices, each of which occurs.
     """
 
     def __init__(self, y: Floats | Index) -> None:
@@ -64,11 +62,11 @@ class PerfectPredictors:
         if n_categories * _LEAST_ROWS_PER_CATEGORY > len(values):
             return False
         return all(
-            self._tells(values[rows], self._y[rows], n_categories)
+            self._predicts_in(values[rows], self._y[rows], n_categories)
             for rows in (self._sample, self._all)
         )
 
-    def _tells(self, values: Floats, y: Floats | Index, n_categories: int) -> bool:
+    def _predicts_in(self, values: Floats, y: Floats | Index, n_categories: int) -> bool:
         if not self._by_class:
             if n_categories:
                 values = _means(np.nan_to_num(values, nan=n_categories).astype(np.int64), y)
@@ -81,10 +79,10 @@ class PerfectPredictors:
         starts = np.flatnonzero(np.diff(y, prepend=-1))
         # missing values count as below or above all others
         fills = (-np.inf, np.inf) if np.isnan(values).any() else (0.0,)
-        return any(_sets_a_class_apart(np.nan_to_num(values, nan=fill), starts) for fill in fills)
+        return any(_separates_a_class(np.nan_to_num(values, nan=fill), starts) for fill in fills)
 
 
-def _sets_a_class_apart(values: Floats, starts: Index) -> bool:
+def _separates_a_class(values: Floats, starts: Index) -> bool:
     """Return whether the values of one class lie all above or all below the others."""
     lows, highs = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     lowest, highest = np.sort(lows), np.sort(highs)
@@ -119,25 +117,52 @@ _FILLING_GAPS = ("linear", "mlp")  # models that fill missing values with the me
 _RARE_CLASS = 0.01
 # largest number of sets of equal features with a warning each
 _NAMED = 5
-_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _WITH_UNIT = re.compile(r"[$€£]?\s*[+-]?[$€£]?\d[\d,]*(\.\d+)?\s*[%$€£]?", re.ASCII)
 _IDENTIFIER_NAME = re.compile(r"(?i:(^|[^a-z])(id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
 # not divisible by 2, so that the multiplication loses no bit of a hash
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
+# one feature, several of them, and what is true of those named
+_PREDICTS = (
+    "feature predicts",
+    "features predict",
+    "the target, or one of its classes, without the others: {}; make sure that this is known "
+    "before the target is",
+)
+_IDENTIFIER = (
+    "feature looks",
+    "features look",
+    "like an identifier: {}; drop what only numbers the rows",
+)
+_NEARLY_ALL_DIFFERENT = (
+    "feature has",
+    "features have",
+    "another category in nearly every row: {}; drop what only names the rows",
+)
+_MISSING = ("feature is", "features are", "missing in more than half of the rows: {}")
+_RARE = ("class has", "classes have", "less than 1 % of the rows: {}")
+_BADLY_SCALED = (
+    "feature varies",
+    "features vary",
+    "too little, or too little for such large numbers, for models that compute in 32 bits: {}; "
+    "subtract the mean and divide by the standard deviation",
+)
+_WITH_ZEROS = (
+    "feature is",
+    "features are",
+    "taken as categories for the leading zeros of the whole numbers: {}; name as numeric what is a "
+    "quantity, and as categorical what is not",
+)
+_MOSTLY_NUMBERS = (
+    "feature is",
+    "features are",
+    "taken as categories though most rows hold numbers; here with the most frequent other text: "
+    "{}; make such text missing, or name as categorical what is no quantity",
+)
+
 
 class Findings:
-    """Collector of data-quality warnings over the features; it keeps no feature in memory.
-
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-        float64 values, or int64 class indices.
-    classes : tuple of str
-        Names of the classes; empty for regression.
-    settings : SelectionSettings
-        Settings with the target and the categorical columns.
-    """
+    """Collector of data-quality warnings over the features; it keeps no feature in memory."""
 
     def __init__(
         self,
@@ -150,68 +175,46 @@ class Findings:
         self._hash_array: Callable[[Floats], NDArray[np.uint64]] = hash_array
         self._predictors = PerfectPredictors(y)
         self._made = _made_by(settings)  # features of earlier rows cannot leak the target
-        self._model, history = settings.model.name, settings.history
-        self._fills_across_series = (
-            history is not None
-            and history.series is not None
-            and history.scale == "none"
-            and self._model in _FILLING_GAPS
-        )
+        self._settings, self._has_classes = settings, bool(classes)
         self._has_made = False
-        can_be_scaled = not classes and _takes_scale(settings)
-        self._other_filling = (
-            "bring the series to one scale, by --scale series"
-            if can_be_scaled
-            else "take a model that sees what is missing, such as lightgbm"
-        )
         self._rows = self._hash(y.astype(np.float64))
         self._columns: dict[bytes, list[str]] = {}
-        self._telling: list[str] = []
-        self._identifiers: list[str] = []
-        self._nearly_all_different: list[str] = []
-        self._much_missing: list[str] = []
-        self._rare_classes: list[str] = []
-        self._categorical = settings.columns.categorical
-        self._with_zeros: list[str] = []
-        self._mostly_numbers: list[str] = []
+        self._names: dict[tuple[str, str, str], list[str]] = {}
         self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
-        self._badly_seen: list[str] = []
-        self._badly_seen_target: str | None = None
+        self._badly_scaled_target: str | None = None
         if classes:
             shares = np.bincount(y.astype(np.int64)) / len(y)
-            self._rare_classes = [
-                name for name, share in zip(classes, shares, strict=True) if share < _RARE_CLASS
-            ]
+            for name, share in zip(classes, shares, strict=True):
+                self._note(_RARE, name, share < _RARE_CLASS)
 
     def add(self, row: ColumnProfile, numbers: Floats, categories: tuple[str, ...]) -> None:
-        """Collect the warnings of a feature."""
         self._rows = self._rows * _ODD + self._hash(numbers)
         content = hashlib.sha256(repr(categories).encode())
         content.update((numbers + 0.0).data)
         self._columns.setdefault(content.digest(), []).append(row.name)
-        self._has_made = self._has_made or row.name in self._made
-        if row.name not in self._made and self._predictors.predicts(numbers, len(categories)):
-            self._telling.append(row.name)
-        if categories and (row.distinct or 0) > _NEARLY_ALL * (row.rows - row.missing):
-            self._nearly_all_different.append(row.name)
-        if row.missing > _MUCH_MISSING * row.rows:
-            self._much_missing.append(row.name)
-        if _looks_like_identifier(row):
-            self._identifiers.append(row.name)
-        if badly_seen(row):
-            self._badly_seen.append(row.name)
-        if row.name not in self._categorical and _are_codes(categories):
-            self._with_zeros.append(row.name)
-        other = _other_than_numbers(numbers, categories)
-        if row.name not in self._categorical and other is not None:
-            self._mostly_numbers.append(f"{row.name!r} ({other!r})")
+        is_made, name, n_present = row.name in self._made, row.name, row.rows - row.missing
+        self._has_made = self._has_made or is_made
+        is_predictor = not is_made and self._predictors.predicts(numbers, len(categories))
+        self._note(_PREDICTS, name, is_predictor)
+        is_name = bool(categories) and (row.distinct or 0) > _NEARLY_ALL * n_present
+        self._note(_NEARLY_ALL_DIFFERENT, name, is_name)
+        self._note(_MISSING, name, row.missing > _MUCH_MISSING * row.rows)
+        self._note(_IDENTIFIER, name, _looks_like_identifier(row))
+        self._note(_BADLY_SCALED, name, is_badly_scaled(row))
+        if name not in self._settings.columns.categorical:
+            self._note(_WITH_ZEROS, name, _are_codes(categories))
+            other = _other_than_numbers(numbers, categories)
+            self._note(_MOSTLY_NUMBERS, f"{name!r} ({other!r})", other is not None)
         if _differ_in_blanks(categories):
-            self._but_for_blanks.append(row.name)
+            self._but_for_blanks.append(name)
+
+    def _note(self, kind: tuple[str, str, str], name: str, holds: bool) -> None:
+        if holds:
+            self._names.setdefault(kind, []).append(name)
 
     def add_target(self, row: ColumnProfile) -> None:
-        """Collect the warnings of a regression target."""
-        if badly_seen(row):
-            self._badly_seen_target = (
+        if is_badly_scaled(row):
+            self._badly_scaled_target = (
                 f"target {row.name!r} has the standard deviation {row.standard_deviation:.3g} and "
                 f"the mean {row.mean:.3g}, of which models that compute in 32 bits see little: "
                 "subtract the mean and divide by the standard deviation"
@@ -219,21 +222,10 @@ class Findings:
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings, the most severe first."""
-        found = []
-        if self._telling:
-            found.append(
-                f"{_count(self._telling, 'feature predicts', 'features predict')} the target, or "
-                f"one of its classes, without the others: {quoted(self._telling)}; make sure that "
-                "this is known before the target is"
-            )
-        if self._badly_seen_target:
-            found.append(self._badly_seen_target)
-        if self._fills_across_series and self._has_made:
-            found.append(
-                "in the first rows of each series the features made of earlier ones are missing, "
-                f"and the model {self._model} takes the mean over all series for them; "
-                f"{self._other_filling}"
-            )
+        found = [*self._named(_PREDICTS)]
+        if self._badly_scaled_target:
+            found.append(self._badly_scaled_target)
+        found += self._filled_across_series()
         n_rows = len(self._rows)
         duplicates = n_rows - len(np.unique(self._rows))
         if duplicates:
@@ -245,53 +237,45 @@ class Findings:
         found += [f"features {quoted(names)} are equal in every row" for names in equal[:_NAMED]]
         if equal[_NAMED:]:
             found.append(f"{len(equal) - _NAMED} more sets of features are equal in every row")
-        if self._identifiers:
-            found.append(
-                f"{_count(self._identifiers, 'feature looks', 'features look')} like an "
-                f"identifier: {quoted(self._identifiers)}; drop what only numbers the rows"
-            )
-        if self._nearly_all_different:
-            found.append(
-                f"{_count(self._nearly_all_different, 'feature has', 'features have')} another "
-                f"category in nearly every row: {quoted(self._nearly_all_different)}; drop what "
-                "only names the rows"
-            )
-        if self._much_missing:
-            found.append(
-                f"{_count(self._much_missing, 'feature is', 'features are')} missing in more than "
-                f"half of the rows: {quoted(self._much_missing)}"
-            )
-        if self._rare_classes:
-            found.append(
-                f"{_count(self._rare_classes, 'class has', 'classes have')} less than 1 % of the "
-                f"rows: {quoted(self._rare_classes)}"
-            )
-        if self._badly_seen:
-            found.append(
-                f"{_count(self._badly_seen, 'feature varies', 'features vary')} too little, or too "
-                "little for such large numbers, for models that compute in 32 bits: "
-                f"{quoted(self._badly_seen)}; subtract the mean and divide by the standard "
-                "deviation"
-            )
-        if self._with_zeros:
-            found.append(
-                f"{_count(self._with_zeros, 'feature is', 'features are')} taken as categories for "
-                f"the leading zeros of the whole numbers: {quoted(self._with_zeros)}; "
-                "name as numeric what is a quantity, and as categorical what is not"
-            )
-        if self._mostly_numbers:
-            named = ", ".join(self._mostly_numbers[:_NAMED])
-            found.append(
-                f"{_count(self._mostly_numbers, 'feature is', 'features are')} taken as categories "
-                f"though most rows hold numbers; here with the most frequent other text: {named}; "
-                "make such text missing, or name as categorical what is no quantity"
-            )
+        for kind in (
+            _IDENTIFIER,
+            _NEARLY_ALL_DIFFERENT,
+            _MISSING,
+            _RARE,
+            _BADLY_SCALED,
+            _WITH_ZEROS,
+        ):
+            found += self._named(kind)
+        found += self._named(_MOSTLY_NUMBERS, lambda names: ", ".join(names[:_NAMED]))
         if self._but_for_blanks:
             found.append(
                 "there are categories that differ only in the blanks around them: in "
                 f"{quoted(self._but_for_blanks)}; take the blanks away if they are the same"
             )
         return tuple(found)
+
+    def _named(
+        self, kind: tuple[str, str, str], phrase: Callable[[list[str]], str] = quoted
+    ) -> Iterator[str]:
+        one, several, rest = kind
+        if names := self._names.get(kind):
+            yield f"{len(names)} {one if len(names) == 1 else several} {rest}".format(phrase(names))
+
+    def _filled_across_series(self) -> Iterator[str]:
+        history, model = self._settings.history, self._settings.model.name
+        if history is None or history.series is None or history.scale != "none":
+            return
+        if model in _FILLING_GAPS and self._has_made:
+            can_be_scaled = not self._has_classes and _takes_scale(self._settings)
+            remedy = (
+                "bring the series to one scale, by --scale series"
+                if can_be_scaled
+                else "take a model that sees what is missing, such as lightgbm"
+            )
+            yield (
+                "in the first rows of each series the features made of earlier ones are missing, "
+                f"and the model {model} takes the mean over all series for them; {remedy}"
+            )
 
     def _hash(self, numbers: Floats) -> NDArray[np.uint64]:
         # adding 0.0 turns -0.0 into 0.0
@@ -318,7 +302,7 @@ def _other_than_numbers(codes: Floats, categories: tuple[str, ...]) -> str | Non
 
     Percentages and amounts with a currency sign count as numbers for the majority.
     """
-    is_plain = np.array([_PLAIN.fullmatch(text.strip()) is not None for text in categories], bool)
+    is_plain = np.array([NUMBER.fullmatch(text.strip()) is not None for text in categories], bool)
     if is_plain.all():
         return None
     has_unit = [_WITH_UNIT.fullmatch(text.strip()) is not None for text in categories]
@@ -330,10 +314,6 @@ def _other_than_numbers(codes: Floats, categories: tuple[str, ...]) -> str | Non
 
 def _differ_in_blanks(categories: tuple[str, ...]) -> bool:
     return len({category.strip() for category in categories}) < len(categories)
-
-
-def _count(names: list[str], one: str, several: str) -> str:
-    return f"{len(names)} {one if len(names) == 1 else several}"
 
 
 def _takes_scale(settings: SelectionSettings) -> bool:

@@ -33,6 +33,8 @@ from chaffinch.tasks.selection.input_checks import (
 )
 
 _LARGEST_WHOLE = 2.0**53  # float64 represents every integer up to this
+_FEWEST_ROWS = 3
+_MOST_SHOWN = 10
 _NOT_YET_ARRAYS = {"sparse matrix": "toarray", "lazy frame": "collect"}
 COMPLEX = "{} must hold real numbers but holds complex ones; give their real parts, or sizes"
 
@@ -46,22 +48,19 @@ _REMEDIES = dict.fromkeys(
 class GivenTable:
     """A table of K rows and M features.
 
-    Attributes
-    ----------
-    matrix : ndarray of float64, shape (K, M)
-        Numbers, codes of categories, NaN for missing values.
-    names : tuple of str, length M
-        Names of the features, for messages.
-    categories : tuple of (sequence or None), length M
-        Categories of each column in the order of their codes; None for numbers.
-    frame : pandas.DataFrame or None
-        The user's frame, if the table was one.
+    `matrix` is float64, shape (K, M), with codes of categories, and NaN for missing values.
+    `categories` has those of each column in the order of their codes, None for numbers; `frame` is
+    the user's frame, if the table was one.
     """
 
     matrix: Floats
     names: tuple[str, ...]
     categories: tuple[Sequence[Any] | None, ...]
     frame: pd.DataFrame | None
+
+    @property
+    def n_categories(self) -> tuple[int, ...]:
+        return tuple(0 if known is None else len(known) for known in self.categories)
 
     def as_given(self, matrix: Floats) -> Any:
         """Return a matrix (n, M) as a table with the user's container, names and types.
@@ -81,24 +80,23 @@ class GivenTable:
         table.columns = self.frame.columns
         return table
 
-    def baseline(self, asked: Any, rows: Rows) -> Floats:
+    def baseline(self, given: Any, rows: Rows) -> Floats:
         """Return the values of masked features, shape (M,)."""
-        sizes = tuple(0 if known is None else len(known) for known in self.categories)
-        schema = Schema(self.names, sizes)
-        if isinstance(asked, str):
-            if asked not in ("mean", "median", "zero"):
-                raise InputError(f"baseline must be zero, mean, median or values but is {asked!r}")
-            values = baseline_values(rows, schema, asked)  # type: ignore[arg-type]
+        schema = Schema(self.names, self.n_categories)
+        if isinstance(given, str):
+            if given not in ("mean", "median", "zero"):
+                raise InputError(f"baseline must be zero, mean, median or values but is {given!r}")
+            values = baseline_values(rows, schema, given)  # type: ignore[arg-type]
             wrong = np.flatnonzero(~np.isfinite(values) & np.isinf(rows.X).any(axis=0))
             if len(wrong):
                 raise InputError(
-                    f"baseline {asked!r} of {self.names[wrong[0]]!r} is {values[wrong[0]]}, for "
+                    f"baseline {given!r} of {self.names[wrong[0]]!r} is {values[wrong[0]]}, for "
                     "the column holds infinite values; give it a value of its own, or correct them"
                 )
             return values
-        if isinstance(asked, Mapping) or self._has_names(asked):
+        if isinstance(given, Mapping) or self._has_names(given):
             values = baseline_values(rows, schema, "mean")
-            for name, value in asked.items():
+            for name, value in given.items():
                 if str(name) not in self.names:
                     raise InputError(
                         f"baseline names {name!r}, which is no feature of X"
@@ -107,25 +105,25 @@ class GivenTable:
                 position = self.names.index(str(name))
                 values[position] = self._value(position, value)
             return values
-        given = list(asked) if np.ndim(asked) == 1 else []
-        if len(given) != len(self.names):
+        values_of = list(given) if np.ndim(given) == 1 else []
+        if len(values_of) != len(self.names):
             raise InputError(
                 f"baseline must have one value for each of the {len(self.names)} features but has "
-                f"shape {np.shape(asked)}"
+                f"shape {np.shape(given)}"
             )
-        return np.array([self._value(j, value) for j, value in enumerate(given)])
+        return np.array([self._value(j, value) for j, value in enumerate(values_of)])
 
-    def _has_names(self, asked: Any) -> bool:
+    def _has_names(self, given: Any) -> bool:
         """Return whether a baseline is a Series with an index of feature names."""
-        if not isinstance(asked, pd.Series):
+        if not isinstance(given, pd.Series):
             return False
-        twice = asked.index[asked.index.duplicated()]
+        twice = given.index[given.index.duplicated()]
         if len(twice):
             raise InputError(
                 f"baseline must name a feature once but names {twice[0]!r} twice; drop one"
             )
-        is_numbered = asked.index.equals(pd.RangeIndex(len(asked)))
-        return not is_numbered or any(str(name) in self.names for name in asked.index)
+        is_numbered = given.index.equals(pd.RangeIndex(len(given)))
+        return not is_numbered or any(str(name) in self.names for name in given.index)
 
     def _value(self, position: int, value: Any) -> float:
         known = self.categories[position]
@@ -147,12 +145,12 @@ class GivenTable:
         return number
 
 
+@as_input_error()
 def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> GivenTable:
-    """Read a table and keep a copy."""
+    """Return a copy of a user's table; `categories` are those of the model's training."""
     if isinstance(X, pd.DataFrame):
         return _read_frame(X, categories)
-    with as_input_error():
-        check_no_mask("X", X, "leave them out, or give X.astype(float).filled(numpy.nan)")
+    check_no_mask("X", X, "leave them out, or give X.astype(float).filled(numpy.nan)")
     matrix = as_real_numbers(X, "X", "be an array of numbers or a pandas frame")
     if matrix.ndim != 2 or not matrix.size:
         raise InputError(f"X must have rows and features, (K, M), but has shape {matrix.shape}")
@@ -160,12 +158,14 @@ def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> Give
     return GivenTable(matrix, names, (None,) * matrix.shape[1], None)
 
 
+@as_input_error()
 def as_real_numbers(values: Any, name: str, must: str) -> Floats:
     """Return a copy of an array as float64; raise InputError if the conversion is lossy."""
-    _check_kind(values, name)
-    with as_input_error():
-        check_tensor(values, name)
-        check_no_mask(name, values, "give a value for each row, as by its method filled(1.0)")
+    for kind, method in _NOT_YET_ARRAYS.items():
+        if hasattr(values, method):
+            raise InputError(f"{name} must be no {kind}; give {name}.{method}()")
+    check_tensor(values, name)
+    check_no_mask(name, values, "give a value for each row, as by its method filled(1.0)")
     try:
         plain = np.asarray(values)
         source = values if plain.dtype == object else plain  # numpy copies a tensor only this way
@@ -183,13 +183,6 @@ def as_real_numbers(values: Any, name: str, must: str) -> Floats:
     if plain.dtype.kind in "iu":
         _check_whole(plain, matrix, name)
     return matrix
-
-
-def _check_kind(values: Any, name: str) -> None:
-    """Raise InputError for a container that needs an explicit call to become an array."""
-    for kind, method in _NOT_YET_ARRAYS.items():
-        if hasattr(values, method):
-            raise InputError(f"{name} must be no {kind}; give {name}.{method}()")
 
 
 def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> GivenTable:
@@ -277,25 +270,10 @@ def _column_as_given(values: Floats, dtype: Any, categories: Sequence[Any] | Non
     return typed if np.array_equal(same, values, equal_nan=True) else column
 
 
-_FEWEST_ROWS = 3
-
-
 def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     """Return a table and its target as rows, with their schema.
 
-    Parameters
-    ----------
-    X : array of numbers (K, M) or pandas.DataFrame
-        Rows; text and categories become codes.
-    y : array, shape (K,)
-        Numbers or classes.
-    task : "classification" or "regression", optional
-        By default the result of `asks_for_classes`.
-
-    Raises
-    ------
-    InputError
-        If the table or the target is invalid, or they do not match.
+    Text and categories become codes; without a task, see `asks_for_classes`.
     """
     with as_input_error():
         check_same_order(X, y)
@@ -303,13 +281,7 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
 
 
 def read_rows(X: Any) -> GivenTable:
-    """Return a user's table without a model; raise InputError if it is not a table.
-
-    Parameters
-    ----------
-    X : array of numbers (K, M) or pandas.DataFrame
-        Object columns may hold true and false.
-    """
+    """Return a user's table without a model; object columns may hold true and false."""
     return read_given_table(with_truths(X) if isinstance(X, pd.DataFrame) else X, None)
 
 
@@ -327,19 +299,15 @@ def with_truths(frame: pd.DataFrame) -> pd.DataFrame:
     return typed
 
 
+@as_input_error()
 def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     """Return a `GivenTable` and its target as rows, with their schema."""
-    with as_input_error():
-        truth = target_array(y)
+    truth = target_array(y)
     if truth.shape != (len(table.matrix),):
         raise InputError(not_of_rows("y", truth.shape, len(table.matrix)))
-    sizes = tuple(0 if known is None else len(known) for known in table.categories)
     check_table_finite(table.matrix, table.names)
-    with as_input_error():
-        is_classes = asks_for_classes(truth, task)
-    if is_classes:
-        with as_input_error():
-            check_target(truth)
+    if asks_for_classes(truth, task):
+        check_target(truth)
         try:
             labels, positions = np.unique(truth, return_inverse=True)
         except TypeError as error:  # the labels have no order
@@ -355,16 +323,15 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
             f"y must have fewer classes than rows but has {n_classes} classes in {len(rows)} rows; "
             f"if it is a quantity, {numbers}ask for the task regression"
         )
-    return rows, Schema(table.names, sizes, n_classes)
+    return rows, Schema(table.names, table.n_categories, n_classes)
 
 
+@as_input_error()
 def target_numbers(y: Any, truth: NDArray[Any], must: str) -> Floats:
-    """Return a copy of a numeric target as float64."""
-    with as_input_error():
-        check_target(truth)
+    """Return a copy of a numeric target as float64; `truth` is its `target_array`."""
+    check_target(truth)
     numbers = as_real_numbers(y, "y", must)
-    with as_input_error():
-        check_finite(numbers)
+    check_finite(numbers)
     return numbers
 
 
@@ -373,9 +340,6 @@ def check_table_finite(matrix: Floats, names: Sequence[str]) -> None:
     infinite = np.flatnonzero(np.isinf(matrix).any(axis=0))
     if len(infinite):
         raise InputError(f"X must be finite but feature {names[infinite[0]]!r} is not; clip it")
-
-
-_MOST_SHOWN = 10
 
 
 def check_columns(model: Any, name: str, columns: Sequence[str]) -> None:
@@ -407,4 +371,4 @@ def _names_of(model: Any) -> tuple[str, ...] | None:
 
 def _plain(names: Sequence[str]) -> list[str]:
     """Return names with underscores for blanks, as LightGBM stores them."""
-    return ["_".join(name.split(" ")) for name in names]
+    return [name.replace(" ", "_") for name in names]

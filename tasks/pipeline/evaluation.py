@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.data.reselection_fit import why_gone
 from chaffinch.tasks.data.roles import target_type
-from chaffinch.tasks.data.split_requirements import PARTS
+from chaffinch.tasks.data.splits import PARTS
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.methods.removals import step_of_each

@@ -26,9 +26,7 @@ from chaffinch.tasks.data.reselection_fit import (
     may_lack,
     warnings_since,
 )
-from chaffinch.tasks.data.roles import roles_of, said_in_role
-from chaffinch.tasks.data.split_requirements import PARTS
-from chaffinch.tasks.data.splits import split_rows
+from chaffinch.tasks.data.splits import PARTS, split_rows
 from chaffinch.tasks.data.table_check import check_names, describe_table
 from chaffinch.tasks.pipeline.selection_run import (
     DESCRIPTION,
@@ -69,7 +67,7 @@ def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Da
     columns = settings.columns
     _check_header(source, settings)
     source = _with_history(source, settings)
-    with _fit_for_the_former_run(source, settings), said_in_role(roles_of(settings)):
+    with _fit_for_the_former_run(source, settings):
         return dataset.ingest(
             source,
             datasets,

@@ -20,9 +20,8 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.runs.stages import Checkpoints, StageRecord
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.tasks.data.matrix import Roles, load_roles, load_rows
-from chaffinch.tasks.data.split_requirements import PARTS
-from chaffinch.tasks.data.splits import Splits, fold_indices
+from chaffinch.tasks.data.matrix import load_roles, load_rows
+from chaffinch.tasks.data.splits import PARTS, Roles, Splits, fold_indices
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner, loss_of, recipe_of

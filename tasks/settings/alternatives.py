@@ -1,12 +1,11 @@
-"""What can be set of the search for alternatives to the features that were chosen."""
+"""Settings of the search for alternatives to the chosen features."""
 
 from collections.abc import Mapping
 from numbers import Integral
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field, model_validator
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.selection.errors import in_one_line
@@ -25,20 +24,12 @@ QualityName = Literal[
     "cfs",
     "masked_loss",
 ]
-# Those that are a number for each feature or pair, which is what a search for all at once needs.
-WITH_FORM: tuple[QualityName, ...] = (
-    "permutation",
-    "masked_loss_importance",
-    "model_gain",
-    "mutual_information",
-    "binned_mutual_information",
-    "relieff",
-    "mrmr",
-    "binned_mrmr",
-    "fcbf",
-)
 # Those by which sets are climbed to: what is found has no bound.
 CLIMBED: tuple[QualityName, ...] = ("masked_loss",)
+# Those that are a number for each feature or pair, which is what a search for all at once needs.
+WITH_FORM: tuple[QualityName, ...] = tuple(
+    name for name in get_args(QualityName) if name not in ("cfs", *CLIMBED)
+)
 # The others are defined for rows that all count the same.
 WEIGHTED: tuple[QualityName, ...] = (
     "permutation",
@@ -46,8 +37,6 @@ WEIGHTED: tuple[QualityName, ...] = (
     "model_gain",
     "masked_loss",
 )
-
-
 MOST = 1_000  # sets
 _Number = Annotated[int, Field(ge=1, le=MOST)]
 
@@ -109,14 +98,6 @@ class AlternativeSettings(Settings):
         "Seconds of one search, after which the best sets so far are taken, with a bound.",
     )
 
-    @field_validator("number", "tau", "time_limit", mode="before")
-    @classmethod
-    def _no_yes_or_no(cls, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, bool):
-            kind = "int_type" if info.field_name == "number" else "float_type"
-            raise PydanticCustomError(kind, "must be a number")
-        return value
-
     @model_validator(mode="after")
     def _search_fits(self) -> "AlternativeSettings":
         if self.aggregate is not None and self.search != "simultaneous":
@@ -144,7 +125,7 @@ Asked = (
 
 
 def alternatives_of(given: Any) -> Any:
-    """Return alternatives as settings take them, of which a number may be given for short."""
+    """Return alternatives as settings take them; a number is the short form."""
     if isinstance(given, bool) or not isinstance(given, Integral | Mapping | Settings | None):
         raise InputError(
             "alternatives must be how many to find, or how to search for them, but is "

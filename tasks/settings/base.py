@@ -1,4 +1,4 @@
-"""What all settings are made of: their base, a field with its words, numbers and a path."""
+"""Base class of settings, fields with their texts, and types of numbers and paths."""
 
 from __future__ import annotations
 
@@ -26,11 +26,8 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import check_named
 from chaffinch.tasks.selection.errors import in_one_line
 
-# A setting that cannot be, in one line: the limit, the value, and where it helps the remedy.
-#
-# Pydantic checks the settings; its own messages are written for programmers and take four lines.
-
-# Pydantic's kind of error -> what must hold, with the limits from the error's context.
+# Pydantic's kind of error -> what must hold, with the limits from the error's context. Pydantic's
+# own messages are written for programmers and take four lines.
 _MUST = {
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be above {gt}",
@@ -57,7 +54,7 @@ _MUST = {
 def refusal(
     error: ValidationError, fields: Iterable[str], shown_as: Mapping[str, str] | None = None
 ) -> str:
-    """Return the first thing that is wrong, in one line."""
+    """Return the first error, in one line."""
     first = error.errors(include_url=False)[0]
     kind, place, given = first["type"], first["loc"], first.get("input")
     if kind == "value_error":  # a sentence of our own
@@ -71,17 +68,14 @@ def refusal(
         return f"there is no setting {name!r}{near}"
     if kind == "missing":
         return f"{place[0]} must be given"
-    return f"{name} {_must(kind, first['msg'], first.get('ctx', {}))} but is {in_one_line(given)}"
-
-
-def _must(kind: str, message: str, limits: Mapping[str, Any]) -> str:
+    must = first["msg"].replace("Input should be", "must be", 1)
     if kind in _MUST:
-        return _MUST[kind].format(**limits)
-    return message.replace("Input should be", "must be", 1)
+        must = _MUST[kind].format(**first.get("ctx", {}))
+    return f"{name} {must} but is {in_one_line(given)}"
 
 
 def _as_written(value: Any) -> Any:
-    """Refuse what is written as a share: 1.0 is no number of features, but all of them or none."""
+    """Refuse a size written as a share: 1.0 may mean one feature or all of them."""
     if isinstance(value, bool | float) or (isinstance(value, str) and not value.strip().isdigit()):
         raise ValueError(
             "a size must be a whole number of features, or a share below 1, but is "
@@ -90,6 +84,9 @@ def _as_written(value: Any) -> Any:
     return value
 
 
+# In one order: the same in another order are no other settings.
+InOrder = AfterValidator(lambda given: tuple(sorted(set(given))))
+Names = Annotated[tuple[str, ...], InOrder]
 FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS = 2, 20
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -109,7 +106,7 @@ Size = Annotated[
 
 
 def _one_or_several(value: Any, info: ValidationInfo) -> Any:
-    """Take a number by itself for a list of it, as `chaffinch.select` does; true is none."""
+    """Take a number for a list of one number."""
     if isinstance(value, str | bool):
         raise ValueError(
             f"{info.field_name} must be a whole number of features, a share below 1, or a list of "
@@ -148,7 +145,7 @@ def _local_none_or_an_address(value: Any) -> Any:
 Cluster = Annotated[str, BeforeValidator(_local_none_or_an_address), Field(pattern=_CLUSTER)]
 
 
-def _one_at_least(workers: int) -> int:
+def _at_least_one(workers: int) -> int:
     if workers < 1:
         raise ValueError(
             f"workers must be at least 1 but is {workers}; for this process alone, leave it out "
@@ -158,7 +155,7 @@ def _one_at_least(workers: int) -> int:
 
 
 WorkerCount = Annotated[
-    int, AfterValidator(_one_at_least), WithJsonSchema({"type": "integer", "minimum": 1})
+    int, AfterValidator(_at_least_one), WithJsonSchema({"type": "integer", "minimum": 1})
 ]
 
 
@@ -195,7 +192,7 @@ def setting(default: Any, position: int, title: str, description: str, **limits:
 
 
 def choices_in_words(schema: dict[str, Any]) -> None:
-    """Name what can be chosen between in the form, which would say ``int`` and ``str``."""
+    """Name the choices of the form, which would be called ``int`` and ``str``."""
     for field in schema["properties"].values():
         for choice in field.get("anyOf", ()):
             if "$ref" not in choice:
@@ -203,7 +200,7 @@ def choices_in_words(schema: dict[str, Any]) -> None:
 
 
 def _kinds(annotation: Any) -> tuple[set[Any], set[Any]]:
-    """Return the types that a field may have, but None, and those of what a list in it holds."""
+    """Return the types of a field except None, and those of the items of a list in it."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _kinds(inner[0])
@@ -216,7 +213,7 @@ def _kinds(annotation: Any) -> tuple[set[Any], set[Any]]:
 
 
 class Settings(BaseModel):
-    """Settings that never change, know every name they are given, and refuse in one line."""
+    """Immutable settings that refuse unknown names and invalid values in one line."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra=choices_in_words
@@ -236,7 +233,7 @@ class Settings(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _true_is_no_number(cls, value: Any, about: ValidationInfo) -> Any:
-        """Refuse what pydantic takes for 1 or 0, in a list of numbers too."""
+        """Refuse booleans for numbers, also in lists; pydantic takes them for 1 and 0."""
         name = str(about.field_name)
         ones, in_list = _kinds(cls.model_fields[name].annotation)
         many = value if isinstance(value, Collection) and not isinstance(value, str) else ()
@@ -250,7 +247,7 @@ class Settings(BaseModel):
 
 
 def listed(role: str, given: Any, what: str = "a list") -> tuple[Any, ...]:
-    """Return what a list holds; InputError for one value alone, such as a text."""
+    """Return the items of a list; InputError for one value alone, such as a text."""
     if isinstance(given, str | bytes) or not isinstance(given, Collection):
         raise InputError(f"{role} must be {what} but is {in_one_line(given)}")
     return tuple(given)

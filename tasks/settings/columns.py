@@ -1,23 +1,23 @@
-"""What can be made of the past of a series: lags, and means and deviations of the rows before."""
+"""Settings of columns, and of features made of earlier rows: lags and rolling windows."""
 
 from collections.abc import Collection, Iterable
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.settings.base import Count, Settings, setting
+from chaffinch.tasks.settings.base import Count, InOrder, Names, Settings, setting
 
 
 class ColumnSettings(Settings):
     """What the columns of the table are for."""
 
-    keep: tuple[str, ...] = setting((), 0, "Keep", "Features that are never removed.")
-    drop: tuple[str, ...] = setting((), 1, "Drop", "Columns that are left out altogether.")
-    categorical: tuple[str, ...] = setting(
+    keep: Names = setting((), 0, "Keep", "Features that are never removed.")
+    drop: Names = setting((), 1, "Drop", "Columns that are left out altogether.")
+    categorical: Names = setting(
         (), 2, "Categorical", "Columns of numbers that are categories, kept as they are written."
     )
-    numeric: tuple[str, ...] = setting(
+    numeric: Names = setting(
         (), 3, "Numeric", "Columns that must be numbers, leading zeros or not; text is an error."
     )
     weight: str | None = setting(None, 4, "Weight", "Column of sample weights, above 0.")
@@ -34,12 +34,6 @@ class ColumnSettings(Settings):
         roles = filter(None, (self.weight, self.group, self.time))
         lists = (self.keep, self.drop, self.categorical, self.numeric)
         return list(dict.fromkeys([*(name for names in lists for name in names), *roles]))
-
-    @field_validator("keep", "drop", "categorical", "numeric")
-    @classmethod
-    def _in_one_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Sort: the same columns in another order are no other settings."""
-        return tuple(sorted(set(names)))
 
     @model_validator(mode="after")
     def _one_role_each(self) -> "ColumnSettings":
@@ -69,21 +63,21 @@ class HistorySettings(Settings):
 
     model_config = ConfigDict(title="History")
 
-    lags: tuple[Count, ...] = setting(
+    lags: Annotated[tuple[Count, ...], InOrder] = setting(
         (),
         0,
         "Lags",
         "How many rows back a value is taken from, such as 1,2,3,7,14,28; rows are counted in time "
         "order, within a series.",
     )
-    rolling: tuple[Annotated[int, Field(ge=2)], ...] = setting(
+    rolling: Annotated[tuple[Annotated[int, Field(ge=2)], ...], InOrder] = setting(
         (),
         1,
         "Rolling windows",
         "Numbers of rows before the present one that a mean and a deviation are taken of, such as "
         "4,7,28.",
     )
-    columns: tuple[str, ...] = setting(
+    columns: Names = setting(
         (), 2, "Columns", "What they are made of: columns of numbers. By default the target."
     )
     series: str | None = setting(
@@ -97,12 +91,6 @@ class HistorySettings(Settings):
         "series has in the training part, and divided by how far it reaches from that there; "
         "losses and predictions are then on that scale.",
     )
-
-    @field_validator("lags", "rolling", "columns")
-    @classmethod
-    def _in_one_order(cls, given: tuple[int | str, ...]) -> tuple[int | str, ...]:
-        """Sort: the same in another order are no other settings."""
-        return tuple(sorted(set(given)))
 
     @model_validator(mode="after")
     def _makes_something(self) -> "HistorySettings":
@@ -119,14 +107,14 @@ class HistorySettings(Settings):
 def roles_beside_scale(
     history: HistorySettings, columns: ColumnSettings
 ) -> tuple[tuple[str, str | None], ...]:
-    """Return what a column that is brought to the scale of its series cannot be as well."""
+    """Return the roles that a scaled column cannot have."""
     categorical = (("categorical", name) for name in columns.categorical)
     roles = (("series", history.series), ("time", columns.time), ("weight", columns.weight))
     return (*roles, *categorical)
 
 
 def refuse_scaled_roles(scaled: Collection[str], roles: Iterable[tuple[str, str | None]]) -> None:
-    """Refuse columns that are to be brought to the scale of their series and are something else."""
+    """Raise InputError for scaled columns that have another role."""
     for role, name in roles:
         if name in scaled:
             raise InputError(

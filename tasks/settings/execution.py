@@ -1,12 +1,13 @@
-"""Settings of how a run is executed: tries, time, and its turn among others."""
+"""Settings of retries, timeouts, data sets and promotions."""
 
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import AfterValidator, ConfigDict, Field
 
 from chaffinch.storage.files import LONGEST_STEM, check_name
 from chaffinch.tasks.settings.base import Settings, setting
 
+_Name = Annotated[str, AfterValidator(lambda name: check_name(name, LONGEST_STEM))]
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 365)]
 
 
@@ -35,7 +36,7 @@ class LimitSettings(Settings):
         "Stage timeout",
         "Minutes after which the run is stopped, in each stage.",
     )
-    data_set: str | None = setting(
+    data_set: _Name | None = setting(
         None,
         4,
         "Data set",
@@ -43,18 +44,13 @@ class LimitSettings(Settings):
         "without endings; give one where the names of tables have dates in them.",
     )
 
-    @field_validator("data_set")
-    @classmethod
-    def _can_be_a_name(cls, name: str | None) -> str | None:
-        return name if name is None else check_name(name, LONGEST_STEM)
-
 
 class PromotionSettings(Settings):
     """When the contract of a run is promoted without a person, and whether one is waited for."""
 
     model_config = ConfigDict(title="Promotion")
 
-    name: str | None = setting(
+    name: _Name | None = setting(
         None,
         0,
         "Name",
@@ -82,8 +78,3 @@ class PromotionSettings(Settings):
         "Hours that the run pauses for a person where one has to decide. By default it ends, and "
         "chaffinch promote is how to decide.",
     )
-
-    @field_validator("name")
-    @classmethod
-    def _can_be_a_name(cls, name: str | None) -> str | None:
-        return name if name is None else check_name(name, LONGEST_STEM)

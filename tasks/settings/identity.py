@@ -1,4 +1,4 @@
-"""What makes two runs the same run: settings, data and the versions of what computes."""
+"""Identity of a run: the digest of its settings, its data and the versions of libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every method of selection declares, and the registry that finds a method by its kind."""
+"""Base class of methods, and the registry that finds a method by its kind."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from chaffinch.storage.datasets.column_names import alike
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.selection.baselines.names import PLAIN
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.base import Settings, choices_in_words
 
@@ -96,22 +97,11 @@ class Method(Settings):
 
 # The module and class of each method by its kind, in the order in which they are listed. A module
 # is imported when its method is first asked for: together they take two seconds to import.
-_CLASSES = {
+_CLASSES: dict[str, str] = {
     "gbmo": "chaffinch.tasks.methods.bmo:Gbmo",
     "flbmo": "chaffinch.tasks.methods.bmo:Flbmo",
     "afs_bm": "chaffinch.tasks.methods.afs_bm:AfsBm",
-    "correlation": "chaffinch.tasks.methods.rankings:Ranking",
-    "anova_f": "chaffinch.tasks.methods.rankings:Ranking",
-    "mutual_information": "chaffinch.tasks.methods.rankings:Ranking",
-    "mrmr": "chaffinch.tasks.methods.rankings:Ranking",
-    "relieff": "chaffinch.tasks.methods.rankings:Ranking",
-    "fcbf": "chaffinch.tasks.methods.rankings:Ranking",
-    "lasso": "chaffinch.tasks.methods.rankings:Ranking",
-    "elastic_net": "chaffinch.tasks.methods.rankings:Ranking",
-    "select_from_model": "chaffinch.tasks.methods.rankings:Ranking",
-    "permutation": "chaffinch.tasks.methods.rankings:Ranking",
-    "tree_shap": "chaffinch.tasks.methods.rankings:Ranking",
-    "mission": "chaffinch.tasks.methods.rankings:Ranking",
+    **dict.fromkeys(PLAIN, "chaffinch.tasks.methods.rankings:Ranking"),
     "dfs": "chaffinch.tasks.methods.dfs:Dfs",
     "rfe": "chaffinch.tasks.methods.rfe:Rfe",
     "rfecv": "chaffinch.tasks.methods.rfe:Rfecv",
@@ -127,7 +117,6 @@ _RESELECTION = "chaffinch.tasks.methods.reselection:Reselection"
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the kind of every method that can be asked for."""
     return tuple(_CLASSES)
 
 
@@ -139,13 +128,7 @@ def register(kind: str, place: str) -> None:
 
 
 def class_of(kind: object) -> type[Method]:
-    """Return the class of a method.
-
-    Raises
-    ------
-    InputError
-        If there is no such method.
-    """
+    """Return the class of a method; InputError if there is none."""
     place = {**_CLASSES, RESELECT: _RESELECTION}.get(kind) if isinstance(kind, str) else None
     if place is None:
         close = alike(kind, _CLASSES) if isinstance(kind, str) else []
@@ -159,13 +142,7 @@ def class_of(kind: object) -> type[Method]:
 
 
 def method_of(given: Any) -> Method:
-    """Return a method's settings from themselves, its kind, or a mapping that names its kind.
-
-    Raises
-    ------
-    InputError
-        If there is no such method, or a setting is wrong.
-    """
+    """Return a method's settings from themselves, its kind, or a mapping that names its kind."""
     if isinstance(given, Method):
         return given
     if isinstance(given, str) and given == RESELECT:
@@ -180,11 +157,7 @@ def declared(kind: str) -> Method:
 
 
 def _classes() -> Iterator[type[Method]]:
-    """Return each class once, those with the fewest settings first.
-
-    The UI shows the first that shares most settings by name with what a form begins with, and sends
-    the other settings of that one along.
-    """
+    # the UI shows the first that shares most settings by name with the start of a form
     classes = dict.fromkeys(map(class_of, _CLASSES))
     yield from sorted(classes, key=lambda one: len(one.model_fields))
 
@@ -205,10 +178,7 @@ class _OneOfAll:
 
 
 def form_of_methods(name: str) -> Callable[[dict[str, Any]], None]:
-    """Return what completes the form where a field holds one or several methods.
-
-    The form begins with every setting of the methods that the field names by default.
-    """
+    """Return a function that puts all settings of the default methods of a field into a form."""
 
     def complete(schema: dict[str, Any]) -> None:
         choices_in_words(schema)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from chaffinch.tasks.settings.base import Count, Settings, setting
+from chaffinch.tasks.settings.base import Count, Names, Settings, setting
 from chaffinch.tasks.settings.method import Method
 
 FeatureKind = Literal["number", "category"]
@@ -38,7 +38,7 @@ class Reselect(Method):
     former: dict[str, FeatureKind] = setting(
         ..., 1, "Former features", "What the former run kept: number or category by feature."
     )
-    known: tuple[str, ...] = setting(
+    known: Names = setting(
         (),
         2,
         "Known",
@@ -53,7 +53,7 @@ class Reselect(Method):
         (), 7, "Former classes", "Of the target; none where it was another, or of numbers."
     )
     former_rows: str = setting("", 8, "Former rows", "Hash of the former run's dataset.")
-    former_drop: tuple[str, ...] = setting(
+    former_drop: Names = setting(
         (), 9, "Former drop", "What the former run was set to drop; newer rows may lack it."
     )
 
@@ -63,12 +63,6 @@ class Reselect(Method):
         if not former:
             raise ValueError("former must name at least 1 feature but names none")
         return dict(sorted(former.items()))
-
-    @field_validator("known", "former_drop")
-    @classmethod
-    def _in_one_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Sort: the same in another order are no other settings."""
-        return tuple(sorted(set(names)))
 
 
 class ReselectionSettings(Settings):

@@ -1,9 +1,7 @@
-"""What a person can set: one set of pydantic models for the UI form, the command line and Python.
+"""Settings of a selection: pydantic models for the UI form, the command line and Python.
 
 `SelectionSettings` is everything that can change a result and nothing else, so that two runs with
 equal settings on equal rows have equal results. `ExecutionSettings` is where and how fast.
-
-Each raises `InputError`, in one line, for a value that cannot be.
 """
 
 import json
@@ -181,27 +179,18 @@ class SelectionSettings(Settings):
         return shares
 
     @model_validator(mode="after")
-    def _history_has_an_order(self) -> "SelectionSettings":
-        if self.history is not None and self.columns.time is None:
+    def _history_fits(self) -> "SelectionSettings":
+        history = self.history
+        if history is not None and self.columns.time is None:
             raise ValueError(
                 "lags and rolling windows need time order; name the time column, as in --time day"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _classes_have_no_scale(self) -> "SelectionSettings":
-        is_scaled = self.history is not None and self.history.scale == "series"
-        if is_scaled and self.task == "classification":
-            raise ValueError(
-                "scale series is for a target of numbers (regression) but task is classification; "
-                "leave out scale, or set task to regression"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _what_is_scaled_has_one_role(self) -> "SelectionSettings":
-        history = self.history
         if history is not None and history.scale == "series":
+            if self.task == "classification":
+                raise ValueError(
+                    "scale series is for a target of numbers (regression) but task is "
+                    "classification; leave out scale, or set task to regression"
+                )
             roles = roles_beside_scale(history, self.columns)
             refuse_scaled_roles({*history.columns, self.target}, roles)
         return self
@@ -225,23 +214,14 @@ class SelectionSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _there_is_a_tuning_to_repeat(self) -> "SelectionSettings":
+    def _method_fits(self) -> "SelectionSettings":
         self.method.check_tuning(self.model.tuning)
-        return self
-
-    @model_validator(mode="after")
-    def _quality_takes_the_weights(self) -> "SelectionSettings":
         asked, weight, those = self.alternatives, self.columns.weight, QUALITIES_WEIGHTED
         if asked is not None and weight and asked.quality not in those:
             raise ValueError(
                 f"quality {asked.quality} takes no sample weights; leave out the weight column "
                 f"{weight!r}, or use {', '.join(those[:-1])} or {those[-1]}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _ranking_takes_the_weights(self) -> "SelectionSettings":
-        weight = self.columns.weight
         if weight and not self.method.takes_weights:
             raise ValueError(
                 f"method {self.method.kind} takes no sample weights; leave out the weight column "

@@ -51,8 +51,8 @@ TABLES = [
         bad_table(y="no"), at_command=True),
     bad("rare class", f"class 'yes' has 5 rows but {NEEDS}; give more rows of it, or use fewer "
         "folds", bad_table(**RARE), at_command=True),
-    bad("few rows", "the table has 5 rows but the parts and the folds need 8; give more rows, or "
-        "use fewer folds", FEW_ROWS),
+    bad("few rows", f"the table has 5 rows but {NEEDS}; give more rows, or use fewer folds",
+        FEW_ROWS),
     bad("constant features", "the table has no feature: left out are 'a', 'b' and 'c' (constant); "
         "give columns of numbers or text that vary", bad_table(a=1, b="x", c=0.5), at_command=True),
     bad("two columns of one name", "the table names column 'a' twice, at positions 1 and 2; "

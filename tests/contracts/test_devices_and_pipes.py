@@ -19,10 +19,9 @@ from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.flows.differentiable_selection import differentiable_selection as flow
 from chaffinch.storage.shuffled.writer import are_parquet
-from chaffinch.storage.sources import read_source
 from chaffinch.tasks.api.descend import descend
 from chaffinch.tasks.settings.descent import DescentSettings
-from tests.sources import check_source, column_names, source_fingerprint
+from tests.sources import check_source, column_names, read_source, source_fingerprint
 
 ASKED = DescentSettings(n_features=2)
 ANOTHER_STATE = "name the state that a descent left, such as state.safetensors"

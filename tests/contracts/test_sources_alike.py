@@ -16,9 +16,10 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.storage import sources
 from chaffinch.storage.datasets.dataset import ingest
-from chaffinch.storage.sources import Source, read_source, source_of
+from chaffinch.storage.sources import Source, source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from tests.object_storage import ObjectStorage
+from tests.sources import read_source
 
 N_ROWS = 60
 FRAME = pd.DataFrame(

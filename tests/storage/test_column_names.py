@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources import read_source
-from tests.sources import column_names, source_address
+from tests.sources import column_names, read_source, source_address
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.csv.gz", "x.parquet", "parts"])

@@ -16,7 +16,6 @@ import pytest
 import chaffinch
 from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.errors import InputError, StorageError
-from chaffinch.storage.sources import read_source
 from chaffinch.storage.sources.addresses import credentials, looked_up_too, without
 from tests.flows.cli.programs import free_port
 from tests.object_storage import ObjectStorage
@@ -25,6 +24,7 @@ from tests.sources import (
     column_bytes,
     column_names,
     has_types,
+    read_source,
     source_fingerprint,
     source_name,
 )

@@ -17,8 +17,7 @@ from sklearn.datasets import load_iris
 
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources import read_source
-from tests.sources import column_bytes, column_names, source_fingerprint
+from tests.sources import column_bytes, column_names, read_source, source_fingerprint
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -444,10 +443,10 @@ def test_the_fingerprint_of_a_folder_covers_names_and_bytes(tmp_path: Path) -> N
 FORBIDDEN = """
 import os, sys
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources import read_source, source_of
+from chaffinch.storage.sources import source_of
 if os.getuid() == 0:
     os.setuid(65534)
-for ask in (read_source, lambda path: source_of(path).fingerprint()):
+for ask in (lambda path: source_of(path).read(), lambda path: source_of(path).fingerprint()):
     try:
         ask(sys.argv[1])
     except InputError as error:

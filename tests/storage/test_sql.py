@@ -18,7 +18,6 @@ import pytest
 import chaffinch
 from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources import read_source
 from chaffinch.tasks.pipeline.ingestion import each_read_once
 from chaffinch.tasks.pipeline.ingestion import ingest as ingest_as_asked
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -27,6 +26,7 @@ from tests.sources import (
     column_bytes,
     column_names,
     has_types,
+    read_source,
     source_fingerprint,
     source_name,
 )

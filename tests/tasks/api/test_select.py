@@ -26,7 +26,7 @@ import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.methods import AfsBm, Flbmo, Gbmo, Ranking, Rfecv, RobustElimination
 from chaffinch.tasks.api.select import method_settings
-from chaffinch.tasks.data.split_requirements import PARTS
+from chaffinch.tasks.data.splits import PARTS
 from chaffinch.tasks.settings.method import method_of
 from tests.made_up import good_table
 

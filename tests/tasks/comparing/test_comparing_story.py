@@ -209,7 +209,10 @@ def test_several_tables_at_once(source, tmp_path) -> None:
     [
         ({"models": ["forest"]}, "forest"),
         ({"models": [DummyClassifier()]}, "models by name but one is an estimator, DummyC.*; give"),
-        ({"folds": 20, "models": [ModelSettings(name="linear")]}, "or use 19 outer folds"),
+        (
+            {"folds": 20, "models": [ModelSettings(name="linear")]},
+            "there are 19; give more rows, or use fewer",
+        ),
         ({"time_budget": 0}, "the time budget must be above 0 but is 0; leave it out"),
         ({"time_budget": float("nan")}, "the time budget must be above 0 but is nan"),
         ({"time_budget": "1"}, "the time budget must be a number of seconds but is '1'"),

@@ -14,6 +14,8 @@ from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 from tests.tasks.data.made_up_table import N, described, numbers, refused, table_with, text
 
+PARTS = "(5 to train on, for the folds, and 1 in each other part)"
+
 
 @pytest.mark.parametrize("role", ["keep", "categorical", "numeric"])
 def test_a_named_column_that_does_not_exist(role):
@@ -83,7 +85,7 @@ def test_a_target_that_does_not_fit_the_task(target, task, message):
 
 def test_too_few_rows():
     refused(
-        "the table has 7 rows but the parts and the folds need 8; give more rows",
+        f"the table has 7 rows but needs 8 {PARTS}; give more rows, or use fewer folds",
         table_with().slice(0, 7),
     )
 
@@ -285,4 +287,6 @@ def test_fewer_folds_are_no_remedy_where_nothing_is_folded() -> None:
     settings = SelectionSettings(target="y", model=ModelSettings(name="linear", tuning="none"))
     with pytest.raises(InputError) as refusal:
         describe_table(pa.table({"a": [1.0, 2.0, 3.0], "y": [1.5, 2.5, 0.5]}), settings)
-    assert str(refusal.value) == "the table has 3 rows but the parts need 4; give more rows"
+    assert str(refusal.value) == (
+        "the table has 3 rows but needs 4, 1 in each part; give more rows"
+    )

@@ -240,7 +240,9 @@ def test_scales_that_are_none_of_these_rows_are_refused(scales, series, message)
 
 
 def test_a_row_without_a_series_is_named() -> None:
-    with pytest.raises(InputError, match="series column 'shop' is missing in row 2: fill or remov"):
+    with pytest.raises(
+        InputError, match="series column 'shop' is missing in 1 of 4 rows, first in"
+    ):
         made(
             DAYS.assign(shop=["a", None, "a", "a"]), lags=(1,), series="shop",
             scales={"a": {"y": SCALE}},

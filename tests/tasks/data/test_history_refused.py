@@ -163,5 +163,5 @@ def test_a_made_feature_is_dropped_by_its_name() -> None:
 def test_a_time_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="time column 'day' holds text, which has no order"):
         made(DAYS.assign(day=["x", "y", "z", "w"]), lags=(1,))
-    with pytest.raises(InputError, match="time column 'day' is missing in row 2: fill or remove"):
+    with pytest.raises(InputError, match="time column 'day' is missing in 1 of 4 rows, first in"):
         made(DAYS.assign(day=[1, None, 2, 3]), lags=(1,))

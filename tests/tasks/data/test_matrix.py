@@ -15,7 +15,6 @@ from chaffinch.tasks.data.matrix import (
     load_roles,
     load_rows,
     roles_of,
-    target_vector,
 )
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.selection.core import Rows, Schema
@@ -133,7 +132,7 @@ def test_a_table_that_does_not_fit_is_refused(column, categories, message):
 def test_the_target_as_class_indices_or_values(column, expected):
     table = pa.table({"x": np.random.default_rng(0).normal(size=32), "y": column})
     chosen = SelectionSettings(target="y")
-    y = target_vector(table, chosen, describe_table(table, chosen))
+    y = roles_of(table, chosen, describe_table(table, chosen)).y
 
     np.testing.assert_array_equal(y, expected)
     assert y.dtype == (np.float64 if expected[0] == 0.5 else np.int64)
@@ -145,14 +144,14 @@ def test_a_class_that_was_never_described_is_refused():
     description = describe_table(table, chosen)
     other = pa.table({"y": text(["no", "maybe"])})
     with pytest.raises(InputError, match="target 'y' is 'maybe' in row 2, which is none of the 2"):
-        target_vector(other, chosen, description)
+        roles_of(other, chosen, description)
     whole = pa.table({"x": np.arange(32.0), "y": [0, 1] * 16})
     plain = SelectionSettings(target="y")
     binary = describe_table(whole, plain)
     with pytest.raises(InputError, match="target 'y' is 5 in row 1"):
-        target_vector(pa.table({"y": [5, 0]}), plain, binary)
+        roles_of(pa.table({"y": [5, 0]}), plain, binary)
     with pytest.raises(InputError, match="target 'y' is None in row 2"):
-        target_vector(pa.table({"y": [1, None]}), plain, binary)
+        roles_of(pa.table({"y": [1, None]}), plain, binary)
 
 
 def test_rows_are_the_chosen_ones_in_the_order_asked_for():

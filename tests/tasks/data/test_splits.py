@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.data.split_requirements import least_members
-from chaffinch.tasks.data.splits import Splits, fold_indices, split_rows
+from chaffinch.tasks.data.splits import Splits, fold_indices, least_members, split_rows
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import PERCENT, ModelSettings, SelectionSettings
 
@@ -274,7 +273,7 @@ def test_of_two_classes_none_is_to_be_merged():
     y, groups = np.repeat([0, 1], [60, 20]), np.arange(80) // 10
     with pytest.raises(InputError, match=r"in order; name no group or time column$"):
         split_rows(y, settings_of(), groups=groups)
-    with pytest.raises(InputError, match=r"in order; merge or drop rare classes, or name no "):
+    with pytest.raises(InputError, match=r"column, or merge or drop rare classes$"):
         split_rows(np.repeat([0, 1, 2], [60, 10, 10]), settings_of(), groups=groups)
 
 
