@@ -1,4 +1,7 @@
-"""Lines for the terminal, in which nothing that a table or a path holds can move its cursor."""
+"""Lines for the terminal, in which no name of a column or path can move its cursor."""
+
+import json
+from typing import Any
 
 import click
 
@@ -11,5 +14,9 @@ def echo(line: str, *, err: bool = False) -> None:
 
 
 def echo_exactly(text: str) -> None:
-    """Print text for another program: as it is, in a pipe too, where click takes colours away."""
+    """Print text for another program: unchanged, though click removes colours in a pipe."""
     click.echo(text, color=True)
+
+
+def echo_json(found: Any) -> None:
+    echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))

@@ -1,7 +1,4 @@
-"""Artifacts of a run in the Prefect UI: progress, then verdict, tables and charts.
-
-Progress is also sent to callers in this process; see `watching`.
-"""
+"""Artifacts of a run in the Prefect UI: progress, verdict, tables, charts and the report."""
 
 import base64
 import os
@@ -51,24 +48,19 @@ from chaffinch.tasks.reporting.text import on_scales
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 
-# Reports that open from the Prefect UI: a link if they are served, else their path.
-#
 # A browser opens no file links from a server's page. So `chaffinch serve` can serve the reports of
-# its store, and nothing else, on the loopback interface.
-
-# Environment of the processes of runs: the address of served reports, and their store; any store
-# if that is not set, e.g. with a web server of one's own.
+# its store, and nothing else, on the loopback interface. Environment of the processes of runs: the
+# address of served reports, and their store; any store if that is not set, e.g. with a web server
+# of one's own.
 _URL, _STORE = "CHAFFINCH_REPORTS_URL", "CHAFFINCH_REPORTS_STORE"
 _REPORT = "report.html"
 _HOST = "127.0.0.1"
 _SECONDS_TO_END = 5
-_ALONE = {  # a report loads nothing and runs no scripts
+_HEADERS = {  # a report loads nothing and runs no scripts
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
-
-Kind = Literal["runs", "comparisons"]
 
 
 def report_in_markdown(folder: Path) -> str:
@@ -112,14 +104,14 @@ def _app(store: Path) -> FastAPI:
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[_HOST, "localhost"])
 
     @app.get("/{kind}/{name}/report.html")
-    def report(kind: Kind, name: str) -> FileResponse:
+    def report(kind: Literal["runs", "comparisons"], name: str) -> FileResponse:
         try:
             path = path_in(store, f"{kind}/{name}/{_REPORT}")
         except InputError as error:
             raise HTTPException(404, str(error)) from error
         if not path.is_file():
             raise HTTPException(404, f"there is no report of {name}")
-        return FileResponse(path, media_type="text/html", headers=_ALONE)
+        return FileResponse(path, media_type="text/html", headers=_HEADERS)
 
     return app
 
@@ -159,24 +151,15 @@ def warn(warnings: Sequence[str]) -> None:
 
 
 def key_of(data_set: str, kind: str) -> str:
-    """Return the key of an artifact, such as ``orders-verdict``.
+    """Return the key of an artifact, such as ``orders-verdict``: small letters, digits, dashes.
 
-    The UI shows artifacts with one key as versions: those of a data set, night by night. A key
-    has small letters, digits and dashes.
+    The UI shows artifacts with one key as versions: those of a data set, night by night.
     """
     return re.sub(r"[^a-z0-9]+", "-", f"{data_set} {kind}".lower()).strip("-")
 
 
 class ProgressArtifact:
-    """Progress callback that updates the flow run's progress artifact.
-
-    Parameters
-    ----------
-    key, title : str
-        Of the artifact.
-    steps : sequence of str
-        All steps, in order.
-    """
+    """Progress callback that updates the flow run's progress artifact, and calls `watching`."""
 
     def __init__(self, key: str, title: str, steps: Sequence[str] = STEPS) -> None:
         self._title, self._steps = title, steps
@@ -187,7 +170,6 @@ class ProgressArtifact:
         self._id = cast(UUID, created)  # a coroutine only with an event loop
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        """Record that `done` of the `total` items of `step` are done."""
         self._on_progress(step, done, total)
         is_last = step == self._steps[-1] and done == total
         if not is_last and time.monotonic() - self._updated < _SECONDS_BETWEEN_UPDATES:
@@ -217,8 +199,9 @@ def publish(
     losses = [
         {
             "part": part.replace("_", " "),
-            "all features": _rounded(values["all_features"]),
-            "selected": _rounded(values["selected"]),
+            # selection.json has all digits
+            "all features": float(f"{values['all_features']:.6g}"),
+            "selected": float(f"{values['selected']:.6g}"),
         }
         for part, values in result.losses.items()
     ]
@@ -247,7 +230,6 @@ def publish(
 def _publish_charts(
     run: Run, result: SelectionResult, data_set: str, difference: Difference | None
 ) -> None:
-    """Publish the elimination curve and the overlap of the feature sets, if there are any."""
     charts = {
         "elimination curve": (
             elimination_image(run),
@@ -277,21 +259,12 @@ def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, l
 
 
 def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[str]) -> None:
-    """Update the governance lines of a published verdict after a decision.
-
-    Parameters
-    ----------
-    artifact : UUID
-        Returned by `publish`.
-    result, governance
-        As in `publish`.
-    """
+    """Update the governance lines of the verdict that `publish` returned."""
     with get_client(sync_client=True) as client:
         client.update_artifact(artifact, ArtifactUpdate(data=_verdict(result, governance)))
 
 
 def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
-    """Return the verdict in markdown."""
     changes = [] if result.changes is None else [result.changes["sentence"]]
     scaled = on_scales(result.settings)
     scales = [] if scaled is None else [_literal(scaled)]
@@ -308,8 +281,3 @@ def warnings_in_markdown(warnings: Sequence[str]) -> list[str]:
 def _literal(text: str) -> str:
     """Escape text for markdown: column names may contain anything."""
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
-
-
-def _rounded(loss: float) -> float:
-    """Return a loss with six digits; selection.json has all of them."""
-    return float(f"{loss:.6g}")

@@ -18,7 +18,7 @@ from prefect.input import RunInput
 from pydantic import Field
 
 from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, say
-from chaffinch.flows.prefect_runtime.promotion_events import send_owed
+from chaffinch.flows.prefect_runtime.events import send_owed
 from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import path_from
@@ -26,7 +26,7 @@ from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set, name_of_table
-from chaffinch.tasks.promotion.difference import Difference
+from chaffinch.tasks.promotion.difference import Difference, lines_of_difference
 from chaffinch.tasks.promotion.gate import decide
 from chaffinch.tasks.promotion.promote import (
     AgainstPromoted,
@@ -35,7 +35,6 @@ from chaffinch.tasks.promotion.promote import (
     default_name,
     promote_by,
 )
-from chaffinch.tasks.promotion.text import lines_of_difference
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -77,7 +76,9 @@ def shown_as(data: Any, promotion: PromotionSettings | None) -> str:
 
 def conclude(result: SelectionResult, data_set: str, promotion: PromotionSettings | None) -> None:
     """Publish a result with its difference to the promoted contract, and promote it or not."""
-    run = Run(_folder(result))
+    if result.folder is None:
+        raise ValueError("a flow keeps its run in a store")
+    run = Run(result.folder)
     if promotion is None:
         lines, difference = _compared_in_passing(run, result)
         publish(run, result, data_set, _logged(lines), difference)
@@ -112,7 +113,6 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
 
 
 def _differences(against: AgainstPromoted) -> list[str]:
-    """Return how a run differs from the promoted contract, if there is one."""
     if against.difference is not None:
         return lines_of_difference(against.difference)
     return [f"What is promoted cannot be read: {against.damage}."] if against.damage else []
@@ -178,7 +178,6 @@ def _answer(lines: list[str], hours: float) -> Answer:
 
 
 def _send_events(name: str, run: Run) -> None:
-    """Send the unsent events of a data set; log a warning if that fails."""
     problem = send_owed(name, run.folder.parent.parent)
     if problem is not None:
         say(f"Warning: {problem}")
@@ -189,13 +188,6 @@ def _promotions_of(run: Run) -> Promotions:
 
 
 def _logged(lines: list[str]) -> list[str]:
-    """Log lines, and return them."""
     for line in lines:
         say(line)
     return lines
-
-
-def _folder(result: SelectionResult) -> Path:
-    if result.folder is None:
-        raise ValueError("a flow keeps its run in a store")
-    return result.folder

@@ -111,8 +111,6 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
 
 
 class _Progress:
-    """Overall progress of a search for alternatives."""
-
     def __init__(self, run: SelectionRun, n_searches: int) -> None:
         self._on_progress, self._n_searches = run.on_progress, n_searches
         self._n_measured = 0
@@ -120,18 +118,16 @@ class _Progress:
     def measured(self, done: int, total: int) -> None:
         """Report progress of the quality measurement, which precedes the searches."""
         self._n_measured = total
-        self._tell(done)
+        self._report(done)
 
     def searched(self, done: int) -> None:
-        """Report the number of finished searches."""
-        self._tell(self._n_measured + done)
+        self._report(self._n_measured + done)
 
-    def _tell(self, done: int) -> None:
+    def _report(self, done: int) -> None:
         self._on_progress("search_alternatives", done, self._n_measured + self._n_searches)
 
 
 def _asked(run: SelectionRun) -> AlternativeSettings:
-    """Return the settings of alternatives."""
     asked = run.settings.alternatives
     if asked is None:
         raise ValueError("no alternatives are asked for")
@@ -139,7 +135,6 @@ def _asked(run: SelectionRun) -> AlternativeSettings:
 
 
 def _as_json(one: FeatureSet) -> dict[str, Any]:
-    """Return a set as JSON; an unknown bound is None."""
     return {
         "indices": list(one.indices),
         "quality": one.quality,
