@@ -174,13 +174,14 @@ def _run_flow(
 ) -> Any:
     """Run a flow with progress in the terminal; its import follows the start of the server."""
     from chaffinch.flows.cli import output
+    from chaffinch.flows.cli.progress import STARTING_PREFECT
     from chaffinch.tasks.pipeline.ingestion import each_read_once
 
-    with output.progress(steps, verbosity) as (on_progress, warn, say), each_read_once():
+    with output.progress(steps, verbosity) as shown, each_read_once():
         server.check()
         if check_data is not None:
-            warn(check_data(on_progress=on_progress))
-        on_progress(output.STARTING_PREFECT, 0, 1)
+            shown.warn(check_data(on_progress=shown.on_progress))
+        shown.on_progress(STARTING_PREFECT, 0, 1)
         server.start()
         flow = getattr(import_module(f"chaffinch.flows.{name}"), name)
         from chaffinch.flows.prefect_runtime.artifacts import watching
@@ -188,7 +189,7 @@ def _run_flow(
         # What every run needs later is loaded while the server starts.
         for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
             import_module(library)
-        with watching(on_progress, say, warn), server.in_use():
+        with watching(shown), server.in_use():
             return flow(*arguments)
 
 

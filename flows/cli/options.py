@@ -186,76 +186,40 @@ def _in_words(default: Any) -> str:
     return str(default)
 
 
-SELECTION = {
-    "--target": "target",
-    "--model": "model.name",
-    "--keep": "columns.keep",
-    "--drop": "columns.drop",
-    "--categorical": "columns.categorical",
-    "--numeric": "columns.numeric",
-    "--weight": "columns.weight",
-    "--group": "columns.group",
-    "--time": "columns.time",
-    "--task": "task",
-    "--loss": "loss",
-    "--baseline": "baseline",
-    "--tuning": "model.tuning",
-    "--folds": "model.folds",
-    "--seed": "seed",
-    "--shares": "shares",
-    "--lags": "history.lags",
-    "--rolling": "history.rolling",
-    "--history-columns": "history.columns",
-    "--series": "history.series",
-    "--scale": "history.scale",
-    "--alternatives": "alternatives.number",
-    "--tau": "alternatives.tau",
-    "--quality": "alternatives.quality",
-    "--search": "alternatives.search",
-    "--aggregate": "alternatives.aggregate",
-    "--alternatives-time-limit": "alternatives.time_limit",
-}
-COMPARISON = {
-    "--target": "target",
-    "--methods": "methods",
-    "--models": "models",
-    "--folds": "folds",
-    "--seeds": "seeds",
-    "--sizes": "sizes",
-    **{option: SELECTION[option] for option in SELECTION if "columns." in SELECTION[option]},
-    **{option: SELECTION[option] for option in ("--task", "--loss", "--baseline")},
-}
-RESELECTION = {
-    f"--{name}": name for name in ("target", "drop", "model", "gain", "slack", "rejections", "seed")
-}
-SHUFFLE = {
-    "--target": "target",
-    "--drop": "drop",
-    "--sparse": "sparse",
-    "--zero-based/--one-based": "zero_based",
-    "--n-columns": "n_columns",
-    "--dtype": "dtype",
-    "--seed": "seed",
-    "--block-rows": "block_rows",
-}
-DESCENT = {
-    "--n-features": "n_features",
-    "--penalty": "penalty",
-    "--order": "order",
-    "--steps": "steps",
-    "--batch-rows": "batch_rows",
-    "--blocks-per-step": "blocks_per_step",
-    "--task": "task",
-    "--seed": "seed",
-}
-STORE = {"--store": "store"}
-WORKERS = {"--cluster": "cluster", "--workers": "workers"}
-STRICT = {**STORE, **WORKERS, "--strict": "strict"}
-LIMITS = {
-    f"--{name.replace('_', '-')}": name
-    for name in ("retries", "retry_delay", "timeout", "stage_timeout")
+# An option has the name of its field, except for these.
+_NAMES = {
+    "model.name": "--model",
+    "history.columns": "--history-columns",
+    "alternatives.number": "--alternatives",
+    "alternatives.time_limit": "--alternatives-time-limit",
+    "zero_based": "--zero-based/--one-based",
 }
 
+
+def _options(paths: str) -> dict[str, str]:
+    """Return the option of each field, in the order of the help."""
+    named = ((_NAMES.get(path, f"--{path.rpartition('.')[-1]}"), path) for path in paths.split())
+    return {option.replace("_", "-"): path for option, path in named}
+
+
+_COLUMNS = (
+    "columns.keep columns.drop columns.categorical columns.numeric columns.weight columns.group "
+    "columns.time"
+)
+SELECTION = _options(
+    f"target model.name {_COLUMNS} task loss baseline model.tuning model.folds seed shares "
+    "history.lags history.rolling history.columns history.series history.scale "
+    "alternatives.number alternatives.tau alternatives.quality alternatives.search "
+    "alternatives.aggregate alternatives.time_limit"
+)
+COMPARISON = _options(f"target methods models folds seeds sizes {_COLUMNS} task loss baseline")
+RESELECTION = _options("target drop model gain slack rejections seed")
+SHUFFLE = _options("target drop sparse zero_based n_columns dtype seed block_rows")
+DESCENT = _options("n_features penalty order steps batch_rows blocks_per_step task seed")
+STORE = _options("store")
+WORKERS = _options("cluster workers")
+STRICT = _options("store cluster workers strict")
+LIMITS = _options("retries retry_delay timeout stage_timeout")
 
 _CONTINUES = "The same command continues where it stopped."
 _MAY_BE_DONE = "`chaffinch promoted` shows whether it was done."

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -23,12 +23,12 @@ from rich.table import Table
 from rich.text import Text
 
 from chaffinch.flows.cli.echo import echo, echo_json
-from chaffinch.flows.cli.progress import ProgressLines, numbered
+from chaffinch.flows.cli.progress import ProgressLines, Showing, numbered
 from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory, printable
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import ComparisonResult
-from chaffinch.tasks.pipeline.progress import STEPS, OnProgress, Say, Warn, no_progress
+from chaffinch.tasks.pipeline.progress import STEPS, OnProgress, no_progress
 from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.sections import (
     lines_of_changes,
@@ -87,7 +87,6 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
         yield f"  {undecided}."
 
 
-STARTING_PREFECT = "starting Prefect"
 SECONDS_BETWEEN_LINES = 30
 _WIDTH_OF_A_FILE = 160
 # State of a run -> what to do about it.
@@ -96,14 +95,6 @@ _REMEDIES = {
     "reports why it cannot.",
     "damaged": "chaffinch show RUN reports what is damaged and how to repair it.",
 }
-
-
-class Showing(NamedTuple):
-    """Functions that show what a command does."""
-
-    on_progress: OnProgress
-    warn: Warn
-    say: Say
 
 
 @contextmanager

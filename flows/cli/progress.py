@@ -8,12 +8,30 @@
 import time
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import NamedTuple
 
-from chaffinch.tasks.pipeline.progress import STEPS
+from chaffinch.tasks.pipeline.progress import (
+    STEPS,
+    OnProgress,
+    Say,
+    Warn,
+    no_messages,
+    no_progress,
+    no_warnings,
+)
 
+STARTING_PREFECT = "starting Prefect"
 # Steps that check the input; an error in them is the only line.
 _CHECKING = ("ingest", "describe")
 _LONGER = 1.1  # the next line comes after this multiple of the time of the last one
+
+
+class Showing(NamedTuple):
+    """Functions that show what a command does."""
+
+    on_progress: OnProgress = no_progress
+    warn: Warn = no_warnings
+    say: Say = no_messages
 
 
 def numbered(step: str, steps: Sequence[str]) -> str:

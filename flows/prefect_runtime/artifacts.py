@@ -29,19 +29,11 @@ from prefect.artifacts import (
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 
-from chaffinch.flows.cli.output import STARTING_PREFECT
+from chaffinch.flows.cli.progress import STARTING_PREFECT, Showing
 from chaffinch.storage.errors import InputError, printable
 from chaffinch.storage.files import path_in
 from chaffinch.storage.runs.store import Run
-from chaffinch.tasks.pipeline.progress import (
-    STEPS,
-    OnProgress,
-    Say,
-    Warn,
-    no_messages,
-    no_progress,
-    no_warnings,
-)
+from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
 from chaffinch.tasks.reporting.text import on_scales
@@ -116,38 +108,33 @@ def _app(store: Path) -> FastAPI:
     return app
 
 
-_watcher: ContextVar[OnProgress] = ContextVar("watcher", default=no_progress)
-_listener: ContextVar[Say] = ContextVar("listener", default=no_messages)
-_warned: ContextVar[Warn] = ContextVar("warned", default=no_warnings)
+_NOTHING_SHOWN = Showing()
+_shown: ContextVar[Showing] = ContextVar("shown", default=_NOTHING_SHOWN)
 
 _SECONDS_BETWEEN_UPDATES = 1.0
 
 
 @contextmanager
-def watching(
-    on_progress: OnProgress, say: Say = no_messages, warn: Warn = no_warnings
-) -> Iterator[None]:
+def watching(shown: Showing) -> Iterator[None]:
     """Forward progress, messages and warnings of flows called in the block to these functions."""
-    watcher, listener, warned = _watcher.set(on_progress), _listener.set(say), _warned.set(warn)
+    token = _shown.set(shown)
     try:
         yield
     finally:
-        _watcher.reset(watcher)
-        _listener.reset(listener)
-        _warned.reset(warned)
+        _shown.reset(token)
 
 
 def say(line: str) -> None:
     """Send a message to the log of the present flow run, and to `watching`."""
     get_run_logger().info(printable(line))
-    _listener.get()(line)
+    _shown.get().say(line)
 
 
 def warn(warnings: Sequence[str]) -> None:
     """Send data-quality warnings to the log of the present flow run, and to `watching`."""
     for warning in warnings:
         get_run_logger().warning(printable(warning))
-    _warned.get()(warnings)
+    _shown.get().warn(warnings)
 
 
 def key_of(data_set: str, kind: str) -> str:
@@ -163,7 +150,7 @@ class ProgressArtifact:
 
     def __init__(self, key: str, title: str, steps: Sequence[str] = STEPS) -> None:
         self._title, self._steps = title, steps
-        self._on_progress = _watcher.get()
+        self._on_progress = _shown.get().on_progress
         self._on_progress(STARTING_PREFECT, 1, 1)
         self._updated = time.monotonic()
         created = create_progress_artifact(progress=0.0, key=key, description=f"{title}: starting")

@@ -95,21 +95,22 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
     last = against.history[-1] if against.history else None
     decision = decide(against.difference, last, promotion)
     if decision.outcome == "promote":
-        promotes = _promoted(run, against, "automatic", decision.reason)
-        publish(run, result, data_set, _logged([promotes, *differs]), against.difference)
+        outcome = [_promoted(run, against, "automatic", decision.reason)]
     elif decision.outcome == "keep":
-        stays = f"The promoted contract of {against.name} stays: {decision.reason}"
-        publish(run, result, data_set, _logged([stays, *differs]), against.difference)
+        outcome = [f"The promoted contract of {name} stays: {decision.reason}"]
     else:
-        waits = f"Not promoted as {against.name}, for a person to decide: {decision.reason}"
         store = shlex.quote(str(run.folder.parent.parent.absolute()))
-        by_hand = f"chaffinch promote {run.name} --as {against.name} --store {store} promotes it."
-        lines = _logged([waits, by_hand, *differs])
-        verdict = publish(run, result, data_set, lines, against.difference)
-        if promotion.wait is not None:
-            answer = _answer([waits, *differs], promotion.wait)
-            answered = _logged([_answered(run, against, answer)])
-            publish_again(verdict, result, [*answered, *differs])
+        outcome = [
+            f"Not promoted as {name}, for a person to decide: {decision.reason}",
+            f"chaffinch promote {run.name} --as {name} --store {store} promotes it.",
+        ]
+    verdict = publish(run, result, data_set, _logged([*outcome, *differs]), against.difference)
+    if decision.outcome == "wait" and promotion.wait is not None:
+        answer = _answer([outcome[0], *differs], promotion.wait)
+        answered = f"Not promoted as {name}{f': {answer.reason}' if answer.reason else '.'}"
+        if answer.promote:
+            answered = _promoted(run, against, "by hand", answer.reason)
+        publish_again(verdict, result, [*_logged([answered]), *differs])
 
 
 def _differences(against: AgainstPromoted) -> list[str]:
@@ -149,22 +150,16 @@ def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> str:
     return f"Promoted as {against.name}{f': {reason}' if reason else '.'}"
 
 
-def _answered(run: Run, against: AgainstPromoted, answer: Answer) -> str:
-    if answer.promote:
-        return _promoted(run, against, "by hand", answer.reason)
-    return f"Not promoted as {against.name}{f': {answer.reason}' if answer.reason else '.'}"
-
-
 def _answer(lines: list[str], hours: float) -> Answer:
     """Pause this flow run until a person has answered, or the time is over."""
     run_id, seconds = runtime.flow_run.id, 3600 * hours
-    over = {"promote": False, "reason": f"no answer came in {hours:g} h."}
+    no_answer = {"promote": False, "reason": f"no answer came in {hours:g} h."}
 
-    def go_on() -> None:
+    def resume() -> None:
         with suppress(NotPausedError):  # already resumed
-            resume_flow_run(run_id, over)
+            resume_flow_run(run_id, no_answer)
 
-    deadline = threading.Timer(seconds, copy_context().run, (go_on,))
+    deadline = threading.Timer(seconds, copy_context().run, (resume,))
     deadline.daemon = True
     deadline.start()
     try:

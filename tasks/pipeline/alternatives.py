@@ -26,7 +26,7 @@ from chaffinch.tasks.pipeline.evaluation import CONFIDENCE, Judge, judge_of, pre
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
-from chaffinch.tasks.selection.alternatives.result import Alternatives, FeatureSet
+from chaffinch.tasks.selection.alternatives.result import Alternatives
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.workers.interface import InProcess
@@ -62,7 +62,15 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
         progress.searched(1 + len(others) + 1)
     writer.result = {
         "chosen_quality": if_known(chosen_quality),
-        "sets": [_as_json(one) for one in found],
+        "sets": [
+            {
+                "indices": list(one.indices),
+                "quality": one.quality,
+                "bound": if_known(one.bound),
+                "status": one.status,
+            }
+            for one in found
+        ],
         "status": found.status,
         "bound": if_known(found.bound),
         "missing": missing,
@@ -132,15 +140,6 @@ def _asked(run: SelectionRun) -> AlternativeSettings:
     if asked is None:
         raise ValueError("no alternatives are asked for")
     return asked
-
-
-def _as_json(one: FeatureSet) -> dict[str, Any]:
-    return {
-        "indices": list(one.indices),
-        "quality": one.quality,
-        "bound": if_known(one.bound),
-        "status": one.status,
-    }
 
 
 def _found_at(search: Search, tau: float) -> Alternatives:

@@ -20,7 +20,7 @@ from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
-from chaffinch.tasks.selection.core import Floats, Mask, Schema
+from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.settings.reselection import Reselect
@@ -108,7 +108,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
     description, settings, dataset = run.description, run.settings, run.dataset
     schema, mask, trained = run.schema, run.mask, run.result("train_base_model")
     step_of = step_of_each(run.path)
-    kept = [j for j in range(len(mask)) if mask[j]]
+    kept = [(j, name) for j, name in enumerate(schema.features) if mask[j]]
     method = settings.method.kind
     dropped: list[dict[str, Any]] = [
         {"name": name, "reason": f"removed by {method}", "step": step_of[name]}
@@ -134,15 +134,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
             "classes": list(description.classes),
         },
         "features": [
-            _feature(
-                schema,
-                j,
-                dataset.columns[schema.features[j]],
-                description.categories,
-                trained["baseline"][j],
-                step_of.get(schema.features[j]),
-            )
-            for j in kept
+            _feature(run, name, trained["baseline"][j], step_of.get(name)) for j, name in kept
         ],
         "dropped": dropped,
         "candidates": list(schema.features),
@@ -160,28 +152,20 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
     }
 
 
-def _feature(
-    schema: Schema,
-    j: int,
-    kind: str,
-    categories: dict[str, tuple[str, ...]],
-    value: float,
-    step: int | None,
-) -> dict[str, Any]:
-    name = schema.features[j]
-    if not schema.n_categories[j]:
+def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) -> dict[str, Any]:
+    known = list(run.description.categories.get(name, ()))
+    if not known:
         return {
             "name": name,
             "type": "number",
-            "values": "boolean" if kind == "bool" else "number",
-            "baseline": value,
+            "values": "boolean" if run.dataset.columns[name] == "bool" else "number",
+            "baseline": baseline,
             "step": step,
         }
-    known = list(categories[name])
     return {
         "name": name,
         "type": "category",
-        "baseline": known[int(value)],
+        "baseline": known[int(baseline)],
         "step": step,
         "categories": known,
     }
