@@ -17,7 +17,6 @@ from typing import Any, TypeGuard
 
 import click
 
-from chaffinch.flows.cli.echo import echo, echo_exactly, echo_json
 from chaffinch.flows.cli.options import (
     COMPARISON,
     RESELECTION,
@@ -35,6 +34,7 @@ from chaffinch.flows.cli.options import (
 from chaffinch.flows.cli.promotion import diff, promote, promoted, rollback
 from chaffinch.flows.cli.serve import announce, automations, serve
 from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
+from chaffinch.flows.cli.terminal import STARTING_PREFECT, echo, echo_exactly, echo_json
 from chaffinch.flows.prefect_runtime.server import Server, ServerError, prepare
 from chaffinch.storage.datasets.column_names import nearest
 from chaffinch.storage.errors import InputError, StorageError, in_a_line, is_out_of_memory
@@ -174,7 +174,6 @@ def _run_flow(
 ) -> Any:
     """Run a flow with progress in the terminal; its import follows the start of the server."""
     from chaffinch.flows.cli import output
-    from chaffinch.flows.cli.progress import STARTING_PREFECT
     from chaffinch.tasks.pipeline.ingestion import each_read_once
 
     with output.progress(steps, verbosity) as shown, each_read_once():

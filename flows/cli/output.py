@@ -22,8 +22,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from chaffinch.flows.cli.echo import echo, echo_json
-from chaffinch.flows.cli.progress import ProgressLines, Showing, numbered
+from chaffinch.flows.cli.terminal import ProgressLines, Showing, echo, echo_json, numbered
 from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory, printable
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Store

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from chaffinch.flows.cli.echo import echo, echo_json
 from chaffinch.flows.cli.options import STORE, json_flag, settings_options
+from chaffinch.flows.cli.terminal import echo, echo_json
 from chaffinch.flows.prefect_runtime.server import prepare
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import path_from

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from chaffinch.flows.cli.echo import echo
 from chaffinch.flows.cli.options import LIMITS, STRICT, nested, settings_options
+from chaffinch.flows.cli.terminal import echo
 from chaffinch.flows.prefect_runtime.server import prepare
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings

@@ -29,7 +29,7 @@ from prefect.artifacts import (
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 
-from chaffinch.flows.cli.progress import STARTING_PREFECT, Showing
+from chaffinch.flows.cli.terminal import STARTING_PREFECT, Showing
 from chaffinch.storage.errors import InputError, printable
 from chaffinch.storage.files import path_in
 from chaffinch.storage.runs.store import Run

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from chaffinch.flows.cli.progress import ProgressLines
+from chaffinch.flows.cli.terminal import ProgressLines
 
 
 class Night:

@@ -1,15 +1,17 @@
-"""Progress without a terminal: a line as a step begins, as it ends, and in between.
+"""Lines of text: printed safely, and progress where there is no terminal.
 
-4/9 train base model
-4/9 train base model: 12 of 60 after 30 s, about 2 min left
-4/9 train base model: done after 71.3 s
+A step has lines such as "4/9 train base model: 12 of 60 after 30 s, about 2 min left".
 """
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import click
+
+from chaffinch.storage.errors import printable
 from chaffinch.tasks.pipeline.progress import (
     STEPS,
     OnProgress,
@@ -24,6 +26,20 @@ STARTING_PREFECT = "starting Prefect"
 # Steps that check the input; an error in them is the only line.
 _CHECKING = ("ingest", "describe")
 _LONGER = 1.1  # the next line comes after this multiple of the time of the last one
+
+
+def echo(line: str, *, err: bool = False) -> None:
+    """Print one line, with characters that are not printable escaped."""
+    click.echo(printable(line), err=err)
+
+
+def echo_exactly(text: str) -> None:
+    """Print text for another program: unchanged, though click removes colours in a pipe."""
+    click.echo(text, color=True)
+
+
+def echo_json(found: Any) -> None:
+    echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 class Showing(NamedTuple):
