@@ -13,7 +13,7 @@ help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
 
 run: $(READY)  ## The main job on the breast-cancer table that scikit-learn bundles
-	@$(BIN)/python -m chaffinch.flows.cli.demonstration
+	@$(BIN)/python examples/demonstration.py
 
 test: $(READY)  ## Every test but those of test-e2e
 	@$(PYTEST) -m "not e2e"

@@ -3,7 +3,7 @@
 import sys
 
 import chaffinch
-from chaffinch.flows.prefect_runtime.environment import prepare
+from chaffinch.flows.prefect_runtime.server import prepare
 
 prepare()
 

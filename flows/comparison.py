@@ -1,7 +1,4 @@
-"""The comparison flow: read the tables, measure every cell, conclude.
-
-The steps are those of `chaffinch.tasks.comparing.run`; here each becomes a Prefect task.
-"""
+"""The comparison flow: the steps of `chaffinch.tasks.comparing.run` as Prefect tasks."""
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
 from collections.abc import Sequence
@@ -41,7 +38,7 @@ Minutes = Annotated[float, Field(gt=0, title="Minutes")]
 
 
 def comparison_title() -> str:
-    """Return the name of the present flow run: its tables, and how many methods and models."""
+    """Return the name of the flow run: its tables, and the numbers of methods and models."""
     parameters = runtime.flow_run.parameters
     settings = parameters["settings"]
     asked = (_counted(settings.methods, "method"), _counted(settings.models, "model"))
@@ -53,7 +50,6 @@ def _counted(things: Sequence[object], word: str) -> str:
 
 
 def _tables(data: Sequence[str]) -> str:
-    """Return the names of the first tables."""
     return ", ".join(name_in_title(source) for source in data[:3]) or "no tables"
 
 
@@ -81,15 +77,15 @@ def comparison(
     Parameters
     ----------
     data : list of str
-        Tables: paths or addresses; see `chaffinch.select`.
+        Paths or addresses of tables; see `chaffinch.select`.
     settings : ComparisonSettings
         Everything that can change the result.
     execution : ExecutionSettings
         Store, cluster and workers.
     time_budget : float, optional
-        Minutes of measuring after which what is done by then is concluded from.
+        Minutes of measuring after which the results so far are concluded from.
     limits : LimitSettings, optional
-        Further tries, timeouts, and which runs this one waits for. Without, there are none.
+        Retries, timeouts, and the runs that this one waits for. By default there are none.
 
     Returns
     -------

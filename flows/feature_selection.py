@@ -1,7 +1,6 @@
-"""The feature-selection flow: ingest, train, optimise the mask, retrain, report.
+"""The feature-selection flow: the steps of `chaffinch.tasks.pipeline.run` as Prefect tasks.
 
-The steps are those of `chaffinch.tasks.pipeline.run`; here each becomes a Prefect task, so
-that a person sees them in the UI, with progress and the result as artifacts.
+The UI shows the progress and the result as artifacts.
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
@@ -28,11 +27,12 @@ from chaffinch.storage.sources.addresses import looked_up_too
 from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.pipeline.run import check_settings, select_features
 from chaffinch.tasks.results.result import SelectionResult, load_result
+from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
 
 def run_title() -> str:
-    """Return the name of the present flow run: its table, method and model."""
+    """Return the name of the flow run: its table, method and model."""
     parameters = runtime.flow_run.parameters
     settings = parameters["settings"]
     return f"{name_in_title(parameters['data'])} {settings.method.kind} {settings.model.name}"
@@ -61,10 +61,10 @@ def feature_selection(
     execution : ExecutionSettings
         Store, cluster and workers.
     promotion : PromotionSettings, optional
-        When the contract is promoted. Without, the run is compared with the promoted contract of
+        When the contract is promoted. By default the run is compared with the promoted contract of
         its table, if there is one, and nothing is promoted.
     limits : LimitSettings, optional
-        Further tries, timeouts, and which runs this one waits for. Without, there are none.
+        Retries, timeouts, and the runs that this one waits for. By default there are none.
 
     Returns
     -------
@@ -79,6 +79,17 @@ def feature_selection(
     TimeLimitError
         If it takes longer than its limits allow.
     """
+    return selected(data, settings, execution, promotion, limits)
+
+
+def selected(
+    data: str,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    promotion: PromotionSettings | None,
+    limits: LimitSettings | None,
+) -> SelectionResult:
+    """Select features in the present flow run, publish the result, and promote it or not."""
     source = source_of(data)
     data_set = shown_as(source, promotion)
     source.check()

@@ -1,22 +1,22 @@
 """The command line: ``chaffinch run``, and the others that `chaffinch --help` lists.
 
 Exit codes: 0 done; 1 failure; 2 bad input, in one line; 3 warnings and --strict; 130 stopped
-by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Whatever is heavy is imported by the command that needs
-it, so that help is quick.
+by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Heavy modules are imported by the command that needs
+them, so that help is quick.
 """
 
 import errno
 import json
 import signal
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeGuard
 
 import click
 
-from chaffinch.flows.cli.echo import echo, echo_exactly
 from chaffinch.flows.cli.options import (
     COMPARISON,
     RESELECTION,
@@ -34,7 +34,8 @@ from chaffinch.flows.cli.options import (
 from chaffinch.flows.cli.promotion import diff, promote, promoted, rollback
 from chaffinch.flows.cli.serve import announce, automations, serve
 from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
-from chaffinch.flows.prefect_runtime.server import Server, ServerError
+from chaffinch.flows.cli.terminal import STARTING_PREFECT, echo, echo_exactly, echo_json
+from chaffinch.flows.prefect_runtime.server import Server, ServerError, prepare
 from chaffinch.storage.datasets.column_names import nearest
 from chaffinch.storage.errors import InputError, StorageError, in_a_line, is_out_of_memory
 from chaffinch.tasks.comparing.settings import ComparisonSettings
@@ -88,8 +89,14 @@ def columns(
     """
     from chaffinch.tasks.results.previous_run import load_contract
 
-    _check_for_sql(form, {"--table": table, "--dialect": dialect})
-    _check_levels(table)
+    for option, value in {"--table": table, "--dialect": dialect}.items():
+        if value is not None and form != "sql":
+            raise InputError(f"{option} is for --as sql but this is --as {form}; leave it out")
+    if table is not None and not all(level.strip() for level in table.split(".")):
+        raise InputError(
+            f"--table must be a name, or several separated by dots, such as shop.orders, but is "
+            f"{table!r}; name a table, or leave it out for the columns alone"
+        )
     contract = load_contract(run, store=ExecutionSettings().store if store is None else store)
     read = None if source is None else contract.bytes_in(source)
     if form == "sql":
@@ -103,7 +110,7 @@ def columns(
             "features": types,
             "bytes": None if read is None else {"kept": read.kept, "all": read.all},
         }
-        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+        echo_json(found)
     if read is not None:
         click.echo(
             f"{len(contract.columns)} columns are {read.kept:,} of {read.all:,} bytes: "
@@ -116,26 +123,12 @@ def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
     """Return names as a list in SQL, or as a SELECT from a table."""
     from sqlalchemy.dialects import registry
 
-    spoken = registry.load(dialect)(paramstyle="named")  # or a per cent sign would be doubled
-    quote = spoken.identifier_preparer.quote_identifier
+    # paramstyle: the default one would double per cent signs
+    quote = registry.load(dialect)(paramstyle="named").identifier_preparer.quote_identifier
     if table is None:
         return ", ".join(map(quote, names))
     levels = ".".join(map(quote, table.split(".")))
     return f"SELECT {', '.join(map(quote, names))}\nFROM {levels}"
-
-
-def _check_levels(table: str | None) -> None:
-    if table is not None and not all(level.strip() for level in table.split(".")):
-        raise InputError(
-            f"--table must be a name, or several separated by dots, such as shop.orders, but is "
-            f"{table!r}; name a table, or leave it out for the columns alone"
-        )
-
-
-def _check_for_sql(form: str, given: Mapping[str, str | None]) -> None:
-    for option, value in given.items():
-        if value is not None and form != "sql":
-            raise InputError(f"{option} is for --as sql but this is --as {form}; leave it out")
 
 
 @click.command(short_help="Begin with a former run, and change what newer rows say.")
@@ -155,12 +148,9 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
     NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
     double quotes, and each double quote in it is doubled, as in CSV.
     """
-    from chaffinch.flows.prefect_runtime.environment import prepare
-
     prepare(quiet=True)
     server = Server()
     from chaffinch.flows.cli import output
-    from chaffinch.tasks.pipeline.ingestion import each_read_once
     from chaffinch.tasks.pipeline.progress import steps_of
     from chaffinch.tasks.pipeline.run import check
     from chaffinch.tasks.results.previous_run import read_former, settings_of
@@ -168,18 +158,38 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
     asked = ReselectionSettings(**nested(given, RESELECTION))
     execution = ExecutionSettings(**nested(given, STRICT))
     settings = settings_of(read_former(run, execution.store), asked)
-    steps = steps_of(with_changes=True)
-    with output.progress(steps, verbosity) as (on_progress, warn, say), each_read_once():
-        server.check()
-        warn(check(data, settings, execution, on_progress=on_progress))
-        on_progress(output.STARTING_PREFECT, 0, 1)
-        server.start()
-        from chaffinch.flows.prefect_runtime.artifacts import watching
-        from chaffinch.flows.reselection import reselection
-
-        with watching(on_progress, say), server.in_use():
-            result = reselection(run, data, asked, execution)
+    steps, check_data = steps_of(with_changes=True), partial(check, data, settings, execution)
+    arguments = (run, data, asked, execution)
+    result = _run_flow(server, "reselection", arguments, steps, verbosity, check_data)
     output.show(result, as_json=as_json, with_warnings=False)
+
+
+def _run_flow(
+    server: Server,
+    name: str,
+    arguments: tuple[Any, ...],
+    steps: Sequence[str],
+    verbosity: str | None,
+    check_data: Callable[..., Sequence[str]] | None = None,
+) -> Any:
+    """Run a flow with progress in the terminal; its import follows the start of the server."""
+    from chaffinch.flows.cli import output
+    from chaffinch.tasks.pipeline.ingestion import each_read_once
+
+    with output.progress(steps, verbosity) as shown, each_read_once():
+        server.check()
+        if check_data is not None:
+            shown.warn(check_data(on_progress=shown.on_progress))
+        shown.on_progress(STARTING_PREFECT, 0, 1)
+        server.start()
+        flow = getattr(import_module(f"chaffinch.flows.{name}"), name)
+        from chaffinch.flows.prefect_runtime.artifacts import watching
+
+        # What every run needs later is loaded while the server starts.
+        for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
+            import_module(library)
+        with watching(shown), server.in_use():
+            return flow(*arguments)
 
 
 # A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
@@ -255,13 +265,10 @@ def run(
     Exit codes: 0 done; 1 failure; 2 bad input; 3 warnings and --strict, nothing trained; stopped:
     130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
     """
-    from chaffinch.flows.prefect_runtime.environment import prepare
-
     prepare(quiet=True)
     server = Server()
     from chaffinch.flows.cli import output
     from chaffinch.tasks.api.select import method_settings
-    from chaffinch.tasks.pipeline.ingestion import each_read_once
     from chaffinch.tasks.pipeline.progress import steps_of
     from chaffinch.tasks.pipeline.run import check
 
@@ -271,19 +278,8 @@ def run(
     settings = SelectionSettings(**chosen)
     execution = ExecutionSettings(**nested(given, STRICT))
     steps = steps_of(with_alternatives=settings.alternatives is not None)
-    with output.progress(steps, verbosity) as (on_progress, warn, say), each_read_once():
-        server.check()
-        warn(check(data, settings, execution, on_progress=on_progress))
-        on_progress(output.STARTING_PREFECT, 0, 1)
-        server.start()
-        from chaffinch.flows.feature_selection import feature_selection
-        from chaffinch.flows.prefect_runtime.artifacts import watching
-
-        # What every run needs later is loaded while the server starts.
-        for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
-            import_module(library)
-        with watching(on_progress, say), server.in_use():
-            result = feature_selection(data, settings, execution)
+    check_data, arguments = partial(check, data, settings, execution), (data, settings, execution)
+    result = _run_flow(server, "feature_selection", arguments, steps, verbosity, check_data)
     output.show(result, as_json=as_json, with_warnings=False)
 
 
@@ -315,8 +311,6 @@ def compare(
     NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
     double quotes, and each double quote in it is doubled, as in CSV.
     """
-    from chaffinch.flows.prefect_runtime.environment import prepare
-
     prepare(quiet=True)
     server = Server()
     from chaffinch.flows.cli import output
@@ -325,15 +319,8 @@ def compare(
     check_time_budget(time_budget)
     settings = ComparisonSettings(**nested(given, COMPARISON))
     execution = ExecutionSettings(**nested(given, STRICT))
-    with output.progress(STEPS, verbosity) as (on_progress, warn, say):
-        server.check()
-        on_progress(output.STARTING_PREFECT, 0, 1)
-        server.start()
-        from chaffinch.flows.comparison import comparison
-        from chaffinch.flows.prefect_runtime.artifacts import watching
-
-        with watching(on_progress, say, warn), server.in_use():
-            result = comparison(list(data), settings, execution, time_budget)
+    arguments = (list(data), settings, execution, time_budget)
+    result = _run_flow(server, "comparison", arguments, STEPS, verbosity)
     output.show_comparison(result, as_json=as_json, with_warnings=False)
 
 
@@ -347,7 +334,7 @@ def methods(method: str | None, as_json: bool) -> None:
     else:
         rows = defaults_of(type(method_of(method)))
     if as_json:
-        echo_exactly(json.dumps(dict(rows), indent=2, ensure_ascii=False))
+        echo_json(dict(rows))
         return
     if method is not None:
         echo(f"{method}: {declared(method).summary}")
@@ -366,13 +353,6 @@ def runs(store: str | None, as_json: bool) -> None:
     output.show_runs(_existing_store(store), as_json=as_json)
 
 
-def _require_known(name: str, store: Any) -> None:
-    known = [one.name for one in (*store.runs(), *store.comparisons())]
-    if name not in known:
-        remedy = nearest(name, known) or "; `chaffinch runs` lists those there are"
-        raise InputError(f"there is no run or comparison {name!r} in {store.path}{remedy}")
-
-
 @cli.command()
 @click.argument("run")
 @settings_options(ExecutionSettings, STORE)
@@ -385,7 +365,10 @@ def show(run: str, store: str | None, as_json: bool) -> None:
 
     existing = _existing_store(store)
     compared = {comparison.name: comparison for comparison in existing.comparisons()}
-    _require_known(run, existing)
+    known = [*(one.name for one in existing.runs()), *compared]
+    if run not in known:
+        remedy = nearest(run, known) or "; `chaffinch runs` lists those there are"
+        raise InputError(f"there is no run or comparison {run!r} in {existing.path}{remedy}")
     if run in compared:
         output.show_comparison(load_comparison(compared[run]), as_json=as_json)
     else:
@@ -400,14 +383,14 @@ for command in (
 
 
 def exit_code(run_command: Callable[..., Any]) -> int:
-    """Run a command, and say in one line why it ended, if that is not well."""
+    """Run a command, and print in one line why it failed or was stopped."""
     try:
         code = run_command(prog_name="chaffinch", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
     except click.ClickException as error:
-        _say(error.format_message())
+        _print_error(error.format_message())
         return error.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         cause = error.__cause__ or error  # click makes an Abort of it
@@ -416,32 +399,32 @@ def exit_code(run_command: Callable[..., Any]) -> int:
     except StrictError as error:
         for warning in error.warnings:
             click.echo(f"Warning: {in_a_line(warning)}", err=True)
-        _say(f"{error.count} (--strict), so nothing was trained")
+        _print_error(f"{error.count} (--strict), so nothing was trained")
         return 3
     except InputError as error:
-        _say(error)
+        _print_error(error)
         return 2
     except (StorageError, WorkersError, ServerError) as error:
-        _say(error)
+        _print_error(error)
         return 1
     except Exception as error:
         if is_out_of_memory(error):
             doing = next(iter(getattr(error, "__notes__", ())), "running the command")
-            _say(f"out of memory while {doing}; give fewer rows or columns, or more memory")
+            _print_error(f"out of memory while {doing}; give fewer rows or columns, or more memory")
             return 1
-        if not _is_of_the_output(error):
+        if not _is_output_error(error):
             raise
         with suppress(OSError):
-            _say(f"the output cannot be written ({error.strerror})")
+            _print_error(f"the output cannot be written ({error.strerror})")
         return 128 + signal.SIGHUP if error.errno == errno.EIO else 1
     return code if isinstance(code, int) else 0
 
 
-def _say(error: object) -> None:
+def _print_error(error: object) -> None:
     click.echo(f"Error: {in_a_line(error)}", err=True)
 
 
-def _is_of_the_output(error: Exception) -> TypeGuard[OSError]:
+def _is_output_error(error: Exception) -> TypeGuard[OSError]:
     """Return whether standard output or standard error cannot be written, not any other file."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     writer = frame.f_globals.get("__name__", "").partition(".")[0]

@@ -3,7 +3,7 @@
 import csv
 import io
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -28,10 +28,7 @@ _verbose = click.option(
 
 
 def verbosity_flags(command: Command) -> Command:
-    """Give a command --quiet and --verbose, passed as its `verbosity`.
-
-    The command raises InputError where both are given.
-    """
+    """Give a command --quiet and --verbose, passed as its `verbosity`."""
 
     @wraps(command)
     def with_verbosity(*arguments: Any, quiet: bool, verbose: bool, **options: Any) -> Any:
@@ -51,7 +48,6 @@ class Names(click.ParamType[tuple[str, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        """Split the text of one option."""
         if isinstance(value, tuple):
             return value
         lines = io.StringIO(value, newline="")
@@ -72,7 +68,7 @@ def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Co
             field = _find(settings, path)
             command = click.option(
                 option,
-                _parameter_name(path),
+                path.replace(".", "_"),
                 required=field.is_required() and "." not in path,
                 help=_help(field),
                 **_how_it_is_given(field.annotation, has_two_flags="/" in option),
@@ -83,10 +79,10 @@ def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Co
 
 
 def nested(given: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options that were given as the nested mapping that the settings read."""
+    """Return the given options as the nested mapping that the settings read."""
     values: dict[str, Any] = {}
     for path in fields.values():
-        value = given[_parameter_name(path)]
+        value = given[path.replace(".", "_")]
         if value is None:
             continue
         *groups, last = path.split(".")
@@ -98,10 +94,7 @@ def nested(given: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any
 
 
 def values_of(settings: type[BaseModel], given: Sequence[str]) -> dict[str, Any]:
-    """Return settings given as NAME=VALUE by their names; several values stand between commas.
-
-    Raises InputError for text of another form and for a setting that is given twice.
-    """
+    """Return settings given as NAME=VALUE by name; several values are separated by commas."""
     values: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -111,98 +104,69 @@ def values_of(settings: type[BaseModel], given: Sequence[str]) -> dict[str, Any]
         if name in values:
             raise InputError(f"--set gives {name} twice; give it once")
         field = settings.model_fields.get(name)
-        is_list = field is not None and isinstance(_type_of(field.annotation), Names)
+        is_list = field is not None and get_origin(next(_types_in(field.annotation))) is tuple
         values[name] = Names().convert(value, None, None) if is_list else value.strip()
     return values
 
 
 def defaults_of(settings: type[BaseModel]) -> list[tuple[str, str]]:
-    """Return each setting of a method with what it means and its default."""
+    """Return each setting of a method with its description and default."""
     return [(name, _help(field)) for name, field in settings.model_fields.items() if name != "kind"]
 
 
 def _find(settings: type[BaseModel], path: str) -> FieldInfo:
     *groups, last = path.split(".")
     for group in groups:
-        settings = _without_none(settings.model_fields[group].annotation)
+        settings = next(_types_in(settings.model_fields[group].annotation))
     return settings.model_fields[last]
 
 
-def _parameter_name(path: str) -> str:
-    return path.replace(".", "_")
-
-
 def _how_it_is_given(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
-    if _without_none(annotation) is bool:
-        # all that come are kept, as click would take the last of two that go against each other
+    """Return the arguments of a click option for the first type of an annotation."""
+    found = list(_types_in(annotation))
+    if found[0] is bool:
+        # all values are kept: click would take the last of two contradictory flags
         both = {"multiple": True, "callback": _one_of_two} if has_two_flags else {"default": None}
         return {"is_flag": True, **both}
-    metavar = None if _choices(annotation) else _metavar(annotation)
-    given: dict[str, Any] = {"type": _type_of(annotation), "metavar": metavar}
-    if isinstance(given["type"], Names):  # the option may come several times, each with some
-        given |= {"multiple": True, "callback": _joined}
-    return given
+    for one in found:
+        if get_origin(one) is Literal:
+            return {"type": click.Choice(get_args(one)), "metavar": None}
+    if get_origin(found[0]) is tuple:
+        numbers = all(one in (int, float) for one in _types_in(get_args(found[0])[0]))
+        metavar = "NUMBERS" if numbers else "NAMES"
+        # the option may be given several times
+        return {"type": Names(), "metavar": metavar, "multiple": True, "callback": _joined}
+    if found[0] is int:
+        return {"type": int, "metavar": "N"}
+    return {"type": str, "metavar": "NUMBER" if found[0] is float else "TEXT"}
+
+
+def _types_in(annotation: Any) -> Iterator[Any]:
+    """Yield the types of a union, without None and without their limits."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        for part in get_args(annotation):
+            yield from _types_in(part)
+    elif hasattr(annotation, "__metadata__"):
+        yield from _types_in(get_args(annotation)[0])
+    elif annotation is not types.NoneType:
+        yield annotation
 
 
 def _joined(
     context: click.Context, option: click.Parameter, given: tuple[tuple[str, ...], ...]
 ) -> tuple[str, ...] | None:
-    """Return all names of an option; None where it was not given."""
+    """Return all names of an option; None if it was not given."""
     return tuple(name for names in given for name in names) if given else None
 
 
 def _one_of_two(
     context: click.Context, option: click.Parameter, given: tuple[bool, ...]
 ) -> bool | None:
-    """Return which of two flags was given; None where none was."""
+    """Return which of two flags was given; None if neither was."""
     if len(set(given)) > 1:
         flags = " and ".join([*option.opts, *option.secondary_opts])
         raise InputError(f"{flags} go against each other; give one of them")
     return given[0] if given else None
-
-
-def _choices(annotation: Any) -> tuple[Any, ...]:
-    """Return the words to choose from; what else a field may take is for Python and the form."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        return next((words for part in get_args(annotation) if (words := _choices(part))), ())
-    if hasattr(annotation, "__metadata__"):
-        return _choices(get_args(annotation)[0])
-    return get_args(annotation) if get_origin(annotation) is Literal else ()
-
-
-def _without_none(annotation: Any) -> Any:
-    if get_origin(annotation) in (Union, types.UnionType):
-        return next(a for a in get_args(annotation) if a is not type(None))
-    return annotation
-
-
-def _type_of(annotation: Any) -> click.ParamType[Any] | type:
-    if _choices(annotation):
-        return click.Choice(_choices(annotation))
-    plain = _without_none(annotation)
-    if get_origin(plain) is tuple:
-        return Names()
-    base = get_args(plain)[0] if hasattr(plain, "__metadata__") else plain
-    if get_origin(base) is tuple:
-        return Names()
-    return int if base is int else str
-
-
-def _metavar(annotation: Any) -> str:
-    kind = _type_of(annotation)
-    if isinstance(kind, Names):
-        return "NUMBERS" if _is_number(get_args(_without_none(annotation))[0]) else "NAMES"
-    if kind is int:
-        return "N"
-    return "NUMBER" if _is_number(_without_none(annotation)) else "TEXT"
-
-
-def _is_number(annotation: Any) -> bool:
-    """Return whether a type, or each of several with limits of their own, is a number's."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        return all(_is_number(part) for part in get_args(annotation))
-    plain = get_args(annotation)[0] if hasattr(annotation, "__metadata__") else annotation
-    return plain in (int, float) or (plain is not annotation and _is_number(plain))
 
 
 def _help(field: FieldInfo) -> str:
@@ -213,7 +177,6 @@ def _help(field: FieldInfo) -> str:
 
 
 def _in_words(default: Any) -> str:
-    """Return a default as it would be given."""
     if isinstance(default, tuple):
         return ",".join(_in_words(one) for one in default)
     if isinstance(default, float):
@@ -223,83 +186,45 @@ def _in_words(default: Any) -> str:
     return str(default)
 
 
-SELECTION = {
-    "--target": "target",
-    "--model": "model.name",
-    "--keep": "columns.keep",
-    "--drop": "columns.drop",
-    "--categorical": "columns.categorical",
-    "--numeric": "columns.numeric",
-    "--weight": "columns.weight",
-    "--group": "columns.group",
-    "--time": "columns.time",
-    "--task": "task",
-    "--loss": "loss",
-    "--baseline": "baseline",
-    "--tuning": "model.tuning",
-    "--folds": "model.folds",
-    "--seed": "seed",
-    "--shares": "shares",
-    "--lags": "history.lags",
-    "--rolling": "history.rolling",
-    "--history-columns": "history.columns",
-    "--series": "history.series",
-    "--scale": "history.scale",
-    "--alternatives": "alternatives.number",
-    "--tau": "alternatives.tau",
-    "--quality": "alternatives.quality",
-    "--search": "alternatives.search",
-    "--aggregate": "alternatives.aggregate",
-    "--alternatives-time-limit": "alternatives.time_limit",
-}
-COMPARISON = {
-    "--target": "target",
-    "--methods": "methods",
-    "--models": "models",
-    "--folds": "folds",
-    "--seeds": "seeds",
-    "--sizes": "sizes",
-    **{option: SELECTION[option] for option in SELECTION if "columns." in SELECTION[option]},
-    **{option: SELECTION[option] for option in ("--task", "--loss", "--baseline")},
-}
-RESELECTION = {
-    f"--{name}": name for name in ("target", "drop", "model", "gain", "slack", "rejections", "seed")
-}
-SHUFFLE = {
-    "--target": "target",
-    "--drop": "drop",
-    "--sparse": "sparse",
-    "--zero-based/--one-based": "zero_based",
-    "--n-columns": "n_columns",
-    "--dtype": "dtype",
-    "--seed": "seed",
-    "--block-rows": "block_rows",
-}
-DESCENT = {
-    "--n-features": "n_features",
-    "--penalty": "penalty",
-    "--order": "order",
-    "--steps": "steps",
-    "--batch-rows": "batch_rows",
-    "--blocks-per-step": "blocks_per_step",
-    "--task": "task",
-    "--seed": "seed",
-}
-STORE = {"--store": "store"}
-WORKERS = {"--cluster": "cluster", "--workers": "workers"}
-STRICT = {**STORE, **WORKERS, "--strict": "strict"}
-LIMITS = {
-    f"--{name.replace('_', '-')}": name
-    for name in ("retries", "retry_delay", "timeout", "stage_timeout")
+# An option has the name of its field, except for these.
+_NAMES = {
+    "model.name": "--model",
+    "history.columns": "--history-columns",
+    "alternatives.number": "--alternatives",
+    "alternatives.time_limit": "--alternatives-time-limit",
+    "zero_based": "--zero-based/--one-based",
 }
 
 
-_GOES_ON, _MAY_BE_DONE = (
-    "The same command continues where it stopped.",
-    "`chaffinch promoted` shows whether it was done.",
+def _options(paths: str) -> dict[str, str]:
+    """Return the option of each field, in the order of the help."""
+    named = ((_NAMES.get(path, f"--{path.rpartition('.')[-1]}"), path) for path in paths.split())
+    return {option.replace("_", "-"): path for option, path in named}
+
+
+_COLUMNS = (
+    "columns.keep columns.drop columns.categorical columns.numeric columns.weight columns.group "
+    "columns.time"
 )
+SELECTION = _options(
+    f"target model.name {_COLUMNS} task loss baseline model.tuning model.folds seed shares "
+    "history.lags history.rolling history.columns history.series history.scale "
+    "alternatives.number alternatives.tau alternatives.quality alternatives.search "
+    "alternatives.aggregate alternatives.time_limit"
+)
+COMPARISON = _options(f"target methods models folds seeds sizes {_COLUMNS} task loss baseline")
+RESELECTION = _options("target drop model gain slack rejections seed")
+SHUFFLE = _options("target drop sparse zero_based n_columns dtype seed block_rows")
+DESCENT = _options("n_features penalty order steps batch_rows blocks_per_step task seed")
+STORE = _options("store")
+WORKERS = _options("cluster workers")
+STRICT = _options("store cluster workers strict")
+LIMITS = _options("retries retry_delay timeout stage_timeout")
+
+_CONTINUES = "The same command continues where it stopped."
+_MAY_BE_DONE = "`chaffinch promoted` shows whether it was done."
 _AFTER_A_STOP = {
-    **dict.fromkeys(("run", "reselect", "compare"), _GOES_ON),
+    **dict.fromkeys(("run", "reselect", "compare"), _CONTINUES),
     "descend": "The same command continues where it was seconds ago.",
     **dict.fromkeys(("promote", "rollback"), _MAY_BE_DONE),
     "serve": "The same command serves again.",
@@ -308,10 +233,9 @@ _BEGINS_AGAIN = "The same command begins again."
 
 
 class Commands(click.Group):
-    """Commands, each of which knows what a stop of it leaves behind."""
+    """Commands that add to a stop's exception what the same command does afterwards."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a stop takes a note with it of what the same command does then."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:

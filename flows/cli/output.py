@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: progress while a run continues, a table when it is done."""
+"""Output in the terminal: progress of a run, then its result as a table or JSON."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -22,13 +22,12 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from chaffinch.flows.cli.echo import echo, echo_exactly
-from chaffinch.flows.cli.progress import ProgressLines, numbered
+from chaffinch.flows.cli.terminal import ProgressLines, Showing, echo, echo_json, numbered
 from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory, printable
 from chaffinch.storage.runs.promotions import Promotion, Promotions
-from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import ComparisonResult
-from chaffinch.tasks.pipeline.progress import STEPS, OnProgress, Say, Warn, no_progress
+from chaffinch.tasks.pipeline.progress import STEPS, OnProgress, no_progress
 from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.sections import (
     lines_of_changes,
@@ -57,16 +56,9 @@ NAMES_SHOWN = 40
 
 
 def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -> Iterator[str]:
-    """Yield what there is and what is lacking, two lines for each set, and if they decide nothing.
+    """Yield the content of ``alternatives.json`` in lines: what is missing, and two lines per set.
 
-    Parameters
-    ----------
-    found : dict
-        As in ``alternatives.json``.
-    loss_name : str
-        In words.
-    n_units : int
-        Rows, groups or blocks of time of the test part.
+    `n_units` are the rows, groups or blocks of time of the test part.
     """
     asked = found["settings"]
     n_found, n_asked = len(found["sets"]), asked["number"]
@@ -95,7 +87,6 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
         yield f"  {undecided}."
 
 
-STARTING_PREFECT = "starting Prefect"
 SECONDS_BETWEEN_LINES = 30
 _WIDTH_OF_A_FILE = 160
 # State of a run -> what to do about it.
@@ -106,17 +97,9 @@ _REMEDIES = {
 }
 
 
-class Showing(NamedTuple):
-    """What a command can show while it works."""
-
-    on_progress: OnProgress
-    warn: Warn
-    say: Say
-
-
 @contextmanager
 def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iterator[Showing]:
-    """Show on standard error how far the steps are while the block runs, and what it reports."""
+    """Show progress, warnings and messages of the block on standard error."""
     console = Console(stderr=True)
     under_way = "running the command"
 
@@ -125,19 +108,17 @@ def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iter
         under_way = f"running step {step.replace('_', ' ')!r}"
         on_progress(step, done, total)
 
+    def say(line: str) -> None:
+        if verbosity != "quiet":
+            _print_line(console, line)
+
     with _shown(console, steps, verbosity) as on_progress:
-        warn = partial(_print_warnings, console)
         try:
-            yield Showing(noted, warn, partial(_unless_quiet, console, verbosity))
+            yield Showing(noted, partial(_print_warnings, console), say)
         except Exception as error:
             if is_out_of_memory(error):
                 error.add_note(under_way)
             raise
-
-
-def _unless_quiet(console: Console, verbosity: str | None, line: str) -> None:
-    if verbosity != "quiet":
-        _print_line(console, line)
 
 
 def _print_line(console: Console, line: str, style: str = "") -> None:
@@ -196,7 +177,7 @@ def _bars(console: Console, steps: Sequence[str]) -> Iterator[OnProgress]:
         try:
             yield on_progress
         except BaseException:
-            bars.live.transient = True  # what is left to read is the error
+            bars.live.transient = True  # leaves the error only
             raise
 
 
@@ -205,24 +186,21 @@ def _lines(steps: Sequence[str]) -> Iterator[OnProgress]:
     lines = ProgressLines(partial(echo, err=True), steps)
     ended = threading.Event()
 
-    def tell_regularly() -> None:
+    def report_regularly() -> None:
         while not ended.wait(SECONDS_BETWEEN_LINES):
-            lines.tell()
+            lines.report()
 
-    teller = threading.Thread(target=tell_regularly, daemon=True)
-    teller.start()
+    reporter = threading.Thread(target=report_regularly, daemon=True)
+    reporter.start()
     try:
         yield lines
     finally:
         ended.set()
-        teller.join()
+        reporter.join()
 
 
 def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) -> None:
-    """Print a result: as a table with the verdict, or as the feature contract in JSON.
-
-    The contract always holds the warnings. They follow the table unless they were printed before.
-    """
+    """Print a result as a table with the verdict, or as the feature contract in JSON."""
     console = console_of_results()
     if as_json:
         where = {"run": result.run, "folder": str(result.folder)}
@@ -269,10 +247,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
 
 
 def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: bool = True) -> None:
-    """Print what a comparison found: in lines, or every scored set in JSON.
-
-    JSON always holds the warnings. They follow the lines unless they were printed before.
-    """
+    """Print the verdicts of a comparison in lines, or every scored set in JSON."""
     console = console_of_results()
     if as_json:
         found = {
@@ -308,37 +283,23 @@ def show_runs(store: Store, *, as_json: bool) -> None:
     elif not catalog:
         _print_line(console, f"No runs in {store.path} yet.")
     else:
-        rows = [_in_words(entry) for entry in catalog]
-        table = Table()
-        for column in rows[0]:
-            # a name that is cut short cannot be given to `chaffinch show`
-            table.add_column(column, no_wrap=column == "run")
-        for row in rows:
-            table.add_row(*(Text(printable(value)) for value in row.values()))
-        console.print(table)
+        _print_table([_in_words(entry) for entry in catalog])
         states = {entry["state"] for entry in catalog}
         for state in sorted(states & _REMEDIES.keys()):
             _print_line(console, _REMEDIES[state])
     if not as_json:
-        for line in _compared(store.comparisons()):
-            _print_line(console, line)
-
-
-def _compared(comparisons: Sequence[Run]) -> Iterator[str]:
-    """Yield the names of comparisons, those that are not finished by themselves."""
-    unfinished = [one.name for one in comparisons if is_unfinished_comparison(one)]
-    finished = [one.name for one in comparisons if one.name not in unfinished]
-    if finished:
-        yield f"Comparisons, for chaffinch show: {', '.join(finished)}"
-    if unfinished:
-        yield (
-            f"Comparisons that are not finished, of which chaffinch show reports why: "
-            f"{', '.join(unfinished)}"
-        )
+        comparisons = store.comparisons()
+        unfinished = [one.name for one in comparisons if is_unfinished_comparison(one)]
+        finished = [one.name for one in comparisons if one.name not in unfinished]
+        for about, names in (
+            ("Comparisons, for chaffinch show", finished),
+            ("Comparisons that are not finished, of which chaffinch show reports why", unfinished),
+        ):
+            if names:
+                _print_line(console, f"{about}: {', '.join(names)}")
 
 
 def _in_words(entry: dict[str, Any]) -> dict[str, str]:
-    """Return a line of the catalog as a person reads it."""
     at, kept = entry["next_stage"], entry["kept"]
     return {
         "run": entry["run"],
@@ -357,20 +318,19 @@ def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
 
 
 def console_of_results() -> Console:
-    """Return where results go: as wide as the terminal, or wide enough for a file or a pipe."""
+    """Return a console as wide as the terminal, or wide enough for a file or a pipe."""
     console = Console()
     return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)
 
 
 def short(figure: float | None) -> str:
-    """Return a figure to four digits, or nothing where there is none."""
     return "" if figure is None else f"{figure:.4g}"
 
 
 def show_names(histories: Promotions, *, as_json: bool) -> bool:
     """Print the contract in use of every data set; return whether each can be read.
 
-    Damaged histories go to standard error and have no row.
+    Damaged histories go to standard error.
     """
     last: dict[str, Promotion | None] = {}
     damage: dict[str, str] = {}
@@ -382,32 +342,39 @@ def show_names(histories: Promotions, *, as_json: bool) -> bool:
         except (InputError, StorageError) as error:
             damage[name] = str(error)
     if as_json:
-        found = [
-            {"name": name, **_fields(entry), "damage": damage.get(name, "")}
-            for name, entry in last.items()
-        ]
-        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+        empty = dict.fromkeys(field.name for field in fields(Promotion))
+        echo_json(
+            [
+                {
+                    "name": name,
+                    **(empty if entry is None else asdict(entry)),
+                    "damage": damage.get(name, ""),
+                }
+                for name, entry in last.items()
+            ]
+        )
     elif not last:
         echo("Nothing was promoted yet.")
     else:
         known = {name: entry for name, entry in last.items() if entry is not None}
-        _print([{"data set": name, **_promotion_in_words(entry)} for name, entry in known.items()])
+        _print_table(
+            [{"data set": name, **_promotion_in_words(entry)} for name, entry in known.items()]
+        )
     for name, why in damage.items():
         echo(f"Error: what is promoted as {name} cannot be read: {why}", err=True)
     return not damage
 
 
 def show_history(histories: Promotions, name: str, *, as_json: bool) -> bool:
-    """Print what was promoted for a data set, the newest first, and where its contract is."""
+    """Print the promotions of a data set, newest first; return if the last can be read."""
     newest_first = histories.existing(name)[::-1]
     path = histories.path(newest_first[0])
     damage = {entry.contract: _damage(histories, entry) for entry in newest_first}
     if as_json:
         entries = [{**asdict(entry), "damage": damage[entry.contract]} for entry in newest_first]
-        found = {"name": name, "contract": str(path), "history": entries}
-        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+        echo_json({"name": name, "contract": str(path), "history": entries})
     else:
-        _print([_promotion_in_words(entry) for entry in newest_first])
+        _print_table([_promotion_in_words(entry) for entry in newest_first])
         echo(f"The contract in use: {path}")
     in_use = newest_first[0].contract
     for contract, why in damage.items():
@@ -419,18 +386,12 @@ def show_history(histories: Promotions, name: str, *, as_json: bool) -> bool:
 
 
 def _damage(histories: Promotions, entry: Promotion) -> str:
-    """Return why the contract of an entry cannot be read; empty where it can."""
+    """Return why the contract of an entry cannot be read, or an empty text."""
     try:
         read_contract(histories, entry)
     except StorageError as error:
         return str(error)
     return ""
-
-
-def _fields(entry: Promotion | None) -> dict[str, str | None]:
-    if entry is None:
-        return dict.fromkeys(field.name for field in fields(Promotion))
-    return asdict(entry)
 
 
 def _promotion_in_words(entry: Promotion) -> dict[str, str]:
@@ -442,7 +403,7 @@ def _promotion_in_words(entry: Promotion) -> dict[str, str]:
     }
 
 
-def _print(rows: list[Mapping[str, str]]) -> None:
+def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
     if not rows:
         return
     table = Table()

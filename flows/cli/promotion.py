@@ -1,6 +1,5 @@
-"""``chaffinch diff``, ``promote``, ``promoted`` and ``rollback``, gathered by `flows.commands`."""
+"""``chaffinch diff``, ``promote``, ``promoted`` and ``rollback``."""
 
-import json
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -8,8 +7,9 @@ from typing import Any
 
 import click
 
-from chaffinch.flows.cli.echo import echo, echo_exactly
 from chaffinch.flows.cli.options import STORE, json_flag, settings_options
+from chaffinch.flows.cli.terminal import echo, echo_json
+from chaffinch.flows.prefect_runtime.server import prepare
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import path_from
 from chaffinch.tasks.settings.selection import ExecutionSettings
@@ -30,11 +30,10 @@ def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
     BEFORE and AFTER are names of finished runs in the store, folders of runs, or selection.json
     files; the losses need AFTER to be a run.
     """
-    from chaffinch.tasks.promotion.difference import difference
-    from chaffinch.tasks.promotion.text import lines_of_difference
+    from chaffinch.tasks.promotion.difference import difference, lines_of_difference
 
     found = difference(before, after, store=_store(store))
-    _say(lines_of_difference(found), found.as_json(), as_json=as_json)
+    _show(lines_of_difference(found), found.as_json(), as_json=as_json)
 
 
 @click.command(short_help="Make the contract of a run the one in use.")
@@ -54,13 +53,13 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
     This is for a person to decide, and so it is carried out in any case. Where a Prefect
     server is configured, it receives the event chaffinch.promoted.
     """
+    from chaffinch.tasks.promotion.difference import lines_of_difference
     from chaffinch.tasks.promotion.promote import (
         against_promoted,
         default_name,
         kept_run,
         promote_by,
     )
-    from chaffinch.tasks.promotion.text import lines_of_difference
 
     kept = kept_run(run, _store(store))
     against = against_promoted(kept, default_name(kept) if name is None else name)
@@ -70,7 +69,7 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
         "by hand",
         reason,
         seen=len(against.history),
-        owes_event=_hears_of_events(),
+        owes_event=_server_is_configured(),
     )
     found = against.difference
     if found is not None:
@@ -79,7 +78,7 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
         lines = [f"What that changes is not known: {against.damage}."]
     else:
         lines = ["Nothing was promoted before."]
-    _say(
+    _show(
         [*lines, f"Promoted {run} as {against.name}."],
         {
             "name": against.name,
@@ -133,15 +132,15 @@ def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
     from chaffinch.storage.runs.store import Store
 
     histories = Store.find(_store(store)).promotions
-    entry = histories.rollback(name, reason, owes_event=_hears_of_events())
+    entry = histories.rollback(name, reason, owes_event=_server_is_configured())
     content = {"name": name, "promotion": asdict(entry)}
-    _say([f"The contract of {entry.run} is in use again for {name}."], content, as_json=as_json)
+    _show([f"The contract of {entry.run} is in use again for {name}."], content, as_json=as_json)
     _send_owed(name, _store(store))
 
 
-def _say(lines: list[str], found: dict[str, Any], *, as_json: bool) -> None:
+def _show(lines: list[str], found: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+        echo_json(found)
         return
     for line in lines:
         echo(line)
@@ -151,10 +150,7 @@ def _store(given: str | None) -> Path:
     return ExecutionSettings().store if given is None else path_from(given, "store")
 
 
-def _hears_of_events() -> bool:
-    """Return whether a Prefect server is configured."""
-    from chaffinch.flows.prefect_runtime.environment import prepare
-
+def _server_is_configured() -> bool:
     prepare()
     from chaffinch.flows.prefect_runtime.events import server_url
 
@@ -162,10 +158,10 @@ def _hears_of_events() -> bool:
 
 
 def _send_owed(name: str, store: Path) -> None:
-    """Send what is owed where a server is configured; say on standard error if that cannot be."""
-    if not _hears_of_events():
+    """Send unsent events if a server is configured; print a warning if that fails."""
+    if not _server_is_configured():
         return
-    from chaffinch.flows.prefect_runtime.promotion_events import send_owed
+    from chaffinch.flows.prefect_runtime.events import send_owed
 
     problem = send_owed(name, store)
     if problem is not None:

@@ -1,12 +1,13 @@
-"""``chaffinch serve``, ``automations`` and ``announce``, gathered by `flows.commands`."""
+"""``chaffinch serve``, ``automations`` and ``announce``."""
 
 import os
 from typing import Any
 
 import click
 
-from chaffinch.flows.cli.echo import echo
 from chaffinch.flows.cli.options import LIMITS, STRICT, nested, settings_options
+from chaffinch.flows.cli.terminal import echo
+from chaffinch.flows.prefect_runtime.server import prepare
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.signals import Stopped
@@ -49,8 +50,6 @@ def serve(
     Each data set is served by a command of its own, at the same time. Needs a Prefect server: start
     one with `prefect server start`, and set PREFECT_API_URL and PREFECT_API_AUTH_STRING.
     """
-    from chaffinch.flows.prefect_runtime.environment import prepare
-
     prepare()
     from chaffinch.flows.serving.deployments import serve_flows
 
@@ -80,8 +79,6 @@ def automations(webhook: str | None) -> None:
     One declares a run crashed that gave no sign of life for three heartbeats; the other reports
     each run that failed, took too long or crashed. Needs a server: set PREFECT_API_URL.
     """
-    from chaffinch.flows.prefect_runtime.environment import prepare
-
     prepare(quiet=True)
     from chaffinch.flows.serving import automations as making
     from chaffinch.flows.serving.deployments import check_server
@@ -100,8 +97,6 @@ def announce(data: str, name: str | None) -> None:
     Needs the Prefect server that it is served from: set PREFECT_API_URL. The table's name is the
     last level of its path, without endings such as .csv or .parquet: orders.v2.csv is orders.v2.
     """
-    from chaffinch.flows.prefect_runtime.environment import prepare
-
     prepare(quiet=True)
     # a server that is started again is soon back
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "3")

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chaffinch.flows.cli.echo import echo, echo_exactly
 from chaffinch.flows.cli.options import (
     DESCENT,
     SHUFFLE,
@@ -15,6 +14,7 @@ from chaffinch.flows.cli.options import (
     settings_options,
     verbosity_flags,
 )
+from chaffinch.flows.cli.terminal import echo, echo_exactly
 from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings, ShuffleSettings
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""Artifacts of a run in the Prefect UI: progress, then verdict, tables and charts.
-
-Progress is also sent to callers in this process; see `watching`.
-"""
+"""Artifacts of a run in the Prefect UI: progress, verdict, tables, charts and the report."""
 
 import base64
 import os
@@ -32,19 +29,11 @@ from prefect.artifacts import (
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 
-from chaffinch.flows.cli.output import STARTING_PREFECT
+from chaffinch.flows.cli.terminal import STARTING_PREFECT, Showing
 from chaffinch.storage.errors import InputError, printable
 from chaffinch.storage.files import path_in
 from chaffinch.storage.runs.store import Run
-from chaffinch.tasks.pipeline.progress import (
-    STEPS,
-    OnProgress,
-    Say,
-    Warn,
-    no_messages,
-    no_progress,
-    no_warnings,
-)
+from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
 from chaffinch.tasks.reporting.tables import losses_of_parts
@@ -52,24 +41,19 @@ from chaffinch.tasks.reporting.text import on_scales
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 
-# Reports that open from the Prefect UI: a link if they are served, else their path.
-#
 # A browser opens no file links from a server's page. So `chaffinch serve` can serve the reports of
-# its store, and nothing else, on the loopback interface.
-
-# Environment of the processes of runs: the address of served reports, and their store; any store
-# if that is not set, e.g. with a web server of one's own.
+# its store, and nothing else, on the loopback interface. Environment of the processes of runs: the
+# address of served reports, and their store; any store if that is not set, e.g. with a web server
+# of one's own.
 _URL, _STORE = "CHAFFINCH_REPORTS_URL", "CHAFFINCH_REPORTS_STORE"
 _REPORT = "report.html"
 _HOST = "127.0.0.1"
 _SECONDS_TO_END = 5
-_ALONE = {  # a report loads nothing and runs no scripts
+_HEADERS = {  # a report loads nothing and runs no scripts
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
-
-Kind = Literal["runs", "comparisons"]
 
 
 def report_in_markdown(folder: Path) -> str:
@@ -113,82 +97,67 @@ def _app(store: Path) -> FastAPI:
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[_HOST, "localhost"])
 
     @app.get("/{kind}/{name}/report.html")
-    def report(kind: Kind, name: str) -> FileResponse:
+    def report(kind: Literal["runs", "comparisons"], name: str) -> FileResponse:
         try:
             path = path_in(store, f"{kind}/{name}/{_REPORT}")
         except InputError as error:
             raise HTTPException(404, str(error)) from error
         if not path.is_file():
             raise HTTPException(404, f"there is no report of {name}")
-        return FileResponse(path, media_type="text/html", headers=_ALONE)
+        return FileResponse(path, media_type="text/html", headers=_HEADERS)
 
     return app
 
 
-_watcher: ContextVar[OnProgress] = ContextVar("watcher", default=no_progress)
-_listener: ContextVar[Say] = ContextVar("listener", default=no_messages)
-_warned: ContextVar[Warn] = ContextVar("warned", default=no_warnings)
+_NOTHING_SHOWN = Showing()
+_shown: ContextVar[Showing] = ContextVar("shown", default=_NOTHING_SHOWN)
 
 _SECONDS_BETWEEN_UPDATES = 1.0
 
 
 @contextmanager
-def watching(
-    on_progress: OnProgress, say: Say = no_messages, warn: Warn = no_warnings
-) -> Iterator[None]:
+def watching(shown: Showing) -> Iterator[None]:
     """Forward progress, messages and warnings of flows called in the block to these functions."""
-    watcher, listener, warned = _watcher.set(on_progress), _listener.set(say), _warned.set(warn)
+    token = _shown.set(shown)
     try:
         yield
     finally:
-        _watcher.reset(watcher)
-        _listener.reset(listener)
-        _warned.reset(warned)
+        _shown.reset(token)
 
 
 def say(line: str) -> None:
     """Send a message to the log of the present flow run, and to `watching`."""
     get_run_logger().info(printable(line))
-    _listener.get()(line)
+    _shown.get().say(line)
 
 
 def warn(warnings: Sequence[str]) -> None:
     """Send data-quality warnings to the log of the present flow run, and to `watching`."""
     for warning in warnings:
         get_run_logger().warning(printable(warning))
-    _warned.get()(warnings)
+    _shown.get().warn(warnings)
 
 
 def key_of(data_set: str, kind: str) -> str:
-    """Return the key of an artifact, such as ``orders-verdict``.
+    """Return the key of an artifact, such as ``orders-verdict``: small letters, digits, dashes.
 
-    The UI shows artifacts with one key as versions: those of a data set, night by night. A key
-    has small letters, digits and dashes.
+    The UI shows artifacts with one key as versions: those of a data set, night by night.
     """
     return re.sub(r"[^a-z0-9]+", "-", f"{data_set} {kind}".lower()).strip("-")
 
 
 class ProgressArtifact:
-    """Progress callback that updates the flow run's progress artifact.
-
-    Parameters
-    ----------
-    key, title : str
-        Of the artifact.
-    steps : sequence of str
-        All steps, in order.
-    """
+    """Progress callback that updates the flow run's progress artifact, and calls `watching`."""
 
     def __init__(self, key: str, title: str, steps: Sequence[str] = STEPS) -> None:
         self._title, self._steps = title, steps
-        self._on_progress = _watcher.get()
+        self._on_progress = _shown.get().on_progress
         self._on_progress(STARTING_PREFECT, 1, 1)
         self._updated = time.monotonic()
         created = create_progress_artifact(progress=0.0, key=key, description=f"{title}: starting")
         self._id = cast(UUID, created)  # a coroutine only with an event loop
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        """Record that `done` of the `total` items of `step` are done."""
         self._on_progress(step, done, total)
         is_last = step == self._steps[-1] and done == total
         if not is_last and time.monotonic() - self._updated < _SECONDS_BETWEEN_UPDATES:
@@ -218,8 +187,9 @@ def publish(
     losses = [
         {
             "part": one.part.replace("_", " "),
-            "all features": _rounded(one.all_features),
-            "selected": _rounded(one.selected),
+            # selection.json has all digits
+            "all features": float(f"{one.all_features:.6g}"),
+            "selected": float(f"{one.selected:.6g}"),
         }
         for one in losses_of_parts(result.contract)
     ]
@@ -248,7 +218,6 @@ def publish(
 def _publish_charts(
     run: Run, result: SelectionResult, data_set: str, difference: Difference | None
 ) -> None:
-    """Publish the elimination curve and the overlap of the feature sets, if there are any."""
     charts = {
         "elimination curve": (
             elimination_image(run),
@@ -278,21 +247,12 @@ def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, l
 
 
 def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[str]) -> None:
-    """Update the governance lines of a published verdict after a decision.
-
-    Parameters
-    ----------
-    artifact : UUID
-        Returned by `publish`.
-    result, governance
-        As in `publish`.
-    """
+    """Update the governance lines of the verdict that `publish` returned."""
     with get_client(sync_client=True) as client:
         client.update_artifact(artifact, ArtifactUpdate(data=_verdict(result, governance)))
 
 
 def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
-    """Return the verdict in markdown."""
     changes = [] if result.changes is None else [result.changes["sentence"]]
     scaled = on_scales(result.settings)
     scales = [] if scaled is None else [_literal(scaled)]
@@ -309,8 +269,3 @@ def warnings_in_markdown(warnings: Sequence[str]) -> list[str]:
 def _literal(text: str) -> str:
     """Escape text for markdown: column names may contain anything."""
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
-
-
-def _rounded(loss: float) -> float:
-    """Return a loss with six digits; selection.json has all of them."""
-    return float(f"{loss:.6g}")

@@ -1,8 +1,7 @@
 """Ends a run that is cancelled in the UI and has no Prefect runner.
 
-A run of `chaffinch serve` or of a work pool is ended by its runner. A run started directly, by
-`chaffinch run` or by calling a flow, has none: it would be shown as cancelling and continue. So it
-polls its own state.
+A run started directly, by `chaffinch run` or by calling a flow, would be shown as cancelling and
+continue. So it polls its own state.
 """
 
 import signal
@@ -11,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import wraps
-from types import TracebackType
 from typing import ParamSpec, TypeVar, cast
 from uuid import UUID
 
@@ -70,12 +68,7 @@ class _Watch:
         look = copy_context().run, self._look  # Prefect's settings are in the context
         threading.Thread(target=look[0], args=look[1:], name="cancelled?", daemon=True).start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._striking:
             self._over.set()
 

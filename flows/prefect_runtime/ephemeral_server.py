@@ -57,7 +57,7 @@ def _serve(listener: socket.socket) -> None:
 
 def _end_with_the_run(server: "uvicorn.Server") -> None:
     while _read():
-        """Ignore any input until the end."""
+        pass
     server.should_exit = True
     time.sleep(_SECONDS_TO_END)
     os._exit(1)

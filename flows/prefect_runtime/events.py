@@ -1,13 +1,32 @@
-"""Events sent to a Prefect server: resource names, and sending with errors reported."""
+"""Events sent to a Prefect server, such as that of a promoted contract.
+
+The history lists unsent events of promotions. An event is sent after its promotion is written, and
+marked as sent after the server has received it; after a crash it is sent again, so none is lost.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import httpx
 from prefect.client.orchestration import get_client
-from prefect.events import Event
+from prefect.events import Event, Resource
 from prefect.events.related import related_resources_from_run_context
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import PREFECT_API_URL, get_current_settings
 from prefect.utilities.asyncutils import run_coro_as_sync
 
 from chaffinch.flows.prefect_runtime.server import ServerError, unauthorized
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.runs.promotions import Promotion
+from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.promotion.promote import read_contract
+
+EVENT = "chaffinch.promoted"
+
+# Parts that may be too large for a server, the longest first; event readers can do without them.
+_LEFT_OUT = ((), ("candidates", "dropped"), ("candidates", "dropped", "settings", "features"))
 
 
 def resource_of(name: str) -> str:
@@ -16,7 +35,6 @@ def resource_of(name: str) -> str:
 
 
 def server_url() -> str | None:
-    """Return the address of the configured Prefect server, or None."""
     return PREFECT_API_URL.value() or None
 
 
@@ -48,3 +66,50 @@ async def _post(event: Event) -> None:
     async with get_client() as client:
         event.related += await related_resources_from_run_context(client)
         await client.request("POST", "/events", json=[event.model_dump(mode="json")])
+
+
+def send_owed(name: str, store: Path) -> str | None:
+    """Send the unsent events of a data set, oldest first; each contains its contract.
+
+    A contract larger than the server accepts (by default 1.5 MB in all) is sent without the parts
+    named in ``left_out``. An event that is sent twice, because this program was killed in between,
+    has the same id.
+    """
+    histories, problem = Store(store.absolute()).promotions, None
+    try:
+        if not histories.owed(name):
+            return None
+        with histories.sending():
+            for place, entry in histories.owed(name):
+                try:
+                    contract = read_contract(histories, entry)
+                except StorageError as error:
+                    problem = str(error)
+                    continue
+                send(_event(name, place, entry, contract))
+                histories.settle(name, place)
+    except (InputError, StorageError, ServerError) as error:
+        problem = str(error)
+    return None if problem is None else f"an event of {name} is not sent yet: {problem}"
+
+
+def _event(name: str, place: int, entry: Promotion, contract: Mapping[str, Any]) -> Event:
+    """Return the event of an entry, as large as the server accepts."""
+    most = get_current_settings().server.events.maximum_size_bytes
+    for left_out in _LEFT_OUT:
+        event = Event(
+            id=uuid5(NAMESPACE_OID, f"{name} {place} {entry.promoted} {entry.contract}"),
+            event=EVENT,
+            resource=Resource(
+                {"prefect.resource.id": resource_of(name), "prefect.resource.name": name}
+            ),
+            payload={
+                "name": name,
+                "promotion": asdict(entry),
+                "contract": {key: contract[key] for key in contract if key not in left_out},
+                "left_out": list(left_out),
+            },
+        )
+        if event.size_bytes <= most:
+            break
+    return event

@@ -50,7 +50,12 @@ def within_limits(
     if limits is None:
         yield cache(as_task)
         return
-    _check_thread(limits)
+    is_timed = limits.timeout is not None or limits.stage_timeout is not None
+    if is_timed and threading.current_thread() is not threading.main_thread():
+        raise InputError(
+            "timeouts work in the main thread of a program only, but this flow runs in another; "
+            "set timeout and stage_timeout to none, or start it as a deployment"
+        )
     names = data_sets(limits, data, promotion)
     run = _register(limits, names)
     try:
@@ -67,21 +72,11 @@ def within_limits(
 def data_sets(
     limits: LimitSettings, data: Sequence[Any], promotion: PromotionSettings | None
 ) -> list[str]:
-    """Return the sorted names of the data sets that tables belong to."""
     given = limits.data_set or (promotion.name if promotion is not None else None)
     if given:
         return [given]
     remedy = "limits.data_set: orders"
     return sorted({name_of_data_set(source, None, remedy) for source in data})
-
-
-def _check_thread(limits: LimitSettings) -> None:
-    is_timed = limits.timeout is not None or limits.stage_timeout is not None
-    if is_timed and threading.current_thread() is not threading.main_thread():
-        raise InputError(
-            "timeouts work in the main thread of a program only, but this flow runs in another; "
-            "set timeout and stage_timeout to none, or start it as a deployment"
-        )
 
 
 def _register(limits: LimitSettings, names: Sequence[str]) -> FlowRun:
@@ -95,7 +90,6 @@ def _register(limits: LimitSettings, names: Sequence[str]) -> FlowRun:
 
 
 def _set_retries(run: FlowRun, **tries: int) -> None:
-    """Change the retry policy of a run."""
     with get_client(sync_client=True) as client:
         policy = client.read_flow_run(run.id).empirical_policy
         client.update_flow_run(run.id, empirical_policy=policy.model_copy(update=tries))
@@ -116,7 +110,6 @@ def _timed_tasks(minutes: float | None) -> WrapStep:
 
 @contextmanager
 def _at_most(minutes: float | None, what: str) -> Iterator[None]:
-    """Limit the block to some minutes; with nested limits the earliest counts."""
     try:
         if minutes is None:
             yield

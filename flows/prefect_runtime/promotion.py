@@ -18,7 +18,7 @@ from prefect.input import RunInput
 from pydantic import Field
 
 from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, say
-from chaffinch.flows.prefect_runtime.promotion_events import send_owed
+from chaffinch.flows.prefect_runtime.events import send_owed
 from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import path_from
@@ -26,7 +26,7 @@ from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set, name_of_table
-from chaffinch.tasks.promotion.difference import Difference
+from chaffinch.tasks.promotion.difference import Difference, lines_of_difference
 from chaffinch.tasks.promotion.gate import decide
 from chaffinch.tasks.promotion.promote import (
     AgainstPromoted,
@@ -35,7 +35,6 @@ from chaffinch.tasks.promotion.promote import (
     default_name,
     promote_by,
 )
-from chaffinch.tasks.promotion.text import lines_of_difference
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -77,7 +76,9 @@ def shown_as(data: Any, promotion: PromotionSettings | None) -> str:
 
 def conclude(result: SelectionResult, data_set: str, promotion: PromotionSettings | None) -> None:
     """Publish a result with its difference to the promoted contract, and promote it or not."""
-    run = Run(_folder(result))
+    if result.folder is None:
+        raise ValueError("a flow keeps its run in a store")
+    run = Run(result.folder)
     if promotion is None:
         lines, difference = _compared_in_passing(run, result)
         publish(run, result, data_set, _logged(lines), difference)
@@ -94,25 +95,25 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
     last = against.history[-1] if against.history else None
     decision = decide(against.difference, last, promotion)
     if decision.outcome == "promote":
-        promotes = _promoted(run, against, "automatic", decision.reason)
-        publish(run, result, data_set, _logged([promotes, *differs]), against.difference)
+        outcome = [_promoted(run, against, "automatic", decision.reason)]
     elif decision.outcome == "keep":
-        stays = f"The promoted contract of {against.name} stays: {decision.reason}"
-        publish(run, result, data_set, _logged([stays, *differs]), against.difference)
+        outcome = [f"The promoted contract of {name} stays: {decision.reason}"]
     else:
-        waits = f"Not promoted as {against.name}, for a person to decide: {decision.reason}"
         store = shlex.quote(str(run.folder.parent.parent.absolute()))
-        by_hand = f"chaffinch promote {run.name} --as {against.name} --store {store} promotes it."
-        lines = _logged([waits, by_hand, *differs])
-        verdict = publish(run, result, data_set, lines, against.difference)
-        if promotion.wait is not None:
-            answer = _answer([waits, *differs], promotion.wait)
-            answered = _logged([_answered(run, against, answer)])
-            publish_again(verdict, result, [*answered, *differs])
+        outcome = [
+            f"Not promoted as {name}, for a person to decide: {decision.reason}",
+            f"chaffinch promote {run.name} --as {name} --store {store} promotes it.",
+        ]
+    verdict = publish(run, result, data_set, _logged([*outcome, *differs]), against.difference)
+    if decision.outcome == "wait" and promotion.wait is not None:
+        answer = _answer([outcome[0], *differs], promotion.wait)
+        answered = f"Not promoted as {name}{f': {answer.reason}' if answer.reason else '.'}"
+        if answer.promote:
+            answered = _promoted(run, against, "by hand", answer.reason)
+        publish_again(verdict, result, [*_logged([answered]), *differs])
 
 
 def _differences(against: AgainstPromoted) -> list[str]:
-    """Return how a run differs from the promoted contract, if there is one."""
     if against.difference is not None:
         return lines_of_difference(against.difference)
     return [f"What is promoted cannot be read: {against.damage}."] if against.damage else []
@@ -149,22 +150,16 @@ def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> str:
     return f"Promoted as {against.name}{f': {reason}' if reason else '.'}"
 
 
-def _answered(run: Run, against: AgainstPromoted, answer: Answer) -> str:
-    if answer.promote:
-        return _promoted(run, against, "by hand", answer.reason)
-    return f"Not promoted as {against.name}{f': {answer.reason}' if answer.reason else '.'}"
-
-
 def _answer(lines: list[str], hours: float) -> Answer:
     """Pause this flow run until a person has answered, or the time is over."""
     run_id, seconds = runtime.flow_run.id, 3600 * hours
-    over = {"promote": False, "reason": f"no answer came in {hours:g} h."}
+    no_answer = {"promote": False, "reason": f"no answer came in {hours:g} h."}
 
-    def go_on() -> None:
+    def resume() -> None:
         with suppress(NotPausedError):  # already resumed
-            resume_flow_run(run_id, over)
+            resume_flow_run(run_id, no_answer)
 
-    deadline = threading.Timer(seconds, copy_context().run, (go_on,))
+    deadline = threading.Timer(seconds, copy_context().run, (resume,))
     deadline.daemon = True
     deadline.start()
     try:
@@ -178,7 +173,6 @@ def _answer(lines: list[str], hours: float) -> Answer:
 
 
 def _send_events(name: str, run: Run) -> None:
-    """Send the unsent events of a data set; log a warning if that fails."""
     problem = send_owed(name, run.folder.parent.parent)
     if problem is not None:
         say(f"Warning: {problem}")
@@ -189,13 +183,6 @@ def _promotions_of(run: Run) -> Promotions:
 
 
 def _logged(lines: list[str]) -> list[str]:
-    """Log lines, and return them."""
     for line in lines:
         say(line)
     return lines
-
-
-def _folder(result: SelectionResult) -> Path:
-    if result.folder is None:
-        raise ValueError("a flow keeps its run in a store")
-    return result.folder

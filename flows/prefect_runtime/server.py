@@ -1,11 +1,13 @@
-"""The Prefect server of a run: the configured one, or one that the run starts itself.
+"""Prefect's environment, and the server of a run: the configured one, or one that the run starts.
 
-Prefect can embed a server too, but starts it only at the first request, lets the first SIGTERM end
-it before the run, and leaves it running after `kill -9`.
+Importing this module does not import Prefect, so that its environment can be set before. Prefect
+can embed a server too, but starts it only at the first request, lets the first SIGTERM end it
+before the run, and leaves it running after `kill -9`.
 """
 
 import atexit
 import json
+import logging
 import os
 import re
 import secrets
@@ -34,6 +36,33 @@ _SECONDS_TO_STOP = 30
 _REASON = re.compile(r"[\w.]*(Error|Exception)\b.*")
 
 
+_DEFAULTS = {
+    # Works offline, without telemetry.
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    # The first start of the embedded server migrates its database: 16 s on 2 cores, 20 allowed.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # A run without a heartbeat for three times as long is marked as crashed: see `automations`.
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
+    # Send our log lines to the flow run; ignore those logged before one begins.
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "chaffinch",
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
+}
+
+
+def prepare(*, quiet: bool = False) -> None:
+    """Set Prefect's environment defaults; call it before Prefect is imported.
+
+    `quiet` keeps Prefect's own log lines out of the terminal; the server still gets them.
+    """
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    if quiet:
+        for handler in ("CONSOLE", "DEBUG"):
+            os.environ.setdefault(f"PREFECT_LOGGING_HANDLERS_{handler}_LEVEL", "CRITICAL")
+        logging.raiseExceptions = False  # no reports of log lines that cannot be sent
+
+
 class ServerError(RuntimeError):
     """The Prefect server does not answer."""
 
@@ -53,13 +82,7 @@ class Server:
         self._is_up = self._embedded is None
 
     def check(self) -> None:
-        """Check before any work that the configured server answers.
-
-        Raises
-        ------
-        ServerError
-            If it does not, or none is configured and Prefect must not embed one.
-        """
+        """Raise ServerError if the configured server does not answer, or none may be embedded."""
         if self._embedded is not None:
             configured = self._embedded.configured()
             if configured["url"] is not None:
@@ -131,14 +154,9 @@ class _Embedded:
             self.url = f"{origin}/api"
             self.auth_string = f"chaffinch:{secrets.token_urlsafe()}"
             number = listener.fileno()
+            module = "chaffinch.flows.prefect_runtime.ephemeral_server"
             self._program = subprocess.Popen(  # noqa: S603 - our own
-                (
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "chaffinch.flows.prefect_runtime.ephemeral_server",
-                    str(number),
-                ),
+                (sys.executable, "-P", "-m", module, str(number)),
                 pass_fds=(number,),
                 env={
                     **os.environ,
@@ -150,10 +168,8 @@ class _Embedded:
                 stderr=self._log,
                 text=True,
             )
-            self._to, self._from = (
-                cast(IO[str], self._program.stdin),
-                cast(IO[str], self._program.stdout),
-            )
+            self._to = cast(IO[str], self._program.stdin)
+            self._from = cast(IO[str], self._program.stdout)
             self._serving = False
             # The first exit handler registered runs last: after those of Prefect, not imported
             # yet. A pending signal arrives next, and must not leave the process behind.
@@ -202,7 +218,6 @@ class _Embedded:
 
 
 def unauthorized(url: str) -> str:
-    """Return the error message for a server that refuses our auth string."""
     return (
         f"the Prefect server at {url} answers 401 Unauthorized: set PREFECT_API_AUTH_STRING to the "
         "server's PREFECT_SERVER_API_AUTH_STRING"

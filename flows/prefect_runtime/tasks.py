@@ -6,17 +6,19 @@ environment, or from a Secret block of Prefect.
 """
 
 # No `from __future__ import annotations` in flow modules: served runs could not resolve them.
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
+import httpx
 from prefect import Flow, task
 from prefect.blocks.system import Secret
 from prefect.cache_policies import NO_CACHE
+from prefect.logging import get_logger
 from pydantic import Field, WithJsonSchema
 
 from chaffinch.flows.prefect_runtime.cancellation import ended_by_cancelling
-from chaffinch.flows.prefect_runtime.log_lines import shorten_tracebacks
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import SECRET
@@ -137,13 +139,35 @@ def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def prepare_logs() -> None:
-    """Send log lines to the server, prefixed with run, stage and data set.
-
-    Prefect's own records about an unreachable server are shortened too.
-    """
+    """Send log lines to the server, prefixed with run, stage and data set."""
     shorten_tracebacks()
     log = logging.getLogger("chaffinch")
     for handler in log.handlers:
         handler.addFilter(_in_context)
     if log.handlers and log.level == logging.NOTSET:
         log.setLevel(logging.INFO)
+
+
+# Observers of cancelled and suspended runs; they raise when they are stopped.
+_OBSERVERS = ("FlowRunCancellingObserver", "FlowRunSuspendingObserver")
+_WHO_ASKS = (*_OBSERVERS, "runner.state_proposer", "events.clients", "_internal.concurrency")
+
+
+def shorten_tracebacks() -> None:
+    """Remove tracebacks from Prefect's log records about an unreachable server."""
+    for name in _WHO_ASKS:
+        get_logger(name).addFilter(_without_traceback)
+    logging.getLogger("asyncio").addFilter(_is_of_use)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    if record.exc_info and isinstance(record.exc_info[1], OSError | httpx.HTTPError):
+        record.exc_info = None
+    return True
+
+
+def _is_of_use(record: logging.LogRecord) -> bool:
+    """Return False for the record of a cancelled observer."""
+    error = record.exc_info[1] if record.exc_info else None
+    observed = any(name in record.getMessage() for name in _OBSERVERS)
+    return not (observed and isinstance(error, asyncio.CancelledError))

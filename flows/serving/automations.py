@@ -1,7 +1,4 @@
-"""Automations of the Prefect server for failed runs and for runs without a heartbeat.
-
-Both apply to flow runs with the tag of our deployments, in any serving process.
-"""
+"""Automations of the Prefect server for failed runs and for runs without a heartbeat."""
 
 from datetime import timedelta
 from typing import Any

@@ -30,7 +30,7 @@ from chaffinch.flows.serving.runner import serve_until_stopped
 from chaffinch.storage.datasets.column_names import check_known, nearest
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.store import Store
-from chaffinch.storage.sources import Source, source_of
+from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import looked_up_too
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.pipeline.run import check_settings
@@ -101,7 +101,12 @@ def serve_flows(
     source = source_of(data)
     source.check()
     check_settings(settings)
-    called = _name_that_can_be_served(source, name)
+    called = name_of_data_set(source, name, NAMED)
+    if called.endswith(".py"):  # Prefect would strip the suffix
+        raise InputError(
+            f"data set {called!r} cannot be served, as Prefect takes .py off the names of "
+            f"deployments; give another name, as in {NAMED}"
+        )
     schedule = _schedule(cron, timezone)
     check_server("serving")
     with looked_up_too(from_block):
@@ -138,21 +143,8 @@ def serve_flows(
         )
 
 
-def _name_that_can_be_served(source: Source, name: str | None) -> str:
-    called = name_of_data_set(source, name, NAMED)
-    if called.endswith(".py"):  # Prefect would strip the suffix
-        raise InputError(
-            f"data set {called!r} cannot be served, as Prefect takes .py off the names of "
-            f"deployments; give another name, as in {NAMED}"
-        )
-    return called
-
-
 def _schedule(cron: str, timezone: str) -> Schedule:
-    """Return the schedule; InputError if it is invalid, or Prefect finds no date for it.
-
-    Prefect's own message about a time zone takes four lines.
-    """
+    """Return the schedule; InputError if it is invalid, or Prefect finds no date for it."""
     known = available_timezones()
     if timezone not in known:
         raise InputError(

@@ -21,14 +21,14 @@ from prefect.runner import Runner
 from prefect.settings import PREFECT_UI_URL
 
 from chaffinch.flows.prefect_runtime.events import server_url
-from chaffinch.flows.prefect_runtime.log_lines import shorten_tracebacks
 from chaffinch.flows.prefect_runtime.server import unauthorized
+from chaffinch.flows.prefect_runtime.tasks import shorten_tracebacks
 
 _OF_A_TERMINAL = (signal.SIGINT, signal.SIGHUP)
 _SIGNALS = (*_OF_A_TERMINAL, signal.SIGTERM)
 
 # Attributes of Prefect's runner that poll the server, and the method that they use.
-_WHAT_ASKS = {
+_POLLERS = {
     "_scheduled_run_poller": "_get_and_submit_flow_runs",
     "_cancelling_observer": "_check_for_cancelled_flow_runs",
 }
@@ -56,69 +56,54 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
     return runner.stopped_by or 0
 
 
-class _Patience:
-    """Retries requests to a server that does not answer or refuses access, and logs it once.
+def _tolerant(
+    poll: Callable[[], Awaitable[None]], shutdown: asyncio.Event
+) -> Callable[[], Awaitable[None]]:
+    """Return a polling function that logs once if the server is unreachable or refuses access.
 
-    Prefect's runner ends with a traceback after three failed requests.
-
-    Parameters
-    ----------
-    over : asyncio.Event
-        Set at the shutdown: nothing is logged from then on.
+    Prefect's runner ends with a traceback after three failed requests. Nothing is logged in the
+    shutdown.
     """
+    problem = 0  # status code
 
-    def __init__(self, over: asyncio.Event) -> None:
-        self._trouble = ""
-        self._over = over
+    async def tolerant() -> None:
+        nonlocal problem
+        try:
+            await poll()
+        except (httpx.TransportError, httpx.HTTPStatusError) as error:
+            status = getattr(getattr(error, "response", None), "status_code", 503)
+            if status < 500 and status != 401:
+                raise
+            status = 401 if status == 401 else 503
+            if status != problem and not shutdown.is_set():
+                message = (
+                    f"the Prefect server does not answer ({str(error) or type(error).__name__})"
+                )
+                if status == 401:
+                    message = unauthorized(str(server_url()))
+                logger.warning(f"{message}; asking it again")
+            problem = status
+        else:
+            if problem and not shutdown.is_set():
+                logger.warning("the Prefect server answers again")
+            problem = 0
 
-    def asking(self, ask: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Return a polling function that ignores an unreachable server."""
-
-        async def asked() -> None:
-            try:
-                await ask()
-            except (httpx.TransportError, httpx.HTTPStatusError) as error:
-                status = getattr(getattr(error, "response", None), "status_code", 503)
-                if status < 500 and status != 401:
-                    raise
-                trouble = "refused" if status == 401 else "away"
-                if trouble != self._trouble and not self._over.is_set():
-                    why = str(error) or type(error).__name__
-                    messages = {
-                        "refused": unauthorized(str(server_url())),
-                        "away": f"the Prefect server does not answer ({why})",
-                    }
-                    logger.warning(f"{messages[trouble]}; asking it again")
-                self._trouble = trouble
-            else:
-                if self._trouble and not self._over.is_set():
-                    logger.warning("the Prefect server answers again")
-                self._trouble = ""
-
-        return asked
+    return tolerant
 
 
 class _Runner(Runner):
-    """Prefect's runner with an orderly shutdown, tolerant of an unreachable server.
-
-    Attributes
-    ----------
-    stopped_by : int or None
-        Number of the signal that stopped it.
-    asked : asyncio.Event
-        Set by that signal.
-    """
+    """Prefect's runner with an orderly shutdown, tolerant of an unreachable server."""
 
     def __init__(self) -> None:
         super().__init__(pause_on_shutdown=False)  # deployments served elsewhere too stay active
-        self.stopped_by: int | None = None
-        self.asked = asyncio.Event()
+        self.stopped_by: int | None = None  # number of the signal
+        self.asked = asyncio.Event()  # set by the signal
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Wrap polling functions as soon as they are set, since they may run at once."""
-        ask, is_new = _WHAT_ASKS.get(name), value is not getattr(self, name, None)
-        if ask is not None and is_new:  # it is set again in `__aenter__`
-            setattr(value, ask, _Patience(self.asked).asking(getattr(value, ask)))
+        poll, is_new = _POLLERS.get(name), value is not getattr(self, name, None)
+        if poll is not None and is_new:  # it is set again in `__aenter__`
+            setattr(value, poll, _tolerant(getattr(value, poll), self.asked))
         super().__setattr__(name, value)
 
     def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
@@ -176,7 +161,6 @@ def _handled_by(runner: _Runner) -> Iterator[None]:
 
 
 def _pause(scheduled: Collection[str]) -> None:
-    """Pause schedules; log a warning if that fails."""
     try:
         with get_client(sync_client=True) as client:
             for name in scheduled:

@@ -19,9 +19,8 @@ from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.fitting import loss_of
 from chaffinch.tasks.methods.protocol import as_search
 from chaffinch.tasks.methods.refits import refitted_loss
-from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask
+from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
 from chaffinch.tasks.pipeline.selection_run import LoadedTable, SelectionRun
-from chaffinch.tasks.pipeline.training import train_base_model
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.statistics.verdict import constant_prediction

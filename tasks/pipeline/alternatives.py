@@ -26,7 +26,7 @@ from chaffinch.tasks.pipeline.evaluation import CONFIDENCE, Judge, judge_of, pre
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
-from chaffinch.tasks.selection.alternatives.result import Alternatives, FeatureSet
+from chaffinch.tasks.selection.alternatives.result import Alternatives
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.workers.interface import InProcess
@@ -62,7 +62,15 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
         progress.searched(1 + len(others) + 1)
     writer.result = {
         "chosen_quality": if_known(chosen_quality),
-        "sets": [_as_json(one) for one in found],
+        "sets": [
+            {
+                "indices": list(one.indices),
+                "quality": one.quality,
+                "bound": if_known(one.bound),
+                "status": one.status,
+            }
+            for one in found
+        ],
         "status": found.status,
         "bound": if_known(found.bound),
         "missing": missing,
@@ -111,8 +119,6 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
 
 
 class _Progress:
-    """Overall progress of a search for alternatives."""
-
     def __init__(self, run: SelectionRun, n_searches: int) -> None:
         self._on_progress, self._n_searches = run.on_progress, n_searches
         self._n_measured = 0
@@ -120,32 +126,20 @@ class _Progress:
     def measured(self, done: int, total: int) -> None:
         """Report progress of the quality measurement, which precedes the searches."""
         self._n_measured = total
-        self._tell(done)
+        self._report(done)
 
     def searched(self, done: int) -> None:
-        """Report the number of finished searches."""
-        self._tell(self._n_measured + done)
+        self._report(self._n_measured + done)
 
-    def _tell(self, done: int) -> None:
+    def _report(self, done: int) -> None:
         self._on_progress("search_alternatives", done, self._n_measured + self._n_searches)
 
 
 def _asked(run: SelectionRun) -> AlternativeSettings:
-    """Return the settings of alternatives."""
     asked = run.settings.alternatives
     if asked is None:
         raise ValueError("no alternatives are asked for")
     return asked
-
-
-def _as_json(one: FeatureSet) -> dict[str, Any]:
-    """Return a set as JSON; an unknown bound is None."""
-    return {
-        "indices": list(one.indices),
-        "quality": one.quality,
-        "bound": if_known(one.bound),
-        "status": one.status,
-    }
 
 
 def _found_at(search: Search, tau: float) -> Alternatives:

@@ -20,11 +20,10 @@ from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
-from chaffinch.tasks.selection.core import Floats, Mask, Schema
+from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.settings.reselection import Reselect
-from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.bootstrap import (
     Interval,
     difference_of,
@@ -98,7 +97,6 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
 def _constant(
     loss: Loss, fitted: Sequence[tuple[NDArray[Any], Floats | None]], n_rows: int, n_classes: int
 ) -> Floats:
-    """Return the predictions of a constant fitted to targets and weights of some sets."""
     y = np.concatenate([of_part for of_part, _ in fitted])
     weights = [weight for _, weight in fitted if weight is not None]
     weight = np.concatenate(weights) if weights else None
@@ -110,7 +108,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
     description, settings, dataset = run.description, run.settings, run.dataset
     schema, mask, trained = run.schema, run.mask, run.result("train_base_model")
     step_of = step_of_each(run.path)
-    kept = [j for j in range(len(mask)) if mask[j]]
+    kept = [(j, name) for j, name in enumerate(schema.features) if mask[j]]
     method = settings.method.kind
     dropped: list[dict[str, Any]] = [
         {"name": name, "reason": f"removed by {method}", "step": step_of[name]}
@@ -136,15 +134,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
             "classes": list(description.classes),
         },
         "features": [
-            _feature(
-                schema,
-                j,
-                dataset.columns[schema.features[j]],
-                description.categories,
-                trained["baseline"][j],
-                step_of.get(schema.features[j]),
-            )
-            for j in kept
+            _feature(run, name, trained["baseline"][j], step_of.get(name)) for j, name in kept
         ],
         "dropped": dropped,
         "candidates": list(schema.features),
@@ -162,28 +152,20 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
     }
 
 
-def _feature(
-    schema: Schema,
-    j: int,
-    kind: str,
-    categories: dict[str, tuple[str, ...]],
-    value: float,
-    step: int | None,
-) -> dict[str, Any]:
-    name = schema.features[j]
-    if not schema.n_categories[j]:
+def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) -> dict[str, Any]:
+    known = list(run.description.categories.get(name, ()))
+    if not known:
         return {
             "name": name,
             "type": "number",
-            "values": "boolean" if kind == "bool" else "number",
-            "baseline": value,
+            "values": "boolean" if run.dataset.columns[name] == "bool" else "number",
+            "baseline": baseline,
             "step": step,
         }
-    known = list(categories[name])
     return {
         "name": name,
         "type": "category",
-        "baseline": known[int(value)],
+        "baseline": known[int(baseline)],
         "step": step,
         "categories": known,
     }
@@ -194,29 +176,21 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Judge:
-    """Comparison of predictions for the test rows.
+    """Comparison of predictions for the n test rows.
 
-    Attributes
-    ----------
-    refit : Refit
-        Refit on the training and mask-validation rows, with the test rows held out.
-    units : ndarray of int, shape (n,)
-        Resampling units of the n test rows.
-    seed : int
-        Seed of the resampling.
+    Models are refitted on the training and mask-validation rows. Units of resampling are rows,
+    groups or blocks of time.
     """
 
     refit: Refit
-    units: Index
+    units: Index  # of each test row, shape (n,)
     seed: int
 
     @property
     def n_units(self) -> int:
-        """Number of resampling units: rows, groups or blocks of time."""
         return int(self.units.max()) + 1
 
     def loss(self, prediction: Floats) -> float:
-        """Return the test loss."""
         rows = self.refit.held_out
         return self.refit.loss(rows.y, prediction, rows.weight)
 
@@ -262,7 +236,9 @@ ChangeVerdict = Literal["change", "keep the former set", "cannot tell"]
 def judge_changes(run: SelectionRun, writer: Writer) -> None:
     """Compare the former set, the new set, all features and each change on the test rows."""
     description, schema, new = run.description, run.schema, run.mask
-    method = _former_of(run.settings)
+    method = run.settings.former
+    if method is None:
+        raise ValueError(f"method {run.settings.method.kind} begins with no former set")
     former = np.isin(schema.features, list(method.former))
     judge = judge_of(run)
     X = judge.refit.held_out.X
@@ -271,7 +247,7 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
         "new": run.selected_model.predict(X[:, new]),
     }
     changed = np.flatnonzero(former != new).tolist()
-    undone = [_undone(new, j) for j in changed]
+    undone = [new ^ (np.arange(len(new)) == j) for j in changed]
     fitted = run.workers.map(
         predicted,
         judge.refit,
@@ -284,6 +260,7 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
     changes = []
     for j, mask in zip(changed, undone, strict=True):
         name = schema.features[j]
+        decided = made.get(name)  # None for a keep feature
         without = fitted.pop(0) if mask.any() else None
         changes.append(
             {
@@ -292,7 +269,8 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
                 "difference": None,
                 "interval": None,
                 **({} if without is None else judge.difference(predictions["new"], without)),
-                "mask_validation": _reason(made.get(name)),
+                "mask_validation": decided
+                and {"difference": decided["difference"], "highest": decided["highest"]},
             }
         )
     against = judge.difference(predictions["new"], predictions["former"])
@@ -326,28 +304,10 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
     writer.result = content
 
 
-def _former_of(settings: SelectionSettings) -> Reselect:
-    """Return the former run of a reselection."""
-    if settings.former is None:
-        raise ValueError(f"method {settings.method.kind} begins with no former set")
-    return settings.former
-
-
-def _undone(mask: Mask, feature: int) -> Mask:
-    other = mask.copy()
-    other[feature] = not other[feature]
-    return other
-
-
 def _kind_of_change(name: str, method: Reselect) -> str:
     if name in method.former:
         return "left"
     return "returned" if name in method.known else "new"
-
-
-def _reason(trial: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the mask-validation result that decided; None for a keep feature."""
-    return trial and {"difference": trial["difference"], "highest": trial["highest"]}
 
 
 def _verdict(interval: Interval | None, n_units: int, *, is_same: bool) -> ChangeVerdict:

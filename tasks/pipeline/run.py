@@ -31,9 +31,8 @@ from chaffinch.tasks.pipeline.ingestion import (
 )
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.pipeline.report import write_report
-from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask
+from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
-from chaffinch.tasks.pipeline.training import train_base_model
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import check_importances
 from chaffinch.tasks.selection.core import Schema
@@ -46,40 +45,23 @@ from chaffinch.tasks.workers.logging import logging_about
 WrapStep = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+def _unwrapped(step: Callable[..., Any]) -> Callable[..., Any]:
+    return step
+
+
 def select_features(
     data: Any,
     settings: SelectionSettings,
     execution: ExecutionSettings,
     *,
-    wrap_step: WrapStep = lambda step: step,
+    wrap_step: WrapStep = _unwrapped,
     on_progress: OnProgress = no_progress,
     estimator: Any = None,
 ) -> Run:
     """Run the pipeline, or its unfinished steps, in a store, and return the finished run.
 
-    Parameters
-    ----------
-    data : path or address, or pandas, polars or Arrow table
-        The table.
-    settings : SelectionSettings
-        Settings that can change the result.
-    execution : ExecutionSettings
-        Store, cluster and workers.
-    wrap_step : callable, optional
-        Wraps each step; the returned callable is called instead.
-    on_progress : callable, optional
-        Called with a step's name, the number of finished items and the total.
-    estimator : object, optional
-        Unfitted scikit-learn estimator instead of a model by name.
-
-    Raises
-    ------
-    InputError
-        If the table, the settings or the store cannot be used.
-    StorageError
-        If the store fails during the run, for example with a full disk.
-    WorkersError
-        If the workers die repeatedly.
+    The callable that `wrap_step` returns for a step is called in its place. `estimator` is an
+    unfitted scikit-learn estimator instead of a model by name.
     """
     begun = _begun(data, settings, execution, wrap_step, on_progress, estimator)
     with with_hints_for(settings), begun as run:
@@ -112,16 +94,6 @@ def check(
     """Check the inputs of a run before training, and return the data-quality warnings.
 
     The first two steps, ingestion and description, are run and recorded for the run itself.
-
-    Returns
-    -------
-    tuple of str
-        Data-quality warnings, one sentence each.
-
-    Raises
-    ------
-    InputError
-        See `select_features`.
     """
     begun = _begun(data, settings, execution, _unwrapped, on_progress, None)
     with with_hints_for(settings), begun as run:
@@ -129,7 +101,6 @@ def check(
 
 
 def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
-    """Run every step after the description."""
     steps = [split, train_base_model, optimise_mask, choose_mask, retrain, evaluate]
     if run.settings.former is not None:
         steps += [judge_changes]
@@ -208,11 +179,6 @@ def _scales(source: Source, settings: SelectionSettings) -> Mapping[str, Any] | 
     if settings.history is None or settings.history.scale == "none":
         return None
     return prepared(source, settings)[1]
-
-
-def _unwrapped(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a step unchanged."""
-    return step
 
 
 def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:

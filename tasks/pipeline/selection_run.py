@@ -55,27 +55,17 @@ class LoadedTable:
 
 
 class StageResults:
-    """Results of the stages of a run.
-
-    Attributes
-    ----------
-    name : str
-        Name of the run.
-    records : dict of str to StageRecord
-        Records of the finished stages by name.
-    """
+    """Results of the stages of a run; `records` has the finished stages by name."""
 
     def __init__(self, name: str, records: Iterable[StageRecord] = ()) -> None:
         self.name = name
         self.records = {record.stage: record for record in records}
 
     def result(self, stage: str) -> dict[str, Any]:
-        """Return the small results of a finished stage."""
         return self.records[stage].result
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Duration of each finished stage."""
         return {name: record.seconds for name, record in self.records.items()}
 
     @cached_property
@@ -103,26 +93,8 @@ class StageResults:
 class SelectionRun(StageResults):
     """A run of the pipeline.
 
-    Parameters
-    ----------
-    settings : SelectionSettings
-        Settings that can change the result.
-    dataset : Dataset
-        The ingested table.
-    name : str
-        Name of the run.
-    stored : Run, optional
-        Folder of the run. Without it, results are kept in memory only.
-    store : Store, optional
-        Store of results that runs share. Without it, each run computes them.
-    workers : Workers, optional
-        Workers; they do not change the result. By default this process.
-    on_progress : callable
-        Called with the stage's name, the number of finished items and the total.
-    estimator : object, optional
-        Unfitted scikit-learn estimator instead of a model by name.
-    loaded : LoadedTable, optional
-        The rows of the dataset, if they are in memory.
+    Without `stored`, the folder of the run, results are kept in memory only. Runs share results in
+    `store`. `estimator` is an unfitted scikit-learn estimator instead of a model by name.
     """
 
     report: ReportContent  # set by the last stage
@@ -157,7 +129,6 @@ class SelectionRun(StageResults):
 
     @property
     def method(self) -> SearchMethod[Any]:
-        """The method of selection."""
         return as_search(self.settings.method)
 
     @property
@@ -167,7 +138,6 @@ class SelectionRun(StageResults):
 
     @cached_property
     def loss(self) -> Loss:
-        """The loss of predictions."""
         return loss_of(self.settings, self.schema)
 
     @cached_property
@@ -194,7 +164,7 @@ class SelectionRun(StageResults):
 
     @cached_property
     def found(self) -> Any:
-        """The result of the method's search."""
+        """Result of the method's search."""
         return self.method.read(self.path, self.result("optimise_mask"), self.schema)
 
     @cached_property
@@ -263,12 +233,11 @@ class SelectionRun(StageResults):
         return np.array(self.result("train_base_model")["baseline"])
 
     def _index(self, parts: Iterable[str]) -> Index:
-        """Return the sorted row numbers of some sets."""
         return np.sort(np.concatenate([getattr(self.splits, part) for part in parts]))
 
     def _read_model(self, stage: str, folder: str, schema: Schema) -> FittedModel:
-        """Return a model from the files of a stage; packages of a user's estimator are trusted."""
         record = self.records[stage]
+        # the user's own estimator is trusted
         own = () if self.estimator is None else models.packages_of(self.estimator)
         return models.load(record.result["kind"], model_files(record, folder), schema, own)
 

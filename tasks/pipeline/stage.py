@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class MemoryWriter:
-    """Writer of a run without a folder: keeps the small results, and writes no file."""
+    """Writer of a run without a folder: keeps the result, and writes no file."""
 
     checkpoints = None
 
@@ -37,10 +37,10 @@ class MemoryWriter:
         self.result: dict[str, Any] = {}
 
     def write(self, name: str, data: bytes | Callable[[Path], None]) -> None:
-        """Write nothing."""
+        pass
 
     def write_all(self, folder: str, files: Callable[[], Mapping[str, bytes]]) -> None:
-        """Write nothing."""
+        pass
 
 
 Writer = StageWriter | MemoryWriter
@@ -48,13 +48,7 @@ Stage = Callable[[SelectionRun], None]
 
 
 def stage(*after: str) -> Callable[[Callable[[SelectionRun, Writer], None]], Stage]:
-    """Return a decorator that makes a stage of ``body(run, writer)``.
-
-    Parameters
-    ----------
-    *after : str
-        The stages that this one reads.
-    """
+    """Return a decorator that makes a stage of ``body(run, writer)``, which reads others."""
 
     def decorate(body: Callable[[SelectionRun, Writer], None]) -> Stage:
         name = body.__name__
@@ -101,7 +95,6 @@ def _recorded(run: SelectionRun, name: str, key: str) -> Iterator[Writer]:
 
 
 def stage_key(name: str, run: SelectionRun, after: tuple[str, ...] = ()) -> str:
-    """Return the key of a stage that reads the results of others."""
     records = [run.records[other] for other in after if other in run.records]
     return digest(
         {

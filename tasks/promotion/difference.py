@@ -1,26 +1,69 @@
-"""What differs between two contracts of one target: features, the loss that comes of it, drift.
+"""What differs between two contracts of one target: features, test loss, drift.
 
-Whatever the first set was chosen on, both are refitted on the rows of the second run, with the
-hyper-parameters that its tuning chose, and judged on its test rows, so that the sets alone differ.
+Both sets are refitted on the rows of the second run, with its tuned hyper-parameters, and scored on
+its test rows, so that only the sets differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import path_from
-from chaffinch.storage.runs.store import Store
-from chaffinch.tasks.promotion.stored_run import KeptRun, LossDifference
-from chaffinch.tasks.results.previous_run import Former, read_former
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.data.arrow import as_numbers
+from chaffinch.tasks.data.matrix import load_roles
+from chaffinch.tasks.data.table_warnings import PerfectPredictors
+from chaffinch.tasks.pipeline.evaluation import CONFIDENCE, judge_of, predicted
+from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.pipeline.stage import stage_key
+from chaffinch.tasks.reporting.text import interval, listed, number, share, visible
+from chaffinch.tasks.results.previous_run import Former, may_be_own_estimator, read_former
 from chaffinch.tasks.results.result import SelectionResult
+from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS
 
 Made = TypeVar("Made")
+
+_STAGES = ("describe", "split", "train_base_model")  # that refits need
+_MOST_MOVED = 5
+
+
+@dataclass(frozen=True)
+class LossDifference:
+    """Losses of two feature sets on the test rows of the second run.
+
+    Attributes
+    ----------
+    name : str
+        Name of the loss.
+    before, after : float
+        Test losses of both sets; of the first, features that the newer rows lack are left out.
+    difference : float
+        `after` minus `before`; below 0 the second set is better.
+    interval : (float, float) or None
+        Paired bootstrap interval of the difference; None for a single unit.
+    confidence : float
+        Confidence of the interval.
+    units : int
+        Number of resampling units: rows, groups, or blocks of time.
+    """
+
+    name: str
+    before: float
+    after: float
+    difference: float
+    interval: tuple[float, float] | None
+    confidence: float
+    units: int
 
 
 @dataclass(frozen=True)
@@ -30,26 +73,25 @@ class Difference:
     Attributes
     ----------
     before, after : str
-        Names of the runs; empty where a contract came by itself.
+        Names of the runs; empty for a contract without its run.
     n_before, n_after : int
-        How many features each keeps.
+        Number of kept features.
     gained, lost : tuple of str
         Features that only the second keeps, or only the first, in the tables' order.
     share_changed : float in 0..1
-        Those, of all that either keeps.
+        Gained and lost features, of all that either keeps.
     gone : dict of str to str
-        Features that the first keeps and the newer rows cannot offer, and why.
+        Features of the first that the newer rows lack, and why.
     telling : tuple of str
-        Of those gained, which alone tell the target of the newer rows: they may not be known
-        before it is.
+        Gained features that alone predict the target: they may not be known before it is.
     loss : LossDifference or None
         None if the sets are the same or it is not known.
     why_no_loss : str
-        Why there is none; empty where there is one.
+        Why there is none, or empty.
     drift : tuple of FeatureDrift
-        How far each feature of either set moved between the two tables, if both have it.
+        Drift of each feature of either set between the two tables, if both have it.
     why_no_drift : str
-        Why there is none; empty where it was looked for.
+        Why there is none, or empty.
     """
 
     before: str
@@ -68,11 +110,11 @@ class Difference:
 
     @property
     def is_same(self) -> bool:
-        """Whether both keep the same features, and the newer rows can offer them all."""
+        """Whether both keep the same features, and the newer rows have them all."""
         return not (self.gained or self.lost or self.gone)
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as JSON holds it."""
+        """Return all fields as a dictionary for JSON."""
         return asdict(self)
 
 
@@ -89,13 +131,13 @@ def difference(
     before, after : SelectionResult, str or Path
         A result; or the name of a run in the store, its folder, or its ``selection.json``.
     store : path
-        The store that names are looked up in, and the tables of contracts that came by themselves.
+        Where names of runs, and tables of contracts without their run, are looked up.
 
     Returns
     -------
     Difference
-        The losses of both sets need the run of `after` and its table in the store, drift the tables
-        of both. Without them, the rest is returned.
+        The losses need the run of `after` and its table in the store, drift the tables of both.
+        Without them, the rest is returned.
 
     Raises
     ------
@@ -116,16 +158,16 @@ def between(before: Former, after: Former, store: Path) -> Difference:
     either = list(dict.fromkeys([*first, *second]))
     older, why_no_older = _attempt(lambda: _table(before, after, store))
     newer, why_no_newer = _attempt(lambda: _table(after, before, store))
-    rows, why_no_rows = None, why_no_newer
+    run, why_no_run = None, why_no_newer
     if newer is not None:
-        rows, why_no_rows = _attempt(lambda: _kept_run(after, newer))
-    gone = _gone(first, after, rows)
+        run, why_no_run = _attempt(lambda: _run_to_refit(after, newer))
+    gone = _gone(first, after, run)
     loss, why_no_loss = None, "both keep the same features"
     if gained or lost or gone:
-        loss, why_no_loss = None, why_no_rows
-        if rows is not None:
+        loss, why_no_loss = None, why_no_run
+        if run is not None:
             left = [name for name in first if name not in gone]
-            loss, why_no_loss = _attempt(lambda: rows.loss_difference(left, list(second)))
+            loss, why_no_loss = _attempt(lambda: _loss_difference(run, left, list(second)))
     drift: tuple[FeatureDrift, ...] = ()
     if older is not None and newer is not None:
         moved = [drift_between(older, newer, name) for name in either]
@@ -139,7 +181,7 @@ def between(before: Former, after: Former, store: Path) -> Difference:
         lost=lost,
         share_changed=(len(gained) + len(lost)) / len(either),
         gone=gone,
-        telling=() if rows is None else rows.telling(gained),
+        telling=_perfect_predictors(run, gained) if run is not None and gained else (),
         loss=loss,
         why_no_loss=why_no_loss,
         drift=drift,
@@ -148,7 +190,7 @@ def between(before: Former, after: Former, store: Path) -> Difference:
 
 
 def _attempt(make: Callable[[], Made]) -> tuple[Made | None, str]:
-    """Return what is made, or None and why it cannot be."""
+    """Return the result, or None and the error's message."""
     try:
         return make(), ""
     except (InputError, StorageError) as error:
@@ -182,22 +224,45 @@ def _table(known: Former, other: Former, store: Path) -> Dataset:
     raise why or StorageError("there is no store to look for the table in")
 
 
-def _kept_run(known: Former, table: Dataset) -> KeptRun:
+def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
+    """Return the run of a contract, with its split and hyper-parameters; its files are checked."""
     if known.folder is None:
         raise InputError(
             "the second contract came by itself, without the run to refit; name the run"
         )
-    return KeptRun.open(known.folder, known.contract, table)
+    stored = Run(known.folder)
+    recorded = {record.stage: record for record in stored.records()}
+    whole = [stored.finished(name, recorded[name].key) for name in _STAGES if name in recorded]
+    records = {record.stage: record for record in whole if record is not None}
+    if len(records) < len(_STAGES):
+        raise StorageError(
+            f"files of run {stored.name!r} have changed since they were written; run the same "
+            "command again and they are made again"
+        )
+    settings = SelectionSettings(**known.contract["settings"])
+    run = SelectionRun(settings, table, name=stored.name)
+    run.records = records
+    if may_be_own_estimator(settings.model) and (
+        records["describe"].key != stage_key("describe", run)
+    ):
+        raise InputError(
+            f"the model {settings.model.name} may have been an estimator of your own, which a "
+            "store does not hold, so that nothing can be refitted"
+        )
+    return run
 
 
-def _gone(first: Mapping[str, str], after: Former, rows: KeptRun | None) -> dict[str, str]:
-    """Return which features of the first set the newer rows cannot offer, and why."""
+def _gone(first: Mapping[str, str], after: Former, run: SelectionRun | None) -> dict[str, str]:
+    """Return which features of the first set the newer rows lack, and why."""
     contract = after.contract
     reasons = {one["name"]: one.get("reason", "left out") for one in contract.get("dropped", ())}
     for role in ("weight", "group", "time"):
         reasons[contract["settings"]["columns"][role]] = f"the {role} column now"
-    # without its rows, a contract has the types of what it keeps
-    now = _kinds(after) if rows is None else rows.kinds
+    if run is None:  # a contract has the types of the kept features only
+        now = _kinds(after)
+    else:
+        categories = run.description.categories
+        now = {n: "category" if n in categories else "number" for n in run.description.features}
     gone = {}
     for name, kind in first.items():
         if name not in contract["candidates"]:
@@ -205,3 +270,121 @@ def _gone(first: Mapping[str, str], after: Former, rows: KeptRun | None) -> dict
         elif now.get(name, kind) != kind:
             gone[name] = f"was a {kind}, is a {now[name]} now"
     return gone
+
+
+def _loss_difference(
+    run: SelectionRun, before: Sequence[str], after: Sequence[str]
+) -> LossDifference:
+    """Refit two sets of features and score them on the test rows."""
+    if not before:
+        raise InputError("the newer rows have no feature of the first set")
+    judge = judge_of(run)
+    features = judge.refit.schema.features
+    first, second = (predicted(judge.refit, np.isin(features, names)) for names in (before, after))
+    return LossDifference(
+        name=judge.refit.loss.name,
+        before=judge.loss(first),
+        after=judge.loss(second),
+        **judge.difference(second, first),
+        confidence=CONFIDENCE,
+        units=judge.n_units,
+    )
+
+
+def _perfect_predictors(run: SelectionRun, features: Sequence[str]) -> tuple[str, ...]:
+    """Return the features that alone predict the target, by the rule of the run's warnings."""
+    dataset, categories = run.dataset, run.description.categories
+    predictors = PerfectPredictors(load_roles(dataset, run.settings, run.description).y)
+
+    def predicts(name: str) -> bool:
+        known = categories.get(name, ())
+        return predictors.predicts(as_numbers(dataset.read([name]).column(0), known), len(known))
+
+    return tuple(name for name in features if predicts(name))
+
+
+def lines_of_difference(found: Difference) -> list[str]:
+    """Return what differs in lines of text, for a terminal and the Prefect UI."""
+    lines = [_of_features(found)]
+    lines += [f"  Gone: {visible(name)} ({why})" for name, why in found.gone.items()]
+    lines += [
+        f"  {visible(name)} alone predicts the target; make sure that it is known before the "
+        "target is"
+        for name in found.telling
+    ]
+    if found.loss is not None:
+        lines.append(_of_loss(found, found.loss))
+    elif not found.is_same:
+        lines.append(f"What that does to the loss is not known: {found.why_no_loss}.")
+    moved = sorted(found.drift, key=_distance, reverse=True)[:_MOST_MOVED]
+    if moved and not _distance(moved[0]):
+        lines.append("No feature of either moved between the tables.")
+    elif moved:
+        lines.append(
+            "Moved most between the tables (from 0, not at all, to 1: every number above all those "
+            "before, or below, or no category in common): "
+            f"{', '.join(map(_of_drift, moved))}."
+        )
+    elif found.why_no_drift:
+        lines.append(f"How the features moved is not known: {found.why_no_drift}.")
+    return lines
+
+
+def _of_features(found: Difference) -> str:
+    if not (found.gained or found.lost):
+        return f"Both keep the same {_counted(found.n_after)}."
+    changed = len(found.gained) + len(found.lost)
+    either = found.n_before + len(found.gained)
+    return (
+        f"Gained: {listed(map(visible, found.gained))}. Lost: {listed(map(visible, found.lost))}. "
+        f"Changed: {number(changed)} of the {_counted(either)} of either, "
+        f"{share(round(found.share_changed, 3))}."
+    )
+
+
+def _of_loss(found: Difference, loss: LossDifference) -> str:
+    rest = f"what is left of the former {number(found.n_before)}"
+    text = (
+        f"Refitted on the newer rows, the test loss ({loss_in_words(loss.name)}) is "
+        f"{number(loss.after)} with the new {_counted(found.n_after)} against "
+        f"{number(loss.before)} with {rest if found.gone else f'the former {found.n_before}'}; "
+        f"difference {number(loss.difference, '+')}, "
+    ) + (
+        "of one unit there is no interval"
+        if loss.interval is None
+        else f"{loss.confidence:.0%} interval {interval(loss.interval)}"
+    )
+    if loss.units < FEWEST_UNITS:
+        return (
+            f"{text}, which decides nothing: it is made of {loss.units} rows, groups or blocks of "
+            f"time, and {FEWEST_UNITS} are needed."
+        )
+    return f"{text}."
+
+
+def _distance(one: FeatureDrift) -> float:
+    values = 0.0 if one.distance is None else one.distance
+    return max(values, abs(one.missing_after - one.missing_before))
+
+
+def _of_drift(one: FeatureDrift) -> str:
+    about = []
+    if one.missing_before != one.missing_after:
+        about.append(f"missing {share(one.missing_before)}, now {share(one.missing_after)}")
+    if min(one.values_before, one.values_after) < FEWEST_UNITS:
+        about.append(f"of {number(one.values_before)} values, now {number(one.values_after)}")
+    text = f"{visible(one.feature)} {_how_far(one.distance)}"
+    return f"{text} ({'; '.join(about)})" if about else text
+
+
+def _how_far(distance: float | None) -> str:
+    """Return a distance to three digits; nothing is rounded to 0 or 1."""
+    if distance is None or distance in (0, 1):
+        return number(distance)
+    if distance < 0.001:
+        return "under 0.001"
+    return "over 0.999" if distance > 0.999 else number(round(distance, 3))
+
+
+def _counted(amount: int) -> str:
+    return f"{number(amount)} {'feature' if amount == 1 else 'features'}"

@@ -3,10 +3,8 @@
 A set is promoted without a person if it is worth it and harmless. Worth it: its test loss is shown
 to be lower (the whole interval lies below zero), or it has fewer features and its loss is shown to
 be hardly higher (the interval ends below the tolerance). Harmless: few features change, none was
-gained that alone predicts the target, and the last promotion was not rolled back.
-
-What is not worth it is not asked about either: the promoted set stays
-win this time. So sets do not flap, and a person is only asked where there is something to decide.
+gained that alone predicts the target, and the last promotion was not rolled back. If a set is not
+worth it, the promoted set stays and no person is asked, so that sets do not flap.
 """
 
 from __future__ import annotations
@@ -17,27 +15,19 @@ from typing import Literal
 
 from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.storage.runs.promotions import Promotion
-from chaffinch.tasks.promotion.difference import Difference
-from chaffinch.tasks.promotion.stored_run import LossDifference
+from chaffinch.tasks.promotion.difference import Difference, LossDifference
 from chaffinch.tasks.reporting.text import interval, number, share
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.statistics.bootstrap import Interval
 from chaffinch.tasks.statistics.verdict import FEWEST_UNITS
 
+# The new contract is promoted; the promoted one stays; a person decides.
 Outcome = Literal["promote", "keep", "wait"]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the gate decides about a run.
-
-    Attributes
-    ----------
-    outcome : "promote", "keep" or "wait"
-        The new contract is promoted; the promoted one stays; a person decides.
-    reason : str
-        Why, in a sentence.
-    """
+    """Decision about a run, and its reason in a sentence."""
 
     outcome: Outcome
     reason: str
@@ -46,13 +36,8 @@ class Decision:
 def decide(
     difference: Difference | None, last: Promotion | None, settings: PromotionSettings
 ) -> Decision:
-    """Return whether the new contract of a difference takes the place of the promoted one.
-
-    Notes
-    -----
-    The first contract is for a person: every later one is measured against it, and a set with a
-    column that is not known in time would have a loss that no honest set ever comes below.
-    """
+    """Return whether the new contract of a difference takes the place of the promoted one."""
+    # A first set with a column that is not known in time would have an unbeatable loss.
     if last is None:
         return Decision(
             "wait",
@@ -86,7 +71,6 @@ def decide(
 def _worth(
     difference: Difference, loss: LossDifference, ends: Interval, settings: PromotionSettings
 ) -> Decision:
-    """Return whether the new set is worth a change, harmless or not."""
     low, high = ends
     measured = (
         f"difference {number(loss.difference, '+')}, "
@@ -113,7 +97,7 @@ def _worth(
 
 
 def _harms(difference: Difference, last: Promotion, settings: PromotionSettings) -> Iterator[str]:
-    """Yield what speaks against a change without a person."""
+    """Yield reasons against a change without a person."""
     if difference.telling:
         one = len(difference.telling) == 1
         yield (

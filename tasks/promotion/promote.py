@@ -20,16 +20,16 @@ from chaffinch.tasks.results.result import SelectionResult, load_result
 
 
 def read_contract(histories: Promotions, promotion: Promotion) -> Mapping[str, Any]:
-    """Return what is in the contract of an entry."""
     return parse_contract(histories.contract(promotion), histories.path(promotion))
 
 
 def check_target(histories: Promotions, name: str, target: str, task: str | None) -> None:
-    """Refuse a run that predicts something else than what is promoted under its name.
-
-    The newest contract that can be read shows it, since all of a name are alike in it.
-    """
-    known = _newest_target(histories, histories.history(name))
+    """Raise InputError for a run with another target or task than the contracts under its name."""
+    known = None
+    for entry in reversed(histories.history(name)):  # the newest that can be read; all are alike
+        with suppress(StorageError):
+            known = read_contract(histories, entry)["target"]
+            break
     if known is None:
         return
     under = "promote it under another name, such as"
@@ -45,40 +45,17 @@ def check_target(histories: Promotions, name: str, target: str, task: str | None
         )
 
 
-def _newest_target(
-    histories: Promotions, history: tuple[Promotion, ...]
-) -> Mapping[str, Any] | None:
-    """Return the target in the newest contract that can be read, if one can."""
-    for entry in reversed(history):
-        with suppress(StorageError):
-            target: Mapping[str, Any] = read_contract(histories, entry)["target"]
-            return target
-    return None
-
-
 _STORE = "chaffinch-store"
 
 
 @dataclass(frozen=True)
 class AgainstPromoted:
-    """A run against what is promoted of its data set.
+    """Comparison of a run with the promoted contract of its data set."""
 
-    Attributes
-    ----------
-    name : str
-        Of the data set.
-    history : tuple of Promotion
-        As it was when they were compared.
-    difference : Difference or None
-        None if nothing was promoted yet, or what was promoted last cannot be read.
-    damage : str
-        Why it cannot be read; empty where it can.
-    """
-
-    name: str
-    history: tuple[Promotion, ...]
-    difference: Difference | None
-    damage: str = ""
+    name: str  # of the data set
+    history: tuple[Promotion, ...]  # at the time of the comparison
+    difference: Difference | None  # None if nothing was promoted yet, or it cannot be read
+    damage: str = ""  # why the promoted contract cannot be read
 
 
 def promote(
@@ -93,32 +70,31 @@ def promote(
     Parameters
     ----------
     run : SelectionResult or str
-        A result that is kept in a store, or the name of a run.
+        A result with a folder in a store, or the name of a run.
     name : str, optional
-        Of the data set; by default that of the run's table, see
-        `chaffinch.storage.sources.data_set_name.name_of_table`.
+        Name of the data set; by default that of the run's table, without its ending.
     reason : str
-        Why, for the history.
+        Reason, for the history.
     store : path
-        The store that a name of a run is looked up in.
+        Where the name of a run is looked up.
 
     Returns
     -------
     Promotion
-        What was added to the history.
+        The new entry of the history.
 
     Raises
     ------
     InputError
-        If there is no such run, it is not finished or not kept, its table has no name and none is
-        given, or what is promoted under that name has another target, or is of another task.
+        If there is no such run, it is not finished or has no folder, its table has no name and none
+        is given, or the contract promoted under that name has another target or task.
     StorageError
         If the run or the history is damaged.
 
     Notes
     -----
-    This is a person's decision, and carried out in any case. It repairs what is
-    promoted where that contract's file is missing or was changed.
+    A person has decided, so no gate is asked. If the file of the promoted contract is missing or
+    was changed, this repairs it.
     """
     kept = kept_run(run, store)
     return promote_by(kept, default_name(kept) if name is None else name, "by hand", reason)
@@ -130,9 +106,9 @@ def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
     Parameters
     ----------
     name : str
-        Of the data set.
+        Name of the data set.
     store : path
-        Where it was promoted.
+        The store of its promotions.
 
     Raises
     ------
@@ -151,7 +127,7 @@ def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
 
 
 def promotions(name: str, *, store: str | Path = _STORE) -> tuple[Promotion, ...]:
-    """Return what was promoted for a data set, the oldest first; the last is the one in use.
+    """Return the promotions of a data set, oldest first; the last is in use.
 
     Parameters are those of `promoted`.
 
@@ -173,16 +149,16 @@ def rollback(name: str, *, reason: str = "", store: str | Path = _STORE) -> Prom
     Parameters
     ----------
     name : str
-        Of the data set.
+        Name of the data set.
     reason : str
-        Why, for the history.
+        Reason, for the history.
     store : path
-        Where it was promoted.
+        The store of its promotions.
 
     Returns
     -------
     Promotion
-        What was added to the history.
+        The new entry of the history.
 
     Raises
     ------
@@ -232,7 +208,6 @@ def against_promoted(run: Run, name: str) -> AgainstPromoted:
 
 
 def default_name(run: Run) -> str:
-    """Return the name of the data set that a run's table is taken for."""
     return name_of_table(run.description["source"], "--as orders or name='orders'")
 
 

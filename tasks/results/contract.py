@@ -1,4 +1,4 @@
-"""The feature contract as an ETL job meets it: what it must read, and whether rows still fit."""
+"""The feature contract: the columns that a source must give, and checks of newer rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_NAMES = 10  # of one message
 
 
 class _Part(BaseModel):
-    """A part of a contract, which may have been written by hand; what is not known is let be."""
+    """A part of a contract, which may have been written by hand; unknown keys are ignored."""
 
     model_config = ConfigDict(strict=True)
 
@@ -64,7 +64,7 @@ class _Target(_Part):
         return self
 
 
-class _LeftOut(_Part):
+class _Dropped(_Part):
     name: str
     reason: str = "left out"
 
@@ -85,13 +85,13 @@ class _Columns(_Part):
     time: str | None
 
 
-class _OfAKind(_Part):
+class _Kind(_Part):
     kind: str
 
 
 class _Settings(_Part):
     columns: _Columns
-    method: _OfAKind
+    method: _Kind
     history: HistorySettings | None = None
 
 
@@ -111,10 +111,10 @@ class _Contract(_Part):
     target: _Target
     features: Annotated[list[_Feature], Field(min_length=1), AfterValidator(_each_feature_once)]
     candidates: Annotated[list[str], AfterValidator(_each_once)]
-    dropped: list[_LeftOut] = []
+    dropped: list[_Dropped] = []
     dataset: _Dataset = _Dataset()
     settings: _Settings
-    model: _OfAKind
+    model: _Kind
     seed: int
     versions: dict[str, Any]
     losses: dict[str, dict[str, Any]]
@@ -123,7 +123,7 @@ class _Contract(_Part):
 
 
 def check_contract(content: bytes) -> None:
-    """Raise ValueError with the first thing that is wrong with the JSON of a contract."""
+    """Raise ValueError with the first problem of a contract's JSON."""
     try:
         _Contract.model_validate_json(content)
     except ValidationError as error:
@@ -133,7 +133,7 @@ def check_contract(content: bytes) -> None:
 
 
 def parse_contract(content: bytes, path: Path) -> dict[str, Any]:
-    """Return the contract in the bytes of a ``selection.json``, which lies at `path`."""
+    """Return the contract in the bytes of the ``selection.json`` at `path`."""
     contract = parse_json(content, path, {})
     try:
         check_contract(content)
@@ -144,25 +144,19 @@ def parse_contract(content: bytes, path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class BytesRead:
-    """What reading the columns of a contract takes of a source.
-
-    Attributes
-    ----------
-    kept, all : int
-        Bytes of the contract's columns, and of all.
-    """
+    """Bytes of the contract's columns in a source (`kept`), and of all its columns (`all`)."""
 
     kept: int
     all: int
 
     @property
     def share_saved(self) -> float:
-        """What need not be read, in 0..1; 0 of a source that takes no bytes."""
+        """Share of bytes that need not be read, in 0..1; 0 for an empty source."""
         return 1 - self.kept / self.all if self.all else 0.0
 
 
 class FeatureContract(dict[str, Any]):
-    """The whole of ``selection.json``, as a dictionary that also knows what it asks of a table."""
+    """The content of ``selection.json``, a dictionary that also checks tables."""
 
     @property
     def features(self) -> list[str]:
@@ -171,11 +165,11 @@ class FeatureContract(dict[str, Any]):
 
     @property
     def columns(self) -> list[str]:
-        """Columns of a source that the kept features are, or are made of, in the features' order.
+        """Columns of a source that the kept features need, in the features' order.
 
-        Features made of earlier rows ask for the column that they are made of, and for the time,
-        which comes after all features; last comes the series, where there are some. The series is
-        asked for as well where it was scaled, as predictions are on its scale.
+        Lag features need the column that they are made of and the time column, which comes after
+        all features, then the series column if there is one. A scaled series is needed too, as
+        predictions are on its scale.
         """
         history, order = self._history(), self["settings"]["columns"]["time"]
         features = self.features
@@ -190,26 +184,24 @@ class FeatureContract(dict[str, Any]):
         return list(dict.fromkeys([*asked, *(role for role in roles if role is not None)]))
 
     def validate(self, table: Any) -> None:
-        """Refuse a table that no longer holds what the contract was made from.
+        """Raise InputError for a table that does not fit the contract.
 
         Parameters
         ----------
         table : path or address, or pandas, polars or Arrow table
-            Newer rows, with the `columns` of the contract; others are not looked at.
+            Newer rows, with the `columns` of the contract; other columns are ignored.
 
         Raises
         ------
         InputError
-            If a column is missing, or a kept feature holds another type: text, or true and false,
-            where there were numbers, or numbers where there was text; or if a number is beyond
-            1e30. Of what features are made of, that it is there counts.
+            If a column is missing, or a kept feature has another type: text or booleans instead of
+            numbers, or numbers instead of text; or if a number is beyond 1e30. The types of columns
+            that lag features are made of are not checked.
 
         Notes
         -----
-        Stricter than a prediction, which reads numbers out of text where it can. A column without
-        any value fits all the same: of a few rows it may well have none, it is of no type, and the
-        model was made to predict without it. So do 0 and 1 where there was true and false, which
-        many databases write so.
+        Stricter than a prediction, which parses numbers in text. A column without values fits: few
+        rows may well have none. So do 0 and 1 instead of booleans, as many databases write them.
         """
         categories = {
             feature["name"]: tuple(feature["categories"])
@@ -229,13 +221,13 @@ class FeatureContract(dict[str, Any]):
                 _check_type(source, name, categories.get(name), feature.get("values"))
 
     def bytes_in(self, source: Any) -> BytesRead:
-        """Return what reading the contract's columns takes of a source, and all of it.
+        """Return the bytes of the contract's columns in a source, and of all its columns.
 
         Parameters
         ----------
         source : path or address, or pandas, polars or Arrow table
-            Of Parquet the compressed columns count, of delimited text its fields, of a table in
-            memory its buffers.
+            Compressed columns of Parquet, fields of delimited text, or buffers of a table in
+            memory.
 
         Raises
         ------
@@ -259,7 +251,7 @@ class FeatureContract(dict[str, Any]):
 def _check_type(
     source: pa.Table, name: str, categories: tuple[str, ...] | None, values: str | None
 ) -> None:
-    """Refuse a column that is of another kind than in the contract."""
+    """Raise InputError for a column of another type than in the contract."""
     held = source.column(name)
     if held.null_count == len(held):
         return

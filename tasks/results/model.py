@@ -1,4 +1,4 @@
-"""The retrained model as a user meets it: it predicts from tables, by their columns' names."""
+"""The retrained model, which predicts from tables by their columns' names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Schema
 
-# More new values than this share of those present, and present at least so often, are no chance.
+# Warn if more than this share of the values present are new, from this number of them.
 _MOST_NEW, _FEWEST_TO_WARN_OF = 0.9, 10
 
 
@@ -33,9 +33,9 @@ class SelectedModel:
     Attributes
     ----------
     fitted : FittedModel
-        The model itself; reads matrices.
+        The model itself, which predicts from matrices.
     categories : dict of str to tuple of str
-        Of each categorical feature, its categories in the order of their codes.
+        Categories of each categorical feature, in the order of their codes.
     classes : tuple of int, float, bool or str
         Labels of the target's own type, in the order of the probabilities; empty for regression.
     """
@@ -48,7 +48,7 @@ class SelectedModel:
     def from_contract(
         cls, contract: Mapping[str, Any], files: Mapping[str, bytes], trusted: Sequence[str] = ()
     ) -> Self:
-        """Rebuild the model that a feature contract describes from its native files."""
+        """Return the model that a feature contract describes, from its native files."""
         categories = _categories_of(contract)
         names = tuple(feature["name"] for feature in contract["features"])
         n_categories = tuple(len(categories.get(name, ())) for name in names)
@@ -66,7 +66,7 @@ class SelectedModel:
 
     @property
     def features(self) -> list[str]:
-        """The columns that a table must hold, a list of your own at every asking."""
+        """Columns that a table must have; a new list each time."""
         return list(self.fitted.schema.features)
 
     def predict(self, table: Any) -> NDArray[Any]:
@@ -75,16 +75,16 @@ class SelectedModel:
         Parameters
         ----------
         table : path or address, or pandas, polars or Arrow table
-            Must hold every kept feature; other columns are not looked at. A category that was not
-            seen in training counts as missing, unless just one was that means the same, such as
-            00500 for the number 500.
+            Must have every kept feature; other columns are ignored. A category that was not seen in
+            training counts as missing, unless just one that was has the same meaning, such as 00500
+            for the number 500.
 
         Returns
         -------
         ndarray, shape (n,)
-            float64 for regression, also of whole numbers or true and false. For classification
-            the target's own type: int64, float64, bool or text. It is the type that the table was
-            read with: text like ``"01"`` stays text, and so does a target named as categorical.
+            float64 for regression. For classification the target's own type: int64, float64, bool
+            or text. It is the type that the table was read with: text like ``"01"`` stays text, and
+            so does a target named as categorical.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class SelectedModel:
         Warns
         -----
         UserWarning
-            If nearly all the values of a category are new, as where it is written in another way.
+            If nearly all the values of a category are new, for example written in another way.
         """
         prediction = self._predicted(table)
         if not self.classes:
@@ -120,7 +120,7 @@ class SelectedModel:
         return self._predicted(table)
 
     def _predicted(self, table: Any) -> Floats:
-        """Return values (n,) or probabilities (n, n_classes); of an empty table, none."""
+        """Return values, shape (n,), or probabilities, shape (n, n_classes)."""
         matrix = self._matrix(table)
         if len(matrix):
             return self.fitted.predict(matrix)
@@ -155,7 +155,7 @@ def _categories_of(contract: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def check_there(features: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse a table without one of the features that a model reads."""
+    """Raise InputError for a table that lacks features of a model."""
     there = set(columns)
     missing = [name for name in features if name not in there]
     if missing:
@@ -169,7 +169,7 @@ def check_there(features: Sequence[str], columns: Sequence[str]) -> None:
 def check_all_within(
     matrix: Floats, features: Sequence[str], categorical: Collection[str], role: str
 ) -> None:
-    """Refuse numbers that a network cannot compute with, as they are refused in training."""
+    """Raise InputError for numbers that a network cannot compute with, as in training."""
     for name, column in zip(features, matrix.T, strict=True):
         if name not in categorical:
             check_largest(role.format(name), column, ", or leave it empty")
@@ -178,7 +178,7 @@ def check_all_within(
 def warn_if_new(
     name: str, column: pa.ChunkedArray, unread: NDArray[np.bool_], known: Sequence[str]
 ) -> None:
-    """Warn, three calls up, if a categorical column holds hardly a value that was in training."""
+    """Warn, three calls up, if nearly all values of a categorical column are new."""
     is_new = unread & column.is_valid().to_numpy()
     n_new, n_present = int(is_new.sum()), len(column) - column.null_count
     if n_present < _FEWEST_TO_WARN_OF or n_new <= _MOST_NEW * n_present:
@@ -194,12 +194,11 @@ def warn_if_new(
 
 
 def typed_feature(source: pa.Table, name: str, *, is_category: bool) -> pa.ChunkedArray:
-    """Return one feature of a table as it was read, typed as it was in training."""
+    """Return one feature of a table, with its type in training."""
     categorical, numeric = ([name], []) if is_category else ([], [name])
     try:
-        return type_columns(source.select([name]), categorical=categorical, numeric=numeric).column(
-            0
-        )
+        typed = type_columns(source.select([name]), categorical=categorical, numeric=numeric)
+        return typed.column(0)
     except InputError as error:
         held = "text" if is_category else "numbers"
         raise InputError(

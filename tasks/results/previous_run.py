@@ -1,4 +1,4 @@
-"""The former run that a reselection begins with: its contract, and the settings that follow."""
+"""The former run that a reselection starts from: its contract, and the settings derived from it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,7 @@ _GIVE = f"give a run's name, its folder or its {CONTRACT_FILE}"
 
 @dataclass(frozen=True)
 class Former:
-    """What a reselection takes from a former run.
-
-    Attributes
-    ----------
-    run : str
-        Its name; empty where a contract came by itself.
-    contract : mapping
-        As in ``selection.json``.
-    folder : Path or None
-        Where the run is kept; None where it is not, or a contract came by itself.
-    """
+    """A former run; for a contract without its run, `run` is empty and `folder` None."""
 
     run: str
     contract: Mapping[str, Any]
@@ -46,7 +36,6 @@ class Former:
 
 
 def read_former(given: SelectionResult | str | Path, store: str | Path) -> Former:
-    """Return what is known of a former run."""
     if isinstance(given, SelectionResult):
         return Former(given.run, given.contract, given.folder)
     if not isinstance(given, str | PathLike):
@@ -95,9 +84,9 @@ def load_contract(
     Parameters
     ----------
     given : SelectionResult, str or Path
-        A result, the name of a run in the store, its folder, or a ``selection.json`` by itself.
+        A result, the name of a run in the store, its folder, or a ``selection.json``.
     store : path
-        The store that a name is looked up in.
+        The store of named runs.
 
     Raises
     ------
@@ -118,7 +107,7 @@ def load_contract(
 def settings_of(
     former: Former, asked: ReselectionSettings, model: ModelSettings | None = None
 ) -> SelectionSettings:
-    """Return the settings of a reselection: those of the former run, but for what is asked."""
+    """Return the settings of a reselection: those of the former run with the requested changes."""
     before = SelectionSettings(**former.contract["settings"])
     kinds = {feature["name"]: feature["type"] for feature in former.contract["features"]}
     categories = {name for name, kind in kinds.items() if kind == "category"}
@@ -130,35 +119,34 @@ def settings_of(
     target = before.target if asked.target is None else asked.target
     is_same, history = target == before.target, before.history
     if history is not None and not history.columns and not is_same:
-        # features that were made of the former target are made of it still
+        # lag features of the former target are still made of it
         history = history.model_copy(update={"columns": (before.target,)})
     columns = before.columns.model_dump()
     columns["categorical"] = categorical
     if asked.drop is not None:
         columns["drop"] = asked.drop
-    for kind in ("categorical", "numeric"):  # what is dropped is of no kind
+    for kind in ("categorical", "numeric"):  # dropped columns have no kind
         columns[kind] = set(columns[kind]) - set(columns["drop"])
+    left_out = (column["name"] for column in former.contract.get("dropped", ()))
+    known = {*former.contract["candidates"], *left_out, before.target}
+    method = {
+        "kind": RESELECT,
+        "former": kinds,
+        "known": tuple(known.difference(kinds)),
+        "former_run": former.run,
+        "gain": asked.gain,
+        "slack": asked.slack,
+        "rejections": asked.rejections,
+        "former_classes": tuple(former.contract["target"]["classes"]) if is_same else (),
+        "former_rows": former.contract.get("dataset", {}).get("hash", ""),
+        "former_drop": before.columns.drop,
+    }
     return SelectionSettings(
         **{
             **before.model_dump(),
             "target": target,
             "task": former.contract["target"]["task"],
-            "method": method_of(
-                {
-                    "kind": RESELECT,
-                    "former": kinds,
-                    "known": tuple(_known(former.contract, before).difference(kinds)),
-                    "former_run": former.run,
-                    "gain": asked.gain,
-                    "slack": asked.slack,
-                    "rejections": asked.rejections,
-                    "former_classes": tuple(former.contract["target"]["classes"])
-                    if is_same
-                    else (),
-                    "former_rows": former.contract.get("dataset", {}).get("hash", ""),
-                    "former_drop": before.columns.drop,
-                }
-            ),
+            "method": method_of(method),
             "model": model,
             "history": history,
             "columns": columns,
@@ -168,16 +156,10 @@ def settings_of(
     )
 
 
-def _known(contract: Mapping[str, Any], settings: SelectionSettings) -> set[str]:
-    """Return the columns of the former run's table."""
-    left_out = (column["name"] for column in contract.get("dropped", ()))
-    return {*contract["candidates"], *left_out, settings.target}
-
-
 def _check_roles(
     before: SelectionSettings, asked: ReselectionSettings, no_target: Collection[str]
 ) -> None:
-    """Refuse to drop, or to predict, what the former run uses otherwise."""
+    """Raise InputError if a column to drop or predict has another role in the former run."""
     columns, history = before.columns, before.history
     roles = dict.fromkeys(columns.keep, "one to keep")
     for role in ("weight", "group", "time"):
@@ -187,7 +169,7 @@ def _check_roles(
     not_target = roles | dict.fromkeys(columns.drop if asked.drop is None else (), "one to drop")
     not_target |= dict.fromkeys(no_target, "categorical")
     if history is not None and history.scale == "series" and history.series is not None:
-        not_target[history.series] = "its series"  # nothing is brought to a scale by itself
+        not_target[history.series] = "its series"  # a series cannot be scaled by itself
     target = () if asked.target is None else (asked.target,)
     for to_be, names, otherwise in (
         ("dropped", asked.drop or (), not_dropped),
@@ -202,10 +184,10 @@ def _check_roles(
 
 
 def _model_of(before: ModelSettings, asked: str | None) -> ModelSettings:
-    """Return the model's settings; InputError if the contract leaves open what it was."""
+    """Return the model's settings; InputError if it may have been a user's estimator."""
     if asked is not None:
         return before if asked == before.name else ModelSettings(name=asked)
-    if may_be_ones_own(before):
+    if may_be_own_estimator(before):
         raise InputError(
             f"the former run's model {before.name} may have been an estimator of your own, which "
             "a contract does not hold; give model, the estimator or its name"
@@ -213,6 +195,6 @@ def _model_of(before: ModelSettings, asked: str | None) -> ModelSettings:
     return before
 
 
-def may_be_ones_own(model: ModelSettings) -> bool:
-    """Return whether the settings leave open if an estimator was given in place of a name."""
+def may_be_own_estimator(model: ModelSettings) -> bool:
+    """Return whether a user's estimator may have been given in place of a model's name."""
     return model.tuning == "none" and model.name not in _OURS

@@ -1,4 +1,4 @@
-"""What a selection gives back: one frozen record for all methods."""
+"""The result of a selection: one frozen record for all methods."""
 
 from __future__ import annotations
 
@@ -37,13 +37,10 @@ if TYPE_CHECKING:
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Return a run in one line of a catalog; what a run has not come to yet is None.
+    """Return a run as one row of a catalog; results of stages that are not finished are None.
 
-    Reads the manifests alone, so that a store of many runs is listed quickly: a file that was
-    changed since is found when the run is read back. The state is "finished", "unfinished" (it
-    waits, failed or is at work: the store cannot tell) or "damaged" (a manifest is; reading the
-    run back names them).
-
+    Only the manifests are read, so that a store of many runs is listed quickly. The state is
+    "finished", "unfinished" (waiting, failed or running), or "damaged" if a manifest is.
     """
     stages, state = _readable(run)
     to_do = None if state else next_stage(run, stages)
@@ -64,13 +61,13 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def is_unfinished_comparison(comparison: Run) -> bool:
-    """Return whether a comparison was begun and not concluded; a damaged one is none of these."""
+    """Return whether a comparison was begun and not concluded; False for a damaged one."""
     stages, state = _readable(comparison)
     return state is None and "conclude" not in stages
 
 
 def _readable(run: Run) -> tuple[dict[str, StageRecord], str | None]:
-    """Return the records of a run, or none and that it is damaged: a listing names every run."""
+    """Return the records of a run, or none and "damaged": a listing names every run."""
     try:
         _ = run.description
         return {record.stage: record for record in run.records()}, None
@@ -91,61 +88,60 @@ def next_stage(run: Run, stages: Mapping[str, StageRecord]) -> str | None:
 
 @dataclass(frozen=True, repr=False)
 class SelectionResult:
-    """The features worth keeping, the model retrained on them, and how we know.
+    """The features worth keeping, the model retrained on them, and the evidence for them.
 
     Attributes
     ----------
     features : list of str
-        Kept features, in the table's order. A list of your own at every asking. After `select` and
-        `reselect` of a pandas table they are its own labels, numbers too; a run that is loaded,
-        and everything else but `candidates` and `scores`, names columns by text.
+        Kept features, in the table's order; a new list each time. After `select` and `reselect` of
+        a pandas table they are its own labels, also numbers; a run that is loaded, and everything
+        else but `candidates` and `scores`, names columns by text.
     candidates : list of str, length d
-        All features that took part, in the table's order; likewise.
+        All candidate features, in the table's order; likewise.
     mask : ndarray of bool, shape (d,)
         Which of `candidates` are kept.
     steps : ndarray of int, shape (d,)
         Step of the elimination path at which each candidate is removed, from 1; 0 for those that
-        outlast the path, and for all where none has one of its own. The later, the more
+        outlast the path, and for all if the path has no single features. The later, the more
         useful.
     path : pandas.DataFrame
-        One row per step: step, feature, loss, features_left. A ranking masks nothing and has the
-        feature's score in place of the loss. A search that finds whole masks has one row per mask,
-        and in place of the feature all features of the mask. AFS-BM has one row per round, with
-        what was tried, put back and masked for good, and the losses; what a limit on the number of
-        features masks can be both. PEFS has one row per sweep of each search, with the probability
-        of every feature.
+        One row per step: step, feature, loss, features_left. A ranking has the feature's score in
+        place of the loss. A search that finds whole masks has one row per mask, with all features
+        of the mask. AFS-BM has one row per round, with the features tried, put back and masked for
+        good, and the losses; a limit on the number of features can mask features put back. PEFS has
+        one row per sweep of each search, with the probability of every feature.
     scores : dict or None
-        Score of each candidate, higher is better, where the method is a ranking; where it is PEFS,
-        its probability, unless nothing was searched.
+        Score of each candidate for a ranking, higher is better; for PEFS its probability, unless
+        nothing was searched.
     losses : dict
         Part -> ``{"all_features": loss, "selected": loss}``, of models fitted on the training and
         mask-validation parts.
     comparison : dict
         Difference of the two test losses, its interval, and the verdict in a word and a sentence.
     alternatives : dict or None
-        The whole of ``alternatives.json``, where alternatives were asked for: ``"sets"`` has for
-        each its features, quality, proof and test loss.
+        The content of ``alternatives.json``, if alternatives were requested: ``"sets"`` has the
+        features, quality, proof and test loss of each.
     changes : dict or None
-        The whole of ``changes.json``, of a reselection: what left and what returned, by how much
-        that changed the test loss, and whether to change.
+        The content of ``changes.json``, of a reselection: the features that left or returned, their
+        effect on the test loss, and whether to change.
     warnings : tuple of str
         Data-quality warnings, one sentence each: a feature that predicts the target alone, rows
         that occur twice.
     seconds : float
-        Of the stages, whenever they ran.
+        Total duration of the stages, in all processes.
     seed : int
-        The seed of everything.
+        The random seed.
     settings : dict
-        Everything that could have changed the result.
+        All settings that can change the result.
     versions : dict
-        Of every library that computes.
+        Versions of the libraries that compute.
     contract : FeatureContract
-        The whole of ``selection.json``, a dictionary; lists the columns a source must give, and
+        The content of ``selection.json``, a dictionary; lists the columns a source must give, and
         checks tables.
     run : str
         Name of the run.
     folder : Path or None
-        Where the run is kept; None if no store was named.
+        Folder of the run; None without a store.
     """
 
     mask: Mask
@@ -184,12 +180,12 @@ class SelectionResult:
 
     @property
     def candidates(self) -> list[Any]:
-        """All features that took part, in the table's order."""
+        """All candidate features, in the table's order."""
         return list(self._candidates)
 
     @property
     def verdict(self) -> str:
-        """Whether selection helps here, in a sentence with its figures."""
+        """Whether selection helps, in a sentence with figures."""
         return str(self.comparison["sentence"])
 
     @cached_property
@@ -200,12 +196,12 @@ class SelectionResult:
         return SelectedModel.from_contract(self.contract, self._model, self._trusted)
 
     def transform(self, table: Any) -> Any:
-        """Return the kept columns of a table, in the table's own kind.
+        """Return the kept columns of a table, as the same kind of table.
 
         Parameters
         ----------
         table : pandas, polars or Arrow table
-            Must hold every kept feature; may hold others, which are left out.
+            Must have every kept feature; other columns are left out.
 
         Raises
         ------
@@ -222,7 +218,7 @@ class SelectionResult:
         return destination
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return one row per candidate feature: name, kept, step, and score if it was ranked."""
+        """Return one row per candidate: feature, kept, step, and score if there are any."""
         import pandas as pd
 
         columns = {"feature": self.candidates, "kept": self.mask, "step": self.steps}
@@ -232,7 +228,7 @@ class SelectionResult:
 
 
 def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
-    """Return some columns of a pandas, polars or Arrow table, as the same kind of table."""
+    """Return the kept columns of a table; see `SelectionResult.transform`."""
     columns = getattr(table, "column_names", None) or getattr(table, "columns", None)
     if columns is None or not hasattr(table, "__getitem__"):
         raise InputError(
@@ -265,18 +261,18 @@ def load_run(
     name : str
         Name of the run, as in ``chaffinch runs`` and `SelectionResult.run`.
     store : path
-        The store it was run with; by default the command line's own.
+        The store of the run; by default that of the command line.
     trusted : sequence of str
-        Packages whose estimators the model may hold besides scikit-learn's. Name them only if
-        you know where the store comes from.
+        Packages besides scikit-learn whose estimators may be loaded. Name them only if you know
+        where the store comes from.
 
     Raises
     ------
     InputError
         If there is no such store or run, or the run is not finished.
     StorageError
-        If a file that the result is read from is not as it was written, or a later release wrote
-        it. The message names the file and the remedy.
+        If a file of the result has changed since it was written, or a later release wrote it. The
+        message names the file and the remedy.
     """
     return load_result(Store.find(store).existing(name), trusted=trusted)
 
@@ -286,10 +282,7 @@ def load_result(
 ) -> SelectionResult:
     """Read a finished run back.
 
-    Notes
-    -----
-    Only files that a manifest names are read, each once, and taken only with the SHA-256 that
-    the manifest gives. The dataset is not looked at.
+    Only files that a manifest names are read, and only with the manifest's SHA-256.
     """
     results = StageResults(run.name, run.records())
     if next_stage(run, results.records):
@@ -313,7 +306,7 @@ def result_in_memory(run: SelectionRun, labels: Mapping[str, Any]) -> SelectionR
 
 
 def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> SelectionResult:
-    """Return the result of a finished run; features have their labels in the user's table."""
+    """Return the result of a finished run; `labels` maps names to those of the user's table."""
     contract, found = run.contract, {name: one.result for name, one in run.records.items()}
     features = tuple(feature["name"] for feature in contract["features"])
     candidates = tuple(contract["candidates"])

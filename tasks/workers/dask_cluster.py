@@ -1,10 +1,8 @@
-"""A Dask cluster, local or remote, opened for the duration of a run.
-
-Dask is imported in this module and the other Dask modules of this package only.
-"""
+"""A Dask cluster, local or remote, opened for the duration of a run."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
@@ -15,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.workers.dask_map import OverDask
-from chaffinch.tasks.workers.dask_preload import quiet_client
 from chaffinch.tasks.workers.interface import InProcess, Workers
 
 if TYPE_CHECKING:
@@ -30,7 +27,6 @@ _SECONDS_TO_JOIN = 30  # for workers of a cluster that scales on demand
 
 @contextmanager
 def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers]:
-    """Open the workers for the duration of a run."""
     if cluster == "none":
         yield InProcess()
         return
@@ -39,7 +35,13 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
     def connect() -> Client:
         if cluster != "local":
             client = opened.enter_context(closing(_connected(cluster, is_direct=False)))
-            _require_workers(client, cluster)
+            try:
+                client.wait_for_workers(1, timeout=_SECONDS_TO_JOIN)
+            except TimeoutError as error:
+                raise InputError(
+                    f"the Dask scheduler at {cluster!r} has no workers; start some with "
+                    f"`dask worker {cluster}`"
+                ) from error
             return client
         from chaffinch.tasks.workers.local_cluster import local_cluster
 
@@ -62,8 +64,24 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
             opened.close()
 
 
+@contextmanager
+def quiet_client() -> Iterator[None]:
+    """Filter tracebacks of tasks that Dask's client cancels when it closes."""
+
+    def is_of_use(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, asyncio.CancelledError)
+
+    log = logging.getLogger("distributed.client")
+    log.addFilter(is_of_use)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_of_use)
+
+
 def _connected(address: Any, *, is_direct: bool) -> Client:
-    """Return a client, which connects to workers through the scheduler if `is_direct` is False."""
+    """Return a client that connects to workers directly, or through the scheduler."""
     from distributed import Client
 
     if not is_direct:
@@ -112,16 +130,6 @@ def _not_started(error: BaseException | str) -> str:
         f"the local Dask cluster did not start ({error}); finished stages are kept, so run again, "
         "or set cluster to none"
     )
-
-
-def _require_workers(client: Client, address: str) -> None:
-    try:
-        client.wait_for_workers(1, timeout=_SECONDS_TO_JOIN)
-    except TimeoutError as error:
-        raise InputError(
-            f"the Dask scheduler at {address!r} has no workers; start some with "
-            f"`dask worker {address}`"
-        ) from error
 
 
 def _wait_for(client: Client, started: Any, n_processes: int) -> None:

@@ -1,6 +1,7 @@
-"""Large objects on the workers of a Dask cluster: replicated, or one object per worker.
+"""Mapping over the workers of a Dask cluster, any of which may die.
 
-Objects lost with a worker are sent again from this process; see `OverDask`.
+Large objects are sent once: replicated to every worker, or one object per worker. Items are sent in
+batches. Objects lost with a worker are sent again from this process. `dask_cluster` opens clusters.
 """
 
 from __future__ import annotations
@@ -22,14 +23,144 @@ if TYPE_CHECKING:
     from distributed import Client, Future
     from distributed.actor import ActorFuture
 
-
-# Attempts to send an object that every worker needs, if all of them die.
-SENDINGS = 3
+_ATTEMPTS = 3  # to send an object that every worker needs, if all of them die
 _SECONDS_TO_RETURN = 60  # wait for a worker to return, if all have died
 _SECONDS_TO_LOOK = 5  # between checks whether a silent worker is alive
+# Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
+_EVEN, _UNEVEN = 1, 4
+_LESS_MEMORY = "most often for lack of memory; use fewer workers or give each more memory"
 
 
-class Placed(Generic[Shared]):
+class OverDask:
+    """Workers of a Dask cluster, which `connect` starts at the first use.
+
+    Methods raise WorkersError if an item kills every worker that runs it, too few workers start, or
+    the scheduler is lost.
+    """
+
+    def __init__(self, connect: Callable[[], Client]) -> None:
+        self._connect = connect
+        self._client: Client | None = None
+
+    @property
+    def client(self) -> Client:
+        if self._client is None:
+            self._client = self._connect()
+        return self._client
+
+    @property
+    def n_threads(self) -> int:
+        return max(1, len(self._address_of_each_thread()))
+
+    def _address_of_each_thread(self) -> list[str]:
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        return [address for address, worker in workers.items() for _ in range(worker["nthreads"])]
+
+    def map(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        items: Sequence[Item],
+        on_done: OnDone | None = None,
+    ) -> list[Result]:
+        call = partial(_call_on_each, function)
+        return self.map_batches(call, _Replicated(self.client, shared), items, _UNEVEN, on_done)
+
+    def as_done(
+        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
+    ) -> Generator[tuple[int, Result], None, None]:
+        call = partial(_call_on_each, function)
+        for number, results in self._batches(call, _Replicated(self.client, shared), items, 1):
+            yield number, results[0]
+
+    def masked_loss(
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+    ) -> MaskedLoss:
+        return spread_masked_loss(model, rows, loss, baseline, self)
+
+    def for_batches(self, shared: Any) -> Callable[[Callable[..., Any], Sequence[Any]], list[Any]]:
+        """Send an object to every worker; return a function that maps over items in batches.
+
+        The mapped function takes the object and a list of items, and returns their results.
+        """
+        replicated = _Replicated(self.client, shared)
+
+        def run(function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
+            return self.map_batches(function, replicated, items, _EVEN)
+
+        return run
+
+    def for_each(self, things: Sequence[Any]) -> Callable[[Callable[..., Any], Any], list[Any]]:
+        """Send each object to a worker; return a function that sends a question to all of them.
+
+        The called function takes an object and the question. An object keeps changes to itself
+        until its worker dies.
+        """
+        return _ActorPerObject(self.client, self._address_of_each_thread, things).ask
+
+    def map_batches(
+        self,
+        function: Callable[[Shared, list[Item]], list[Result]],
+        replicated: _Replicated[Shared],
+        items: Sequence[Item],
+        batches_per_worker: int,
+        on_done: OnDone | None = None,
+    ) -> list[Result]:
+        """Return the results of all items, in order."""
+        n_workers = max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
+        size = max(1, math.ceil(len(items) / (n_workers * batches_per_worker)))
+        results: list[Any] = [None] * len(items)
+        done = 0
+        for start, batch in self._batches(function, replicated, items, size):
+            results[start : start + len(batch)] = batch
+            done += len(batch)
+            if on_done is not None:
+                on_done(done, len(items))
+        return results
+
+    def _batches(
+        self,
+        function: Callable[[Shared, list[Item]], list[Result]],
+        replicated: _Replicated[Shared],
+        items: Sequence[Item],
+        size: int,
+    ) -> Iterator[tuple[int, list[Result]]]:
+        """Yield each batch's first index and results as they are ready."""
+        from distributed import CancelledError, KilledWorker, as_completed
+        from distributed.comm.core import CommClosedError
+
+        waiting = list(range(0, len(items), size))
+        for _ in range(_ATTEMPTS):
+            start_of = {
+                self.client.submit(
+                    function, replicated.future, list(items[start : start + size]), pure=False
+                ): start
+                for start in waiting
+            }
+            try:
+                for future in as_completed(start_of, loop=self.client.loop):
+                    start = start_of[future]
+                    try:
+                        batch = future.result()
+                    except KilledWorker as error:
+                        raise WorkersError(_killed(start, len(items))) from error
+                    except (CancelledError, CommClosedError):
+                        continue  # lost object or scheduler: `send` raises for the latter
+                    waiting.remove(start)
+                    yield start, batch
+            finally:
+                self.client.cancel([future for future in start_of if not future.done()])
+            if not waiting:
+                return
+            replicated.send()
+        raise WorkersError(_killed(waiting[0], len(items)))
+
+
+def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[Any]) -> list[Any]:
+    return [function(shared, item) for item in items]
+
+
+class _Replicated(Generic[Shared]):
     """A large object replicated to every worker, and sent again if all of them die."""
 
     def __init__(self, client: Client, shared: Shared) -> None:
@@ -43,16 +174,20 @@ class Placed(Generic[Shared]):
         """
         from distributed import CancelledError
 
-        for _ in range(SENDINGS):
+        for _ in range(_ATTEMPTS):
             try:
                 # hash=False: scatters of one object would share a key; forgetting one loses both
                 (self.future,) = self._client.scatter([self._shared], hash=False)
                 return self._copy_to_each()
-            except (CancelledError, OSError, RuntimeError):
-                _await_a_worker(self._client)  # a worker may have died
+            except (CancelledError, OSError, RuntimeError):  # a worker may have died
+                try:
+                    self._client.wait_for_workers(1, timeout=_SECONDS_TO_RETURN)
+                except TimeoutError as error:
+                    raise WorkersError(_none_came_back()) from error
+                except (OSError, RuntimeError) as error:
+                    raise WorkersError(_gone(error)) from error
         raise WorkersError(
-            f"workers died {SENDINGS} times while rows were sent to them, most often for lack of "
-            "memory; use fewer workers or give each more memory"
+            f"workers died {_ATTEMPTS} times while rows were sent to them, {_LESS_MEMORY}"
         )
 
     def _copy_to_each(self) -> None:
@@ -71,7 +206,11 @@ class Placed(Generic[Shared]):
                 raise CancelledError(copy.key)
 
 
-class Seat:
+def _hold(thing: object) -> None:
+    """Do nothing, so that the worker fetches the object."""
+
+
+class _ActorSlot:
     """Dask actor that keeps an object on a worker and answers questions about it."""
 
     def __init__(self) -> None:
@@ -86,7 +225,11 @@ class Seat:
         return await loop.run_in_executor(self._thread, function, self._thing, question)
 
 
-class PlacedApart:
+class _SlotLost(Exception):  # noqa: N818 - no error: the object is placed again
+    """The worker of an actor has died."""
+
+
+class _ActorPerObject:
     """Objects with mutable state, each in an actor of its own on a worker.
 
     Questions go directly to the actors: scheduling would take ten times as long. An object whose
@@ -97,31 +240,31 @@ class PlacedApart:
         self, client: Client, addresses: Callable[[], list[str]], things: Sequence[Any]
     ) -> None:
         self._client, self._addresses, self._things = client, addresses, things
-        self._seats: dict[int, tuple[Future[Any], Any]] = {}  # future and actor
+        self._slots: dict[int, tuple[Future[Any], Any]] = {}  # future and actor
 
     def ask(self, function: Callable[[Any, Any], Any], question: Any) -> list[Any]:
         """Return ``[function(thing, question) for thing in things]``, run where each thing is."""
         answers: list[Any] = [None] * len(self._things)
         waiting = list(range(len(self._things)))
-        for _ in range(SENDINGS):
+        for _ in range(_ATTEMPTS):
             begun = {i: self._begun(i, function, question) for i in waiting}
             for i, answer in begun.items():
                 try:
                     answers[i] = self._awaited(i, answer)
                     waiting.remove(i)
-                except _SeatLost:
-                    self._seats.pop(i, None)
+                except _SlotLost:
+                    self._slots.pop(i, None)
             if not waiting:
                 return answers
-        raise WorkersError(killed(waiting[0], len(self._things)))
+        raise WorkersError(_killed(waiting[0], len(self._things)))
 
     def _begun(self, i: int, *question: Any) -> ActorFuture[Any] | None:
         """Ask one object; None if its actor is lost."""
-        thing = () if i in self._seats else (self._things[i],)
+        thing = () if i in self._slots else (self._things[i],)
         if thing:
-            self._seats[i] = self._new_seat(i)
+            self._slots[i] = self._new_slot(i)
         try:
-            answer = self._seats[i][1].answer
+            answer = self._slots[i][1].answer
         except RuntimeError:  # raised by an actor whose worker has died
             return None
         return cast("ActorFuture[Any]", answer(*question, *thing))
@@ -131,11 +274,11 @@ class PlacedApart:
             try:
                 return answer.result(timeout=_SECONDS_TO_LOOK)
             except OSError:  # no answer: the worker has died, or is busy
-                if answer.done() or self._seats[i][0].status != "finished":
+                if answer.done() or self._slots[i][0].status != "finished":
                     break
-        raise _SeatLost
+        raise _SlotLost
 
-    def _new_seat(self, i: int) -> tuple[Future[Any], Any]:
+    def _new_slot(self, i: int) -> tuple[Future[Any], Any]:
         """Create an actor on some worker, in turn over their threads."""
         from distributed import CancelledError, KilledWorker
 
@@ -145,36 +288,20 @@ class PlacedApart:
             if addresses:
                 wish = {"workers": [addresses[i % len(addresses)]], "allow_other_workers": True}
             with self._client.as_current():
-                made = self._client.submit(Seat, actor=True, pure=False, **wish)
+                made = self._client.submit(_ActorSlot, actor=True, pure=False, **wish)
                 return made, made.result(timeout=_SECONDS_TO_RETURN)
         except KilledWorker as error:
-            raise WorkersError(killed(i, len(self._things))) from error
+            raise WorkersError(_killed(i, len(self._things))) from error
         except TimeoutError as error:
             raise WorkersError(_none_came_back()) from error
         except (CancelledError, OSError, RuntimeError) as error:
             raise WorkersError(_gone(error)) from error
 
 
-class _SeatLost(Exception):  # noqa: N818 - no error: the object is placed again
-    """The worker of a seat has died."""
-
-
-def killed(start: int, n_items: int) -> str:
-    """Return the error message for a batch that killed its workers."""
+def _killed(start: int, n_items: int) -> str:
     return (
-        f"the batch from item {start} of {n_items} killed every worker that ran it, most often for "
-        "lack of memory; use fewer workers or give each more memory"
+        f"the batch from item {start} of {n_items} killed every worker that ran it, {_LESS_MEMORY}"
     )
-
-
-def _await_a_worker(client: Client) -> None:
-    """Wait for a worker; WorkersError if none comes, or the scheduler is lost."""
-    try:
-        client.wait_for_workers(1, timeout=_SECONDS_TO_RETURN)
-    except TimeoutError as error:
-        raise WorkersError(_none_came_back()) from error
-    except (OSError, RuntimeError) as error:
-        raise WorkersError(_gone(error)) from error
 
 
 def _none_came_back() -> str:
@@ -186,151 +313,3 @@ def _none_came_back() -> str:
 
 def _gone(error: BaseException) -> str:
     return f"the Dask scheduler went away ({error}); finished stages are kept, so run again"
-
-
-def _hold(thing: object) -> None:
-    """Do nothing, so that the worker fetches the object."""
-
-
-# Mapping over the workers of a Dask cluster; see `dask_cluster` for how it is opened.
-#
-# Large objects are sent once; items are sent in batches; results are returned in the items' order;
-# any worker may die.
-
-# Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
-_EVEN, _UNEVEN = 1, 4
-
-
-class OverDask:
-    """Workers of a Dask cluster, which `connect` starts at the first use."""
-
-    def __init__(self, connect: Callable[[], Client]) -> None:
-        self._connect = connect
-        self._client: Client | None = None
-
-    @property
-    def client(self) -> Client:
-        if self._client is None:
-            self._client = self._connect()
-        return self._client
-
-    def map(
-        self,
-        function: Callable[[Shared, Item], Result],
-        shared: Shared,
-        items: Sequence[Item],
-        on_done: OnDone | None = None,
-    ) -> list[Result]:
-        """See `Workers.map`.
-
-        Raises
-        ------
-        WorkersError
-            If a batch kills every worker that runs it, too few start, or the scheduler is lost.
-        """
-        call = partial(_call_on_each, function)
-        return self.map_batches(call, Placed(self.client, shared), items, _UNEVEN, on_done)
-
-    def masked_loss(
-        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
-    ) -> MaskedLoss:
-        """See `Workers.masked_loss`."""
-        return spread_masked_loss(model, rows, loss, baseline, self)
-
-    @property
-    def n_threads(self) -> int:
-        """Number of threads of all workers, at least 1."""
-        return max(1, len(self._address_of_each_thread()))
-
-    def _address_of_each_thread(self) -> list[str]:
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        return [address for address, worker in workers.items() for _ in range(worker["nthreads"])]
-
-    def for_batches(self, shared: Any) -> Callable[[Callable[..., Any], Sequence[Any]], list[Any]]:
-        """See `Cluster.for_batches`."""
-        placed = Placed(self.client, shared)
-
-        def run(function: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
-            return self.map_batches(function, placed, items, _EVEN)
-
-        return run
-
-    def for_each(self, things: Sequence[Any]) -> Callable[[Callable[..., Any], Any], list[Any]]:
-        """See `Cluster.for_each`."""
-        return PlacedApart(self.client, self._address_of_each_thread, things).ask
-
-    def as_done(
-        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
-    ) -> Generator[tuple[int, Result], None, None]:
-        """See `Workers.as_done`; WorkersError as `map`."""
-        call = partial(_call_on_each, function)
-        for number, results in self._batches(call, Placed(self.client, shared), items, 1):
-            yield number, results[0]
-
-    def map_batches(
-        self,
-        function: Callable[[Shared, list[Item]], list[Result]],
-        placed: Placed[Shared],
-        items: Sequence[Item],
-        batches_per_worker: int,
-        on_done: OnDone | None = None,
-    ) -> list[Result]:
-        """Return the results of all items, in order; WorkersError as in `map`."""
-        n_workers = max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
-        size = max(1, math.ceil(len(items) / (n_workers * batches_per_worker)))
-        results: list[Any] = [None] * len(items)
-        done = 0
-        for start, batch in self._batches(function, placed, items, size):
-            results[start : start + len(batch)] = batch
-            done += len(batch)
-            if on_done is not None:
-                on_done(done, len(items))
-        return results
-
-    def _batches(
-        self,
-        function: Callable[[Shared, list[Item]], list[Result]],
-        placed: Placed[Shared],
-        items: Sequence[Item],
-        size: int,
-    ) -> Iterator[tuple[int, list[Result]]]:
-        """Yield each batch's first index and results as they are ready."""
-        from distributed import CancelledError, as_completed
-        from distributed.comm.core import CommClosedError
-
-        waiting = list(range(0, len(items), size))
-        for _ in range(SENDINGS):
-            start_of = {
-                self.client.submit(
-                    function, placed.future, list(items[start : start + size]), pure=False
-                ): start
-                for start in waiting
-            }
-            try:
-                for future in as_completed(start_of, loop=self.client.loop):
-                    start = start_of[future]
-                    try:
-                        batch = _result(future, start, len(items))
-                    except (CancelledError, CommClosedError):
-                        continue  # lost object or scheduler: `send` raises for the latter
-                    waiting.remove(start)
-                    yield start, batch
-            finally:
-                self.client.cancel([future for future in start_of if not future.done()])
-            if not waiting:
-                return
-            placed.send()
-        raise WorkersError(killed(waiting[0], len(items)))
-
-
-def _result(future: Future[list[Any]], start: int, n_items: int) -> list[Any]:
-    from distributed import KilledWorker
-
-    try:
-        return future.result()
-    except KilledWorker as error:
-        raise WorkersError(killed(start, n_items)) from error
-
-
-def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[Any]) -> list[Any]:
-    return [function(shared, item) for item in items]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.masked_loss.distributed_rows import Asked, Part, PartedLoss, parts_of
 from chaffinch.tasks.selection.masked_loss.row_blocks import Nodes, RowSums
 
+if TYPE_CHECKING:
+    from chaffinch.tasks.workers.dask_map import OverDask
+
 logger = logging.getLogger(__name__)
 
 # Seconds below which a batch of masks, or the time saved in a step, is not worth distributing: a
@@ -30,32 +33,8 @@ _ROWS_TO_TIME = 4096  # at least as many as `check_rounding` reads: they decide 
 _BYTES_A_SECOND = 1e8  # of a gigabit network; local transfers are twice as fast
 
 
-class Cluster(Protocol):
-    """Worker interface that distributed masked losses need."""
-
-    @property
-    def n_threads(self) -> int:
-        """Number of threads of all workers."""
-        ...
-
-    def for_batches(self, shared: Any) -> Callable[[Callable[..., Any], Sequence[Any]], list[Any]]:
-        """Send an object to every worker; return a function that maps over items in batches.
-
-        The mapped function takes the object and a list of items, and returns their results.
-        """
-        ...
-
-    def for_each(self, things: Sequence[Any]) -> Callable[[Callable[..., Any], Any], list[Any]]:
-        """Send each object to a worker; return a function that sends a question to all of them.
-
-        The called function takes an object and the question. An object keeps changes to itself
-        until its worker dies.
-        """
-        ...
-
-
 def spread_masked_loss(
-    model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, workers: Cluster
+    model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, workers: OverDask
 ) -> MaskedLoss:
     """Return the masked loss of a model, distributed to the workers where that is faster."""
     n_timed = min(len(rows), _ROWS_TO_TIME)
@@ -64,8 +43,7 @@ def spread_masked_loss(
         return _spread_masks(MaskEvaluator(model, rows, loss, baseline), workers)
     reason = _reason_to_stay(some, rows, n_timed, workers)
     if isinstance(some, RowSums) and not reason:
-        n_parts = workers.n_threads
-        parts = parts_of(model, rows, loss, baseline, some.rows_in_block, n_parts)
+        parts = parts_of(model, rows, loss, baseline, some.rows_in_block, workers.n_threads)
         ask = workers.for_each(parts)
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
         n_blocks = -(-len(rows) // some.rows_in_block)
@@ -78,9 +56,8 @@ def spread_masked_loss(
         def exactly(masks: Mask) -> Floats:
             return evaluator(list(masks))
 
-        asks_the_model = some.exactly is not None
         loss_of_all = PartedLoss(
-            some, weight, n_blocks, ask_all, exactly if asks_the_model else None
+            some, weight, n_blocks, ask_all, None if some.exactly is None else exactly
         )
         try:
             loss_of_all.loss  # noqa: B018 - raises NotCovered early for rows that no engine covers
@@ -92,7 +69,7 @@ def spread_masked_loss(
     return some if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)
 
 
-def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: Cluster) -> str:
+def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: OverDask) -> str:
     """Return why an engine is not worth distributing; "" if it is."""
     if not (isinstance(some, RowSums) and some.is_summed):
         return "their engine does not add up rows"
@@ -114,7 +91,7 @@ def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: Cluster
     return ""
 
 
-def _spread_masks(evaluator: MaskEvaluator, workers: Cluster) -> BlackBox:
+def _spread_masks(evaluator: MaskEvaluator, workers: OverDask) -> BlackBox:
     """Return a black box that sends long batches of masks to the workers."""
     seconds_per_mask = 0.0
     evaluate_there: Callable[..., list[Any]] | None = None

@@ -1,8 +1,7 @@
 """The worker interface of a stage, and its simplest implementation: this process.
 
-A stage needs one method, `Workers.map`: the same function over many small items with one large
-object in common. Results do not depend on which worker computes them: every implementation gives
-the same numbers to the last bit.
+Results do not depend on which worker computes them: every implementation gives the same numbers to
+the last bit.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ OnDone = Callable[[int, int], None]
 
 
 class Workers(Protocol):
-    """Maps one function over many items."""
+    """Maps one function over many small items with one large object in common."""
 
     @property
     def n_threads(self) -> int:
@@ -53,7 +52,7 @@ class Workers(Protocol):
     def masked_loss(
         self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
     ) -> MaskedLoss:
-        """Return the masked loss of a model, computed by these workers; see `masked_loss`."""
+        """Return the masked loss of a model, computed by these workers."""
         ...
 
 
@@ -69,7 +68,6 @@ class InProcess:
         items: Sequence[Item],
         on_done: OnDone | None = None,
     ) -> list[Result]:
-        """See `Workers.map`."""
         results = []
         for item in items:
             results.append(function(shared, item))
@@ -80,12 +78,10 @@ class InProcess:
     def as_done(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
     ) -> Generator[tuple[int, Result], None, None]:
-        """See `Workers.as_done`."""
         for number, item in enumerate(items):
             yield number, function(shared, item)
 
     def masked_loss(
         self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
     ) -> MaskedLoss:
-        """See `Workers.masked_loss`."""
         return masked_loss(model, rows, loss, baseline)

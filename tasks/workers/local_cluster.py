@@ -3,6 +3,8 @@
 Dask's own `SubprocessCluster` with two fixes for errors at closing that would fail a finished run
 and leave other workers running. When it closes a worker that is restarting, it kills processes that
 may have ended already, and raises. And it raises for a worker that died before it registered.
+
+The programs load this module (Dask's preload), and end when their parent process dies.
 """
 
 from __future__ import annotations
@@ -10,22 +12,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import click
 import psutil
 from distributed import Security, SpecCluster
 from distributed.deploy.subprocess import Subprocess, SubprocessScheduler, SubprocessWorker
 
-from chaffinch.tasks.workers.dask_preload import dask_programs
 from chaffinch.tasks.workers.signals import helpers_shielded
 
 _HOST = "127.0.0.1"
-_ORPHANS = ["chaffinch.tasks.workers.dask_preload"]
+_PRELOAD = ["chaffinch.tasks.workers.local_cluster"]
+_LOGGING = "DASK_LOGGING__DISTRIBUTED"
 _SECONDS_TO_LOOK = 0.01
+_SECONDS_BETWEEN_LOOKS = 1.0  # whether the parent lives
 
 
 class _Closed(Subprocess):
@@ -68,16 +75,15 @@ class _Cluster(SpecCluster):
 def local_cluster(n_workers: int) -> Iterator[SpecCluster]:
     """Run a scheduler and workers of one thread each, accessible to this program only.
 
-    They are separate programs, so that a caller's script needs no `if __name__` guard. All
-    connections need a key that is created for this cluster. The key and the cluster's other files
-    are in a private temporary folder, which is removed at the end.
+    They are separate programs, so that a caller's script needs no `if __name__` guard. The key that
+    all connections need, and the cluster's other files, are in a private temporary folder.
     """
     with ExitStack() as opened:
         folder = opened.enter_context(
             TemporaryDirectory(prefix="chaffinch-dask-", ignore_cleanup_errors=True)
         )
         security = _security(Path(folder))
-        with helpers_shielded(), dask_programs(folder):  # pending signals arrive at its end
+        with helpers_shielded(), _quiet_programs(folder):  # pending signals arrive at its end
             cluster = opened.enter_context(closing(_started(n_workers, folder, security)))
         yield cluster
 
@@ -94,10 +100,38 @@ def _security(folder: Path) -> dict[str, Any]:
     return {"require_encryption": True, "tls_ca_file": str(folder / "cert"), **named}
 
 
+@contextmanager
+def _quiet_programs(folder: str) -> Iterator[None]:
+    """Make Dask programs started in this block quiet and write to a folder only.
+
+    They log warnings only, unless the caller configured Dask's log. Their web pages, which would
+    need no key, are off. The commands that start them do not appear in the caller's log.
+    """
+    wanted = {
+        "DASK_TEMPORARY_DIRECTORY": folder,
+        "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "[]",
+        "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "[]",
+        _LOGGING: os.environ.get(_LOGGING, "warning"),
+    }
+    given = {name: os.environ[name] for name in wanted if name in os.environ}
+    os.environ.update(wanted)
+    starter = logging.getLogger("distributed.deploy.subprocess")
+    level = starter.level
+    if level == logging.NOTSET:
+        starter.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        starter.setLevel(level)
+        for name in wanted:
+            del os.environ[name]
+        os.environ.update(given)
+
+
 def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecCluster:
     # One thread each, in every library: otherwise the caller's OMP_NUM_THREADS would take effect.
     single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
-    orphans = [[str(os.getpid()), folder]]
+    preload_arguments = [[str(os.getpid()), folder]]
     scheduler = {
         "host": _HOST,
         "port": 0,
@@ -105,8 +139,8 @@ def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecClust
         "dashboard_address": f"{_HOST}:0",
         "scheduler_file": f"{folder}/scheduler.json",
         "security": security,
-        "preload": _ORPHANS,
-        "preload_argv": orphans,
+        "preload": _PRELOAD,
+        "preload_argv": preload_arguments,
     }
     worker = {
         "host": _HOST,
@@ -116,8 +150,8 @@ def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecClust
         "dashboard": False,
         "silence_logs": logging.WARNING,
         "security": security,
-        "preload_nanny": _ORPHANS,
-        "preload_nanny_argv": orphans,
+        "preload_nanny": _PRELOAD,
+        "preload_nanny_argv": preload_arguments,
     }
     of_workers = {"cls": _Worker, "options": {"worker_kwargs": worker}}
     return _Cluster(  # type: ignore[no-untyped-call]
@@ -127,3 +161,22 @@ def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecClust
         silence_logs=logging.WARNING,
         security=Security(**security),
     )
+
+
+@click.command()
+@click.argument("parent", type=int)
+@click.argument("folder", type=click.Path(path_type=Path))
+def dask_setup(program: object, parent: int, folder: Path) -> None:
+    """End the scheduler or nanny that loads this module when its parent process dies.
+
+    After `kill -9` of the parent nothing else would stop it, or remove the files of the cluster.
+    """
+    os.setsid()  # nannies unblock signals for workers; a new session gets none from a terminal
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)
+
+    threading.Thread(target=watch, name="watch the parent", daemon=True).start()

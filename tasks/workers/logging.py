@@ -34,7 +34,6 @@ class ContextFilter(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Change the record once, and accept it."""
         if not hasattr(record, _MARK):
             about = _about.get({})
             setattr(record, _MARK, True)

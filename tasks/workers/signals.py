@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -19,13 +19,7 @@ _LOST_AFTER = 0.5  # seconds until an exception without effect is considered los
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked the program to stop; code that handles Ctrl-C handles this too.
-
-    Attributes
-    ----------
-    signal : int
-        Signal number.
-    """
+    """A signal asked the program to stop; code that handles Ctrl-C handles this too."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -33,13 +27,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class OutOfTime(Stopped):
-    """The time limit of a block was reached.
-
-    Attributes
-    ----------
-    message : str
-        Description of the limit, in a sentence.
-    """
+    """The time limit of a block was reached; the message describes the limit in a sentence."""
 
     def __init__(self, message: str) -> None:
         super().__init__(signal.SIGALRM)
@@ -51,10 +39,9 @@ class OutOfTime(Stopped):
 
 @contextmanager
 def stopped_after(seconds: float, message: str) -> Iterator[None]:
-    """Raise `OutOfTime` in the block after a number of seconds.
+    """Raise `OutOfTime` in the block after a number of seconds; of nested blocks the earliest.
 
-    Blocks may be nested: the earliest limit counts. Compiled code that does not return to the
-    interpreter, such as a single fit, is not interrupted. For the main thread.
+    For the main thread. Compiled code, such as a single fit, is not interrupted.
     """
     is_over = False
 
@@ -85,8 +72,8 @@ def stopped_after(seconds: float, message: str) -> Iterator[None]:
 def raised_again_where_lost(number: int, kind: type[BaseException]) -> Iterator[None]:
     """Raise a signal's exception again if it was lost, e.g. in a callback of compiled code.
 
-    The lost exception is not printed. It replaces an error that follows from it. For the main
-    thread, and a signal whose handler raises `kind`.
+    It replaces an error that follows from it. For the main thread, and a signal whose handler
+    raises `kind`.
     """
     handler = signal.getsignal(number)
     if not callable(handler):
@@ -109,9 +96,7 @@ def raised_again_where_lost(number: int, kind: type[BaseException]) -> Iterator[
             report_lost(lost)
             return
         is_lost = True
-        later = threading.Timer(_MEANWHILE, send_again)
-        later.daemon = True
-        later.start()
+        _call_later(_MEANWHILE, send_again)
 
     signal.signal(number, handle)
     sys.unraisablehook = note_lost
@@ -131,11 +116,9 @@ def raised_again_where_lost(number: int, kind: type[BaseException]) -> Iterator[
 def stopped_by_signals() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise `Stopped` in the block instead of ending the process.
 
-    Only the first one does: a repeated signal must not interrupt the cleanup; only another Ctrl-C
-    does. A signal that was ignored at the start, e.g. by `nohup`, stays ignored. During an import
-    these signals and Ctrl-C are deferred: the import could turn them into another error. If the
-    exception is lost, e.g. in a callback of compiled code, it is not printed but raised again. For
-    the main thread only.
+    Only the first one does: nothing but another Ctrl-C may interrupt the cleanup. A signal that was
+    ignored at the start, e.g. by `nohup`, stays ignored. During an import the signals are deferred:
+    it could turn them into another error. A lost exception is raised again. For the main thread.
     """
     stopping = is_over = is_ours = False
 
@@ -146,9 +129,7 @@ def stopped_by_signals() -> Iterator[None]:
                 is_ours = True
                 os.kill(os.getpid(), number)
 
-        later = threading.Timer(seconds, send)
-        later.daemon = True
-        later.start()
+        _call_later(seconds, send)
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal stopping, is_ours
@@ -181,8 +162,13 @@ def stopped_by_signals() -> Iterator[None]:
             signal.signal(number, old)
 
 
+def _call_later(seconds: float, action: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, action)
+    timer.daemon = True
+    timer.start()
+
+
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return whether a module is being imported at the current frame."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib."):
             return True
@@ -191,7 +177,6 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _is_unwinding(kind: type[BaseException] = KeyboardInterrupt) -> bool:
-    """Return whether a stop is already being handled."""
     error = sys.exception()
     while error is not None and not isinstance(error, kind):
         error = error.__context__
@@ -209,9 +194,8 @@ def helpers_shielded() -> Iterator[None]:
     """Protect helper programs started in this block from signals that stop this one.
 
     A terminal sends Ctrl-C to every program in its foreground, a service manager SIGTERM to every
-    program of the service. Helpers that receive it die at once, and their parent then waits for an
-    answer that never comes. A program inherits blocked signals from the thread that starts it; this
-    program receives them at the end of the block at the latest, and ends its helpers.
+    program of the service. Programs inherit blocked signals from the thread that starts them; this
+    program receives them at the end of the block, and ends its helpers.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     try:

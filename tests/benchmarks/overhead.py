@@ -129,7 +129,8 @@ def warm_calls(bench: Bench) -> None:
 
 def main_job(bench: Bench) -> None:
     """`make run` but for setting up: everything from the shell and back."""
-    command = (sys.executable, "-m", "chaffinch.flows.cli.demonstration")
+    demonstration = Path(__file__).parents[2] / "examples" / "demonstration.py"
+    command = (sys.executable, str(demonstration))
     for what, homes in (
         ("the main job, PREFECT_HOME cold", [bench.store()]),
         ("the main job, PREFECT_HOME warm", [bench.environment["PREFECT_HOME"]] * REPEATS),

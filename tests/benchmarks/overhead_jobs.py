@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import resource
+import runpy
 import sys
 import time
 from pathlib import Path
@@ -47,9 +48,8 @@ def select_thrice(model: str) -> dict[str, Any]:
 
 def write_small(path: str) -> dict[str, Any]:
     """Write the breast-cancer table."""
-    from chaffinch.flows.cli.demonstration import write_table
-
-    write_table(Path(path).parent)
+    demonstration = Path(__file__).parents[2] / "examples" / "demonstration.py"
+    runpy.run_path(str(demonstration))["write_table"](Path(path).parent)
     return {}
 
 

@@ -296,9 +296,9 @@ def test_output_that_cannot_be_written_is_told_from_any_other_file():
 SHORT_OF_MEMORY = """
 import resource, sys
 from pathlib import Path
-import chaffinch.flows.prefect_runtime.environment
+import chaffinch.flows.prefect_runtime.server
 import chaffinch.tasks.pipeline.run, chaffinch.tasks.api.select
-chaffinch.flows.prefect_runtime.environment.prepare(quiet=True)
+chaffinch.flows.prefect_runtime.server.prepare(quiet=True)
 import chaffinch.flows.cli.output
 from chaffinch.flows.cli.commands import cli, exit_code
 pages = int(Path("/proc/self/statm").read_text().split()[0])

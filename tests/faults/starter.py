@@ -116,7 +116,7 @@ def _code_of(log: Path) -> Path:
 
 def main() -> None:
     """Run the program: for each line of JSON on standard input one more process."""
-    from chaffinch.flows.prefect_runtime.environment import prepare
+    from chaffinch.flows.prefect_runtime.server import prepare
 
     prepare(quiet=True)
     # without the address of a server Prefect must not be imported before the run has started one

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import chaffinch
+from chaffinch.flows.cli.terminal import Showing
 from chaffinch.flows.prefect_runtime.artifacts import watching
 from chaffinch.tasks.comparing.run import STEPS
-from chaffinch.tasks.pipeline.progress import no_progress
 from tests.flows.cli.programs import eventually
 from tests.flows.conftest import Server
 
@@ -78,7 +78,7 @@ def test_what_is_odd_about_a_table_is_beside_the_verdicts_and_told_to_whoever_wa
     settings = chaffinch.ComparisonSettings(target="yield", **{**ASKED, "seeds": 1})
     execution = chaffinch.ExecutionSettings(store=tmp_path, cluster="none")
     told: list[str] = []
-    with watching(no_progress, warn=told.extend):
+    with watching(Showing(warn=told.extend)):
         state = chaffinch.comparison([str(odd)], settings, execution, return_state=True)
     (warning,) = state.result().warnings
     assert told == [warning]

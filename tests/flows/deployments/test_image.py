@@ -110,7 +110,7 @@ def test_its_variables_are_settings_and_no_secrets():
 
 
 def test_programs_of_the_image_have_the_heartbeat_that_automations_expect():
-    from chaffinch.flows.prefect_runtime.environment import _DEFAULTS
+    from chaffinch.flows.prefect_runtime.server import _DEFAULTS
 
     said = dict(re.findall(r"(\w+)=(\S+)", " ".join(instruction("ENV"))))
     name = "PREFECT_FLOWS_HEARTBEAT_FREQUENCY"

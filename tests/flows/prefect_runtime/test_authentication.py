@@ -47,7 +47,7 @@ said = [PREFECT_API_URL.value(), PREFECT_API_AUTH_STRING.value(), str(made)]
 print(json.dumps(said), flush=True)
 """
 EMBEDS = f"""
-from chaffinch.flows.prefect_runtime.environment import prepare
+from chaffinch.flows.prefect_runtime.server import prepare
 prepare()
 from chaffinch.flows.prefect_runtime.server import Server
 server = Server()

@@ -243,7 +243,7 @@ def test_a_contract_that_is_too_long_for_the_server_comes_without_what_is_named(
 ):
     from prefect.settings import PREFECT_EVENTS_MAXIMUM_SIZE_BYTES, temporary_settings
 
-    from chaffinch.flows.prefect_runtime.promotion_events import send_owed
+    from chaffinch.flows.prefect_runtime.events import send_owed
     from chaffinch.tasks.promotion.promote import kept_run, promote_by
 
     promote_by(kept_run(started[1].run, store), "long", "by hand", "", owes_event=True)

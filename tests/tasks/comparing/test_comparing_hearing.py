@@ -34,7 +34,7 @@ def test_what_speaks_of_later_releases_is_not_passed_on() -> None:
 @pytest.mark.parametrize("category", [UserWarning, RuntimeWarning, FutureWarning])
 def test_what_we_warn_of_ourselves_stays_an_error_in_tests(category) -> None:
     with collected_warnings() as found, pytest.raises(category):
-        warn_from("chaffinch.tasks.pipeline.training", category)
+        warn_from("chaffinch.tasks.pipeline.search", category)
     assert found == set()
 
 

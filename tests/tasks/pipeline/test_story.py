@@ -324,9 +324,8 @@ def test_the_test_rows_play_no_part_in_the_choice(folder, tmp_path) -> None:
     is_test = np.array([part == "test" for part in parts])
 
     from chaffinch.storage.datasets.dataset import Dataset
-    from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask
+    from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
     from chaffinch.tasks.pipeline.selection_run import SelectionRun
-    from chaffinch.tasks.pipeline.training import train_base_model
 
     class Scrambled:
         """The same dataset with the features of the test rows set to nonsense."""

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression
 
 import chaffinch
 from chaffinch import InputError
-from chaffinch.tasks.promotion.text import lines_of_difference
+from chaffinch.tasks.promotion.difference import lines_of_difference
 from chaffinch.tasks.statistics.drift import FeatureDrift
 from tests.made_up import good_table
 from tests.tasks.made_up_runs import causes, run_of

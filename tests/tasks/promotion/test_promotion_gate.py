@@ -6,9 +6,8 @@ import pytest
 
 from chaffinch import InputError, PromotionSettings
 from chaffinch.storage.runs.promotions import Promotion
-from chaffinch.tasks.promotion.difference import Difference
+from chaffinch.tasks.promotion.difference import Difference, LossDifference
 from chaffinch.tasks.promotion.gate import decide
-from chaffinch.tasks.promotion.stored_run import LossDifference
 
 LAST = Promotion("former", "0" * 64, "2026-08-01T00:00:00+00:00", "by hand", "")
 LOSS = LossDifference("squared_error", 2.0, 1.8, -0.2, (-0.3, -0.1), 0.95, 100)

@@ -11,8 +11,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from chaffinch.tasks.workers.dask_cluster import open_workers
-from chaffinch.tasks.workers.dask_preload import quiet_client
+from chaffinch.tasks.workers.dask_cluster import open_workers, quiet_client
 from chaffinch.tasks.workers.local_cluster import local_cluster
 from tests.flows.cli.programs import eventually
 

@@ -1,27 +1,57 @@
-"""Progress without a terminal: a line as a step begins, as it ends, and in between.
+"""Lines of text: printed safely, and progress where there is no terminal.
 
-A log of a run in the night reads
-
-    4/9 train base model
-    4/9 train base model: 12 of 60 after 30 s, about 2 min left
-    4/9 train base model: done after 71.3 s
-
-and of an hour not a line for each half minute.
+A step has lines such as "4/9 train base model: 12 of 60 after 30 s, about 2 min left".
 """
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import Any, NamedTuple
 
-from chaffinch.tasks.pipeline.progress import STEPS
+import click
 
-# Steps that only look at what was given; if they refuse it, that is the only line.
+from chaffinch.storage.errors import printable
+from chaffinch.tasks.pipeline.progress import (
+    STEPS,
+    OnProgress,
+    Say,
+    Warn,
+    no_messages,
+    no_progress,
+    no_warnings,
+)
+
+STARTING_PREFECT = "starting Prefect"
+# Steps that check the input; an error in them is the only line.
 _CHECKING = ("ingest", "describe")
 _LONGER = 1.1  # the next line comes after this multiple of the time of the last one
 
 
+def echo(line: str, *, err: bool = False) -> None:
+    """Print one line, with characters that are not printable escaped."""
+    click.echo(printable(line), err=err)
+
+
+def echo_exactly(text: str) -> None:
+    """Print text for another program: unchanged, though click removes colours in a pipe."""
+    click.echo(text, color=True)
+
+
+def echo_json(found: Any) -> None:
+    echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+class Showing(NamedTuple):
+    """Functions that show what a command does."""
+
+    on_progress: OnProgress = no_progress
+    warn: Warn = no_warnings
+    say: Say = no_messages
+
+
 def numbered(step: str, steps: Sequence[str]) -> str:
-    """Return what a person reads of a step: its place among all, and its name in words."""
+    """Return the number of a step and its name, such as ``3/9 split``."""
     number = f"{steps.index(step) + 1}/{len(steps)} " if step in steps else "    "
     return number + step.replace("_", " ")
 
@@ -33,17 +63,7 @@ def _duration(seconds: float) -> str:
 
 
 class ProgressLines:
-    """Called with a step's progress, writes it in lines; `tell`, called now and then, in between.
-
-    Parameters
-    ----------
-    say : callable
-        Called with each line.
-    steps : sequence of str
-        Every step, in order.
-    clock : callable
-        Gives seconds.
-    """
+    """Progress callback that writes lines with `say`; `report` writes lines in between."""
 
     def __init__(
         self,
@@ -53,10 +73,10 @@ class ProgressLines:
     ) -> None:
         self._say, self._steps = say, steps
         self._clock = clock
-        self._lock = Lock()  # `tell` comes from a thread of its own
+        self._lock = Lock()  # `report` is called in another thread
         self._held: list[str] | None = []
         self._begun: dict[str, tuple[float, int]] = {}  # when, and the items done before
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}  # seconds after the step's begin
         self._ended: set[str] = set()
         self._now: tuple[str, int, int] | None = None
 
@@ -77,8 +97,8 @@ class ProgressLines:
             if ends:
                 self._ended.add(step)
 
-    def tell(self) -> None:
-        """Report how far the present step is, and a long one seldom."""
+    def report(self) -> None:
+        """Write how far the present step is; the longer it takes, the less often."""
         with self._lock:
             self._release()
             if self._now is not None:
@@ -86,9 +106,9 @@ class ProgressLines:
                 items = f"{done} of {total} " if total > 1 else ""
                 began, before = self._begun[step]
                 seconds = self._clock() - began
-                if seconds < _LONGER * self._told.get(step, 0.0):
+                if seconds < _LONGER * self._reported.get(step, 0.0):
                     return
-                self._told[step] = seconds
+                self._reported[step] = seconds
                 line = f"{numbered(step, self._steps)}: {items}after {seconds:.0f} s"
                 if before < done < total:
                     left = seconds * (total - done) / (done - before)
