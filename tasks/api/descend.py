@@ -32,7 +32,6 @@ from chaffinch.tasks.selection.dfs.descent import (
     Descent,
     DescentState,
     Step,
-    state_of,
     to_bytes,
     with_words,
 )
@@ -144,7 +143,7 @@ def descend(
             if len(way) == n_before:
                 on_progress(LOOK, 1, 1)
             on_progress(DESCEND, len(way), settings.steps)
-            keep(lambda: to_bytes(state_of(descent), _words(way)))
+            keep(lambda: to_bytes(descent.state(), _words(way)))
 
         on_progress(LOOK, 0, 1)
         with sharing_of(table, sharing.cluster, sharing.workers) as shared:
