@@ -113,7 +113,8 @@ def _check_finite(variance: Floats, has_infinite: Any, name_column: NameColumn) 
 
 
 # first arguments of a kernel: a block of standardised rows
-_Dense, _Sparse = tuple[Any, Any, Any], tuple[Any, Any, Any, Any]
+_Dense = tuple[Any, Any, Any]
+_Sparse = tuple[Any, Any, Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +129,7 @@ class DenseScale:
     inverse: Floats
     kind: str
 
-    def prepared(self, rows: NDArray[Any]) -> _Dense:
+    def prepared(self, rows: NDArray[Any]) -> Any:
         """Return rows in units of their columns' spread, U."""
         return rows, self.mean, self.inverse
 
@@ -168,7 +169,7 @@ class SparseScale:
     shift: Floats
     kind: str
 
-    def prepared(self, rows: Any) -> _Sparse:
+    def prepared(self, rows: Any) -> Any:
         values = np.empty_like(rows.data)
         kernels.scaled_values(rows.indices, rows.data, self.origin, self.inverse, values)
         return rows.indptr, rows.indices, values, self.shift
