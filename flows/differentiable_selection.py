@@ -98,11 +98,11 @@ def differentiable_selection(
         start_from(start)
     prepare_logs()
     steps = STEPS if files is None else (SHUFFLE, *STEPS)
-    tell = ProgressArtifact(PROGRESS, "Differentiable selection", steps)
+    progress = ProgressArtifact(PROGRESS, "Differentiable selection", steps)
     if files is not None:
-        as_task(shuffle_files)(files, data, shuffle, on_progress=tell)
+        as_task(shuffle_files)(files, data, shuffle, on_progress=progress)
     found: Descended = as_task(descend)(
-        data, folder, settings, start=start, sharing=sharing, on_progress=tell
+        data, folder, settings, start=start, sharing=sharing, on_progress=progress
     )
     _publish(found)
     return found

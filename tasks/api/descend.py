@@ -110,16 +110,17 @@ def descend(
         state, way = _kept(checkpoints, key) or (None if begun is None else begun[0], [])
         n_before, keep = len(way), checkpoints.now_and_then(key + _ENDING)
 
-        def tell(descent: Descent, way: Sequence[Step]) -> None:
+        def report(descent: Descent, way: Sequence[Step]) -> None:
             if len(way) == n_before:
                 on_progress(LOOK, 1, 1)
             on_progress(DESCEND, len(way), settings.steps)
-            steps = json.dumps([astuple(step) for step in way])
-            keep(lambda: to_bytes(descent.state(), {"way": steps}))
+            keep(lambda: to_bytes(descent.state(), {"way": json.dumps([*map(astuple, way)])}))
 
         on_progress(LOOK, 0, 1)
         with sharing_of(table, sharing.cluster, sharing.workers) as shared:
-            found = select_by_descent(table, None, aim, rules, shared, state, way=way, on_step=tell)
+            found = select_by_descent(
+                table, None, aim, rules, shared, state, way=way, on_step=report
+            )
         left = to_bytes(found.state)
         content = _content(table, found, description, left)
         # the state last: it may be the start, by which one that is killed before knows itself

@@ -36,8 +36,7 @@ from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.pefs.checkpoint import found_in, found_to_bytes, restore, to_bytes
-from chaffinch.tasks.selection.pefs.memory import check_memory
-from chaffinch.tasks.selection.pefs.network import Prepared
+from chaffinch.tasks.selection.pefs.network import Prepared, check_memory
 from chaffinch.tasks.selection.pefs.results import (
     ProbabilisticSearch,
     ProbabilisticSearches,

@@ -114,7 +114,7 @@ BAD = {
         of_pieces((X3, np.array([{1}, {2}, {3}]))),
         r"must hold numbers, .* or text but holds objects, as \{1\} in row 1; convert it",
     ),
-    "no columns": (of_pieces((X3[:, :0], Y3)), r"a piece: X must have rows and features, .* has shape \(3, 0\)"),
+    "no columns": (of_pieces((X3[:, :0], Y3)), r"a piece: X must .* has shape \(3, 0\)"),
     "one target": (
         of_pieces((X3, 1)),
         r"row 1 begins a piece of 3 rows but \(\) targets; give one",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
 from chaffinch.tasks.selection.dfs import kernels
 from chaffinch.tasks.selection.dfs.batches import Batch, Draws
-from chaffinch.tasks.selection.dfs.passes import Asked, Estimate, Estimator, Learned, Sharing
+from chaffinch.tasks.selection.dfs.passes import Estimate, Estimator, Learned, Sharing, StepInputs
 from chaffinch.tasks.selection.dfs.scaling import Moments
 from chaffinch.tasks.selection.dfs.sources import Outputs, RowSource, n_outputs
 
@@ -130,7 +130,9 @@ class Descent:
         """Return the mean z and `Estimate.for_all` of the next batches; write the slopes."""
         batches = next(self._batches)
         self._now.n_drawn += 1
-        answers = self._ask(Estimator.estimates, Asked(self.kept, self._now.everywhere, batches))
+        answers = self._ask(
+            Estimator.estimates, StepInputs(self.kept, self._now.everywhere, batches)
+        )
         found: list[Estimate] = [
             answers[place % len(answers)][place // len(answers)] for place in range(len(batches))
         ]

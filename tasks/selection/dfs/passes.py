@@ -165,7 +165,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class StepInputs:
     """Parameters of a step, the same for every part; only `kept`, s of shape (D,), is large."""
 
     kept: NDArray[Any]
@@ -187,22 +187,24 @@ class Estimator:
     _held: dict[int, tuple[int, Table, Floats]] = field(default_factory=dict)
     _room: NDArray[np.int32] | None = None
 
-    def estimates(self, asked: Asked) -> list[Estimate]:
+    def estimates(self, inputs: StepInputs) -> list[Estimate]:
         """Return the estimates from this part's batches, in order."""
-        own = range(self.number, len(asked.batches), self.n_parts)
-        return [self._estimate(place, asked) for place in own]
+        own = range(self.number, len(inputs.batches), self.n_parts)
+        return [self._estimate(place, inputs) for place in own]
 
-    def _estimate(self, place: int, asked: Asked) -> Estimate:
-        block, rows = asked.batches[place]
+    def _estimate(self, place: int, inputs: StepInputs) -> Estimate:
+        block, rows = inputs.batches[place]
         table, outputs = self._block(place, block)
         alphas, y = chain_weights(self.order, len(rows)), outputs[rows]
         if not isinstance(table, SparseTable):
-            z, slopes = dense_z(table, rows, asked.kept, y, alphas)
+            z, slopes = dense_z(table, rows, inputs.kept, y, alphas)
             return Estimate(z, 0.0, None, slopes)
         if self._room is None:
             self._room = np.full(table.shape[1], -1, np.int32)
         return Estimate(
-            *sparse_z(table, rows, asked.kept, y, alphas, asked.everywhere / len(rows), self._room)
+            *sparse_z(
+                table, rows, inputs.kept, y, alphas, inputs.everywhere / len(rows), self._room
+            )
         )
 
     def _block(self, place: int, block: int) -> tuple[Table, Floats]:

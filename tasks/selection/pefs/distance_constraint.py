@@ -12,6 +12,7 @@ one, may share no more than a mask of just that size.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -30,50 +31,22 @@ from chaffinch.tasks.selection.pefs.distribution import Masks
 def most_shared(
     size: int, sets: Masks, tau: float, kind: Dissimilarity, *, as_if: Sequence[int] | None = None
 ) -> NDArray[np.int64]:
-    """Return how many features a mask of a size may share with each set, shape (m,).
+    """Return how many features a mask of a size may share with each set (m, d), shape (m,).
 
-    Parameters
-    ----------
-    size : int
-        Of the mask.
-    sets : ndarray of bool, shape (m, d)
-    tau : float in 0..1
-        The least dissimilarity.
-    kind : "dice" or "jaccard"
-    as_if : sequence of int, length m, optional
-        Larger masks may share no more with each set than one of this size.
+    If `as_if` is given, larger masks may share no more with a set than one of that size.
     """
     of_sets = sets.sum(axis=1).tolist()
     sizes = [size] * len(of_sets) if as_if is None else [min(size, most) for most in as_if]
-    return np.array(
-        [
-            largest_overlap(one, of_set, tau, kind)
-            for one, of_set in zip(sizes, of_sets, strict=True)
-        ],
-        dtype=np.int64,
-    )
+    overlaps = map(largest_overlap, sizes, of_sets, itertools.repeat(tau), itertools.repeat(kind))
+    return np.array(list(overlaps), dtype=np.int64)
 
 
 def best_mask(
     worth: Floats, size: int, sets: Masks, most: NDArray[np.int64], varying: Mask
 ) -> Mask | None:
-    """Return the mask of a size that is worth most and shares few enough features with each set.
+    """Return the mask of a size with the largest sum of worth that shares at most `most` features.
 
-    Parameters
-    ----------
-    worth : ndarray of float64, shape (d,)
-        Of each feature.
-    size : int in 1..d
-    sets : ndarray of bool, shape (m, d)
-    most : ndarray of int, shape (m,)
-        How many features of each set it may have.
-    varying : ndarray of bool, shape (d,)
-        Features that it may have at all.
-
-    Returns
-    -------
-    ndarray of bool, shape (d,), or None
-        None if there is no such mask.
+    It has varying features only; None if there is no such mask.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -98,15 +71,7 @@ def smallest_mask(
     *,
     as_if: Sequence[int] | None = None,
 ) -> Mask | None:
-    """Return a smallest mask that is far enough from each set, but not empty; None without one.
-
-    Parameters
-    ----------
-    sets, tau, kind, as_if
-        See `most_shared`.
-    varying
-        See `best_mask`.
-    """
+    """Return a smallest mask that is far enough from each set, but not empty; None without one."""
     masks = (
         some_mask(size, sets, most_shared(size, sets, tau, kind, as_if=as_if), varying)
         for size in range(1, int(varying.sum()) + 1)
@@ -127,26 +92,9 @@ def some_mask(size: int, sets: Masks, most: NDArray[np.int64], varying: Mask) ->
 class Repair:
     """Takes masks to masks that are at least `tau` from every given set.
 
-    Parameters
-    ----------
-    n_features : int
-        d.
-    previous : sequence of collection of int
-        The given sets, of features in 0..d-1; none is empty.
-    tau : float in 0..1
-        The least dissimilarity.
-    kind : "dice" or "jaccard"
-        Which dissimilarity.
-    size : int in 1..d, optional
-        How many features the final mask is to have.
-    varying : ndarray of bool, shape (d,), optional
-        Features that are not the same in all rows: no other one is ever in a mask. By default all.
-
-    Raises
-    ------
-    ValueError
-        If a set is empty or has no such feature, `tau` is out of range, or no mask of features that
-        vary, of that size, is far enough from all sets.
+    Sets are of features in 0..d-1; the final mask has `size` features, if given. Features that do
+    not vary are never in a mask. ValueError if a set is empty, `tau` is out of range, or no mask of
+    that size is far enough from all sets.
     """
 
     def __init__(
@@ -201,17 +149,8 @@ class Repair:
     def most_probable(self, probabilities: Floats, n_features: int) -> Mask:
         """Return the mask of `n_features` features that takes the most probable it may, in turn.
 
-        Where that ends too early, it is the one of that size with the largest sum of probabilities.
-
-        Parameters
-        ----------
-        probabilities : ndarray of float64, shape (d,)
-        n_features : int in 1..d
-
-        Raises
-        ------
-        ValueError
-            If no mask of that size is far enough from all sets.
+        If that ends too early, it is the one of that size with the largest sum of probabilities.
+        ValueError if there is none.
         """
         most = self._most(n_features)
         mask = self._in_turn(probabilities, n_features, most)
@@ -282,16 +221,13 @@ class Repair:
             f"of features that {'' if self._varying.all() else 'vary and '}are tau {self._tau:g} "
             f"from all {len(self._sets)} previous sets"
         )
-        for limit, others in (
-            ("most", range(size - 1, 0, -1)),
-            ("least", range(size + 1, n_varying + 1)),
-        ):
-            for other in others:
-                if some_mask(other, self._sets, self._most(other), self._varying) is not None:
-                    return (
-                        f"n_features must be at {limit} {other}, {far}, but is {size}; ask for "
-                        "that, or lower tau"
-                    )
+        for other in (*range(size - 1, 0, -1), *range(size + 1, n_varying + 1)):
+            if some_mask(other, self._sets, self._most(other), self._varying) is not None:
+                limit = "most" if other < size else "least"
+                return (
+                    f"n_features must be at {limit} {other}, {far}, but is {size}; ask for that, "
+                    "or lower tau"
+                )
         return self._none_at_all()
 
     def _none_at_all(self) -> str:
