@@ -385,7 +385,7 @@ def _digest_of_state(module: torch.nn.Module) -> Any:
     return digest
 
 
-def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> torch.Tensor:
+def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> Any:
     """Return what a module makes of a mini-batch; ValueError if that is not what is needed."""
     import torch
 
