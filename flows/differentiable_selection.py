@@ -21,8 +21,9 @@ from chaffinch.flows.prefect_runtime.tasks import (
 )
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import path_from
-from chaffinch.tasks.api.descend import SHUFFLE, STEPS, Descended, descend, shuffle_files
+from chaffinch.tasks.api.descend import STEPS, Descended, descend
 from chaffinch.tasks.api.differentiable_selection import start_from
+from chaffinch.tasks.api.shuffle import SHUFFLE, shuffle_files
 from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings, ShuffleSettings
 
 PROGRESS, FEATURES = (f"differentiable-selection-{name}" for name in ("progress", "features"))
@@ -89,32 +90,7 @@ def differentiable_selection(
 ) -> Descended:
     """Choose features of a table that is too large for memory; see `chaffinch.tasks.api.descend`.
 
-    Parameters
-    ----------
-    data : str
-        Path of the table in random order.
-    folder : str
-        Where the features and the state go.
-    settings : DescentSettings
-        Everything that can change what is chosen.
-    start : str, optional
-        The state that an earlier descent left; it may be the one in the folder.
-    files : list of str, optional
-        What is written to `data` first; by default it is there already.
-    shuffle : ShuffleSettings
-        How.
-    sharing : SharingSettings
-        Cluster and workers.
-
-    Returns
-    -------
-    Descended
-
-    Raises
-    ------
-    InputError
-        If a file, a row or a setting cannot be used, or settings of the shuffle are given without
-        files.
+    Without `files`, `data` exists already, and `shuffle` must have no settings.
     """
     _check_files_for(shuffle, files)
     path_from(folder, "the folder of the features")
@@ -122,11 +98,11 @@ def differentiable_selection(
         start_from(start)
     prepare_logs()
     steps = STEPS if files is None else (SHUFFLE, *STEPS)
-    tell = ProgressArtifact(PROGRESS, "Differentiable selection", steps)
+    progress = ProgressArtifact(PROGRESS, "Differentiable selection", steps)
     if files is not None:
-        as_task(shuffle_files)(files, data, shuffle, on_progress=tell)
+        as_task(shuffle_files)(files, data, shuffle, on_progress=progress)
     found: Descended = as_task(descend)(
-        data, folder, settings, start=start, sharing=sharing, on_progress=tell
+        data, folder, settings, start=start, sharing=sharing, on_progress=progress
     )
     _publish(found)
     return found

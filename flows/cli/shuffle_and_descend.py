@@ -42,8 +42,8 @@ def shuffle(
     double quotes, and each double quote in it is doubled, as in CSV.
     """
     from chaffinch.flows.cli import output
-    from chaffinch.tasks.api.descend import SHUFFLE as STEP
-    from chaffinch.tasks.api.descend import shuffle_files
+    from chaffinch.tasks.api.shuffle import SHUFFLE as STEP
+    from chaffinch.tasks.api.shuffle import shuffle_files
 
     settings = ShuffleSettings(**nested(given, SHUFFLE))
     with output.progress((STEP,), verbosity) as (on_progress, _, _):

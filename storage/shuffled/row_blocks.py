@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,64 +13,6 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 
-# Input arrays: nothing may be lost silently.
-#
-# `tasks/selection/input_checks.py` has the same checks, as it may not import from here.
-
-LEAVE_OUT = "leave out the rows without a target"
-_WHOLE = (bool, np.bool_, int, np.integer)
-_NUMBERS = (*_WHOLE, float, np.floating)
-
-
-def check_no_mask(name: str, values: object, remedy: str) -> None:
-    """Refuse a numpy array with masked values: the file would store them as values."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise InputError(
-            f"{name} must have no masked values, which would count like any other, but has "
-            f"{np.ma.getmaskarray(values).sum()}; {remedy}"
-        )
-
-
-def target_array(y: Any) -> NDArray[Any]:
-    """Return a target as an array without loss of information.
-
-    numpy turns a list such as ``["a", nan]`` into text, so that a missing value would become a
-    class "nan". Numbers held as objects become a numeric array.
-    """
-    check_no_mask("the target of a piece", y, LEAVE_OUT)
-    if isinstance(y, list | tuple) and any(entry is np.ma.masked for entry in y):
-        raise InputError(f"the target of a piece must have no masked values; {LEAVE_OUT}")
-    given = np.asarray(y)
-    if given.dtype.kind in "US" and not hasattr(y, "dtype"):
-        entries = np.array(y, dtype=object)
-        if not all(isinstance(entry, str) for entry in entries.flat):
-            return entries
-    return _as_numbers(given) if given.dtype.kind == "O" else given
-
-
-def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
-    """Return objects that are all numbers, or all booleans, as such; others unchanged.
-
-    Booleans among numbers become 1 and 0, as in numpy. With a missing value or an integer that
-    is too large among them they stay objects, so that the error can name the row.
-    """
-    kinds = {type(entry) for entry in entries.flat}
-    if not kinds or not all(
-        issubclass(kind, _NUMBERS) and not issubclass(kind, np.timedelta64) for kind in kinds
-    ):
-        return entries
-    if all(issubclass(kind, bool | np.bool_) for kind in kinds):
-        return entries.astype(np.bool_)
-    try:
-        if all(issubclass(kind, _WHOLE) for kind in kinds):
-            return entries.astype(np.int64)
-        with np.errstate(over="ignore"):  # infinite values are refused later
-            numbers = entries.astype(np.float64)
-    except OverflowError:
-        return entries
-    return entries if np.isnan(numbers).any() else numbers
-
-
 MOST_COLUMNS = 2**31 - 1
 NameRow = Callable[[int], str]  # position in a piece -> description of the row
 NameColumn = Callable[[int], str]  # position from 0 -> description of the column
@@ -79,28 +20,15 @@ NameColumn = Callable[[int], str]  # position from 0 -> description of the colum
 
 def by_names(names: Sequence[object] | None) -> NameColumn:
     """Return a function from a column's position to its name, or to the position without names."""
-    return str if names is None else partial(_quoted, names)
+    if names is None:
+        return str
+    return lambda column: repr(str(names[column])) if 0 <= column < len(names) else str(column)
 
 
 def check_rows(X: Any, n_columns: int, name_row: NameRow, name_column: NameColumn) -> None:
-    """Refuse rows that no method can use.
+    """Refuse rows (n, D) with numbers that are not finite, or sparse indices out of order.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array, shape (n, D)
-        float32 or float64.
-    n_columns : int
-        D.
-    name_row : callable
-        Describes a row of X for the error.
-    name_column : callable
-        Describes a column for the error.
-
-    Raises
-    ------
-    InputError
-        With the row and the column, if a number is not finite, or the indices of a sparse row
-        are not ascending, repeated or outside 0..D - 1.
+    InputError with the row and the column, as `name_row` and `name_column` describe them.
     """
     if not scipy.sparse.issparse(X):
         wrong = np.argwhere(~np.isfinite(X))
@@ -150,10 +78,6 @@ def check_sparse(
         raise InputError(_not_finite(row, name_column(indices[entry]), values[entry]))
 
 
-def _quoted(names: Sequence[object], position: int) -> str:
-    return repr(str(names[position])) if 0 <= position < len(names) else str(position)
-
-
 def _not_finite(row: str, column: str, value: Any) -> str:
     return (
         f"{row} has {value} in column {column}, which is no number to compute with; fill what is "
@@ -170,18 +94,7 @@ _TYPES = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64(), "U": pa.string()}
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Rows of a table with one target each; InputError if the numbers differ.
-
-    Attributes
-    ----------
-    X : ndarray or csr_array, shape (n, D)
-        float32 or float64.
-    y : ndarray, shape (n,)
-    name_row : callable
-        Describes a row in the source.
-    name_column : callable
-        Describes a column in the source.
-    """
+    """Rows (n, D), an array or csr_array, with one target each; InputError if not."""
 
     X: Any
     y: NDArray[Any]
@@ -216,17 +129,7 @@ class Piece:
 class Kind:
     """Common properties of all pieces of a table, updated piece by piece.
 
-    Parameters
-    ----------
-    n_columns : int, optional
-        D; by default the width of the first piece or, with `may_grow`, the largest column seen.
-    may_grow : bool
-        Whether later pieces may have more columns than the first.
-
-    Attributes
-    ----------
-    n_rows, n_values, n_columns : int
-        Counts so far.
+    D is by default the width of the first piece or, with `may_grow`, the largest column seen.
     """
 
     def __init__(self, n_columns: int | None = None, *, may_grow: bool = False) -> None:
@@ -259,7 +162,7 @@ class Kind:
         self.n_values += len(values)
         kind = pa.from_numpy_dtype(values.dtype)
         if not sparse:
-            of_rows = fixed_list_of(kind, self.n_columns)
+            of_rows = list_of(kind, self.n_columns)
             rows = pa.FixedSizeListArray.from_arrays(pa.array(values), type=of_rows)
             return {"values": rows, "target": y}
         starts = pa.array(piece.X.indptr - piece.X.indptr[0], pa.int32())
@@ -313,13 +216,8 @@ class Kind:
         return pa.array(y, _TYPES[kind])
 
 
-def list_of(kind: Any) -> Any:
-    """Return the Arrow type of lists without nulls."""
-    return pa.list_(pa.field("element", kind, nullable=False))
-
-
-def fixed_list_of(kind: Any, length: int) -> Any:
-    """Return the Arrow type of fixed-size lists without nulls."""
+def list_of(kind: Any, length: int = -1) -> Any:
+    """Return the Arrow type of lists without nulls, of one length if given."""
     return pa.list_(pa.field("element", kind, nullable=False), length)
 
 

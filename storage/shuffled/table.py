@@ -93,7 +93,8 @@ class ShuffledTable:
             X: Any = given.reshape(rows.num_rows, -1)
             check_rows(X, self.shape[1], name_row, name_column)
             return X, target
-        indices, starts = _list(rows["indices"].combine_chunks())
+        lists = rows["indices"].combine_chunks()
+        indices, starts = lists.flatten().to_numpy().copy(), _starts(lists)
         if not np.array_equal(starts, _starts(values)):
             raise StorageError(_damaged(self.path, "a row has not as many indices as values"))
         check_sparse(starts, indices, given, self.shape[1], name_row, name_column)
@@ -191,10 +192,6 @@ def check_not_shuffled(file: Any, path: Path) -> None:
             f"{path.name} is a table in random order already, whose columns are in its rows; give "
             "it to chaffinch descend as it is, or shuffle the files that it was made of"
         )
-
-
-def _list(lists: pa.ListArray) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    return lists.flatten().to_numpy().copy(), _starts(lists)
 
 
 def _starts(lists: pa.ListArray) -> NDArray[np.int32]:

@@ -6,17 +6,13 @@ import hashlib
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-import scipy.sparse
-from numpy.typing import ArrayLike
 
 from chaffinch.storage.datasets.column_names import check_columns, check_known
 from chaffinch.storage.datasets.content_hash import mix
@@ -30,7 +26,7 @@ from chaffinch.storage.files import (
     write_file,
 )
 from chaffinch.storage.shuffled.readers import common_type, opened, parquet_pieces, svmlight_pieces
-from chaffinch.storage.shuffled.row_blocks import Kind, Piece, by_names, check_no_mask, target_array
+from chaffinch.storage.shuffled.row_blocks import Kind, Piece
 from chaffinch.storage.shuffled.table import FOOTER, FORMAT, ShuffledTable, open_shuffled
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import scheme_of
@@ -48,23 +44,13 @@ _MOST_BYTES = 2**26  # of a bucket; sorting holds it twice
 _ORDER = "order"
 
 
-@dataclass(frozen=True)
-class _Bucket:
-    path: Path
-    n_bytes: int
+_Bucket = tuple[Path, int]  # with its size in bytes
 
 
 class Shuffled:
-    """Rows distributed to buckets, to be read in random order.
+    """Rows distributed to buckets in an empty folder, to be read in random order.
 
-    Parameters
-    ----------
-    folder : Path
-        Existing empty folder for the buckets.
-    seed : int, at least 0
-        Seed of the order.
-    most_bytes : int
-        Largest bucket that is sorted in memory.
+    A bucket of at most `most_bytes` is sorted in memory.
     """
 
     def __init__(self, folder: Path, seed: int, most_bytes: int = _MOST_BYTES) -> None:
@@ -105,18 +91,18 @@ class Shuffled:
         finally:
             for writer in writers.values():
                 writer.close()
-        return [_Bucket(paths[number], n_bytes[number]) for number in sorted(writers)]
+        return [(paths[number], n_bytes[number]) for number in sorted(writers)]
 
     def _sorted(self, buckets: list[_Bucket], level: int) -> Iterator[pa.Table]:
-        for bucket in buckets:
-            if bucket.n_bytes <= self._most_bytes or level * _BITS >= 64:
-                yield _in_order(bucket.path)
-                bucket.path.unlink()
+        for path, n_bytes in buckets:
+            if n_bytes <= self._most_bytes or level * _BITS >= 64:
+                yield _in_order(path)
+                path.unlink()
                 continue
-            inner = bucket.path.with_suffix("")
+            inner = path.with_suffix("")
             inner.mkdir()
-            smaller = self._scattered(_batches_in(bucket.path), inner, level)
-            bucket.path.unlink()
+            smaller = self._scattered(_batches_in(path), inner, level)
+            path.unlink()
             yield from self._sorted(smaller, level + 1)
 
 
@@ -197,7 +183,7 @@ def _write(
     with pyarrow.parquet.ParquetWriter(
         path, schema, compression="zstd", use_dictionary=["target"], write_page_checksum=True
     ) as writer:
-        for block in _with_first(first, blocks):
+        for block in chain([first], blocks):
             writer.write_table(block.cast(schema), row_group_size=block.num_rows)
             _add(digest, block)
         found = {
@@ -233,11 +219,6 @@ def _blocks(tables: Iterator[pa.Table], sizes: Iterator[int]) -> Iterator[pa.Tab
         whole = pa.concat_tables(waiting)
         yield whole.slice(0, size).combine_chunks()
         waiting, n_waiting = [whole.slice(size)], n_waiting - size
-
-
-def _with_first(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from others
 
 
 def _add(digest: Any, block: pa.Table) -> None:
@@ -367,35 +348,6 @@ def shuffle_parquet(
     return write_shuffled(pieces, Kind(), path, seed, block_rows, names)
 
 
-def shuffle_pieces(
-    pieces: Iterable[tuple[Any, ArrayLike]],
-    path: str | Path,
-    *,
-    seed: int = 0,
-    block_rows: int | None = None,
-) -> ShuffledTable:
-    """Write a table that comes in pieces as a table in random order.
-
-    Parameters
-    ----------
-    pieces : iterable of (X, y)
-        Arrays (n, D) or scipy sparse matrices, all of one kind, each with a target (n,). For a
-        table in memory pass ``[(X, y)]``. float32 stays float32, any other number becomes
-        float64; duplicate sparse entries are summed, as in scipy.
-    path, seed, block_rows
-        See `shuffle_svmlight`.
-
-    Raises
-    ------
-    InputError
-        If a piece is no (X, y), no table of finite numbers, has masked values, differs from the
-        first in kind or column names, or has not one target per row.
-    StorageError
-        If the device is full or fails.
-    """
-    return write_shuffled(_given_pieces(pieces), Kind(), path, seed, block_rows)
-
-
 def are_parquet(source: Sources) -> bool:
     """Return whether the sources are folders or start as Parquet does, rather than text."""
     files = _paths(source)
@@ -439,60 +391,3 @@ def _of_texts(files: Iterable[Path], zero_based: bool, dtype: np.dtype[Any]) -> 
     for file in files:
         with reading(file):
             yield from svmlight_pieces(file, zero_based, dtype)
-
-
-def _given_pieces(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[Piece]:
-    n_before, first_names = 0, None
-    for X, y in _pairs(pieces):
-        rows, columns = _rows_of(X), getattr(X, "columns", None)
-        if columns is not None:
-            first_names = _check_same(list(columns), first_names)
-        if rows.dtype.kind not in "biuf" or len(rows.shape) != 2 or not rows.shape[1]:
-            raise InputError(
-                f"a piece must be a table of numbers but is {rows.dtype} of shape {rows.shape}; "
-                "give each as (X, y)"
-            )
-        rows = rows.astype(np.float32 if rows.dtype == np.float32 else np.float64, copy=False)
-        yield Piece(rows, target_array(y), partial(_row_after, n_before), by_names(columns))
-        n_before += rows.shape[0]
-
-
-def _pairs(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[tuple[Any, ArrayLike]]:
-    must = "pieces must be several (X, y), each a table and its target, but"
-    remedy = "of one table give [(X, y)]"
-    if isinstance(pieces, str) or not isinstance(pieces, Iterable):
-        raise InputError(f"{must} are of type {type(pieces).__name__}; {remedy}")
-    for piece in pieces:
-        if not isinstance(piece, tuple | list) or len(piece) != 2:
-            length = f" of length {len(piece)}" if isinstance(piece, tuple | list) else ""
-            raise InputError(f"{must} one is of type {type(piece).__name__}{length}; {remedy}")
-        yield piece[0], piece[1]
-
-
-def _check_same(names: list[object], first: list[object] | None) -> list[object]:
-    """Return the names of the first piece that has any, if these are equal to them."""
-    if first is None or names == first or len(names) != len(first):
-        return first or names  # a different number of columns is refused with the rows
-    at = next(i for i, (one, other) in enumerate(zip(names, first, strict=True)) if one != other)
-    raise InputError(
-        f"column {at} of a piece is {names[at]!r} but {first[at]!r} in the first; give every piece "
-        "the same columns in the same order"
-    )
-
-
-def _rows_of(X: Any) -> Any:
-    """Return an array unchanged, and sparse rows compressed, sorted, duplicates summed."""
-    if not scipy.sparse.issparse(X):
-        remedy = "leave out those rows, or fill them with a value of yours, as by X.filled(0.0)"
-        check_no_mask("X of a piece", X, remedy)
-        return np.asarray(X)
-    given: Any = X
-    rows = given.tocsr()
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
-
-
-def _row_after(n_before: int, row: int) -> str:
-    return f"row {n_before + row + 1}"

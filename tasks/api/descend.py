@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from chaffinch.storage.files import (
 )
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.shuffled.table import ShuffledTable, open_shuffled
-from chaffinch.storage.shuffled.writer import are_parquet, shuffle_parquet, shuffle_svmlight
 from chaffinch.tasks.api.differentiable_selection import sharing_of, state_from
 from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
@@ -32,7 +31,6 @@ from chaffinch.tasks.selection.dfs.descent import (
     Descent,
     DescentState,
     Step,
-    state_of,
     to_bytes,
     with_words,
 )
@@ -43,7 +41,7 @@ from chaffinch.tasks.selection.dfs.search import (
     check_aim,
     select_by_descent,
 )
-from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings, ShuffleSettings
+from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings
 from chaffinch.tasks.settings.identity import digest, versions
 
 logger = logging.getLogger(__name__)
@@ -59,15 +57,7 @@ _MOST_OTHERS = 2  # the newest of other descents that are kept for their command
 
 @dataclass(frozen=True)
 class Descended:
-    """What a descent left behind.
-
-    Attributes
-    ----------
-    folder : Path
-        Of ``features.json`` and ``state.safetensors``.
-    content : dict
-        Of ``features.json``; `storage/README.md` has the format.
-    """
+    """What a descent left behind: its folder, and the content of ``features.json``."""
 
     folder: Path
     content: dict[str, Any]
@@ -87,34 +77,11 @@ def descend(
     sharing: SharingSettings | None = None,
     on_progress: OnProgress = no_progress,
 ) -> Descended:
-    """Choose features of a table in random order, and keep them in a folder.
+    """Choose features of a table in random order, and write them to a folder.
 
-    A killed descent resumes from its last checkpoint when it is started again.
-
-    Parameters
-    ----------
-    data : path
-        The table: what `shuffle_files` wrote.
-    folder : path
-        Where ``features.json`` and ``state.safetensors`` go; those that are there are replaced,
-        once the descent is done. Behind a symbolic link its target is.
-    settings : DescentSettings
-    start : path, optional
-        The state that an earlier descent left; see `chaffinch.differentiable_selection`. It may be
-        the one that this descent replaces.
-    sharing : SharingSettings, optional
-        Who reads and computes; by default this process.
-    on_progress : callable, optional
-        Called with a step's name, its items done, and their number in all.
-
-    Raises
-    ------
-    InputError
-        If the table, the start or a setting cannot be used.
-    StorageError
-        If a file is damaged, or the device is full or fails.
-    WorkersError
-        If the workers cannot finish.
+    A killed descent resumes from its last checkpoint when it is started again. The files in the
+    folder are replaced once the descent is done; `start` may be the state that is replaced.
+    `on_progress` takes a step's name, its items done, and their number in all.
     """
     folder = path_from(folder, "the folder of the features")
     if folder.exists() and not folder.is_dir():
@@ -122,6 +89,9 @@ def descend(
     features_file, state_file = (file_to_write(folder / name, name) for name in (FEATURES, STATE))
     table, sharing = open_shuffled(data), sharing or SharingSettings()
     aim = Aim(settings.n_features, settings.penalty)
+    rules = Rules(**settings.model_dump(exclude={"n_features", "penalty"}))
+    if settings.task == "auto":
+        rules = replace(rules, task=None)
     with as_input_error():
         check_aim(table.shape[1], aim)
     begun = None if start is None else state_from(start)
@@ -140,16 +110,16 @@ def descend(
         state, way = _kept(checkpoints, key) or (None if begun is None else begun[0], [])
         n_before, keep = len(way), checkpoints.now_and_then(key + _ENDING)
 
-        def tell(descent: Descent, way: Sequence[Step]) -> None:
+        def report(descent: Descent, way: Sequence[Step]) -> None:
             if len(way) == n_before:
                 on_progress(LOOK, 1, 1)
             on_progress(DESCEND, len(way), settings.steps)
-            keep(lambda: to_bytes(state_of(descent), _words(way)))
+            keep(lambda: to_bytes(descent.state(), {"way": json.dumps([*map(astuple, way)])}))
 
         on_progress(LOOK, 0, 1)
         with sharing_of(table, sharing.cluster, sharing.workers) as shared:
             found = select_by_descent(
-                table, None, aim, _rules(settings), shared, state, way=way, on_step=tell
+                table, None, aim, rules, shared, state, way=way, on_step=report
             )
         left = to_bytes(found.state)
         content = _content(table, found, description, left)
@@ -164,7 +134,7 @@ def descend(
 
 
 def _clear_others(unfinished: Path, key: str) -> None:
-    """Remove all but the newest descents that other commands did not finish, and tell of those."""
+    """Remove all but the newest descents that other commands did not finish; warn of these."""
     others = [path for path in unfinished.glob(f"*{_ENDING}") if path.stem != key]
     others.sort(key=lambda path: (path.stat().st_mtime_ns, path.stem))
     for path in others[:-_MOST_OTHERS]:
@@ -179,7 +149,7 @@ def _clear_others(unfinished: Path, key: str) -> None:
 
 
 def _kept(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]] | None:
-    """Return where this very descent was last, and its way there; None if nothing is known."""
+    """Return the last state of this very descent and its steps; None without a checkpoint."""
     content = checkpoints.read(key + _ENDING)
     if content is None:
         return None
@@ -192,22 +162,6 @@ def _kept(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]]
     way = [Step(*one) for one in json.loads(words["way"])]
     logger.info("%d steps were made before", len(way))
     return state, way
-
-
-def _words(way: Sequence[Step]) -> dict[str, str]:
-    """Return what a checkpoint holds besides the state."""
-    return {"way": json.dumps([astuple(step) for step in way])}
-
-
-def _rules(settings: DescentSettings) -> Rules:
-    return Rules(
-        settings.order,
-        settings.steps,
-        settings.batch_rows,
-        settings.blocks_per_step,
-        None if settings.task == "auto" else settings.task,
-        settings.seed,
-    )
 
 
 def _content(
@@ -225,93 +179,16 @@ def _content(
         }
         for position in found.features.tolist()
     ]
-    way = zip(found.losses, found.sums, found.penalties, strict=True)
+    steps = zip(found.losses, found.sums, found.penalties, strict=True)
     return {
         "format_version": FORMAT_VERSION,
         "format": FORMAT,
         "table": description["table"],
         "rows_seen": found.state.learned.columns.n_rows,
         "features": features,
-        "path": [
-            {"loss": float(loss), "kept": float(kept), "penalty": float(penalty)}
-            for loss, kept, penalty in way
-        ],
+        "path": [asdict(Step(*map(float, step))) for step in steps],
         "settings": description["settings"],
         "start": description["start"],
         "state": seal_of(state),
         "versions": description["versions"],
     }
-
-
-SHUFFLE = "shuffle_rows"
-_PARQUET, _SVMLIGHT = "Parquet", "text in the format of svmlight"
-_FOR = {
-    _PARQUET: ("target", "drop", "sparse"),
-    _SVMLIGHT: ("zero_based", "n_columns", "dtype"),
-}
-
-
-def shuffle_files(
-    files: Sequence[str],
-    path: str | Path,
-    settings: ShuffleSettings,
-    *,
-    on_progress: OnProgress = no_progress,
-) -> ShuffledTable:
-    """Write files as a table in random order, by what their first bytes say they are."""
-    parquet = are_parquet(files)
-    if not parquet:
-        _refuse_delimited(files)
-    _check_for(_PARQUET if parquet else _SVMLIGHT, settings)
-    on_progress(SHUFFLE, 0, 1)
-    if parquet:
-        table = shuffle_parquet(
-            files,
-            path,
-            target=str(settings.target),
-            drop=settings.drop,
-            sparse=settings.sparse,
-            seed=settings.seed,
-            block_rows=settings.block_rows,
-        )
-    else:
-        table = shuffle_svmlight(
-            files,
-            path,
-            zero_based=bool(settings.zero_based),
-            n_columns=settings.n_columns,
-            dtype=settings.dtype or "float64",
-            seed=settings.seed,
-            block_rows=settings.block_rows,
-        )
-    on_progress(SHUFFLE, 1, 1)
-    return table
-
-
-def _refuse_delimited(files: Sequence[str]) -> None:
-    """Refuse what by its name is CSV, which every other command reads."""
-    for file in files:
-        name = Path(file).name
-        if Path(name.removesuffix(".gz")).suffix.lower() in (".csv", ".tsv"):
-            raise InputError(
-                f"{name} is delimited text by its name, but shuffle reads Parquet and {_SVMLIGHT}; "
-                "write it as Parquet"
-            )
-
-
-def _check_for(form: str, settings: ShuffleSettings) -> None:
-    """Refuse settings of the other format, and to guess what the files do not say."""
-    if form == _PARQUET and settings.target is None:
-        raise InputError(
-            "target must be named, as the files are Parquet; name the column to predict, as in "
-            "--target price"
-        )
-    if form == _SVMLIGHT and settings.zero_based is None:
-        raise InputError(
-            f"zero_based must be given, as {_SVMLIGHT} does not show it: give --zero-based where "
-            "columns are counted from 0, or --one-based"
-        )
-    (other,) = set(_FOR) - {form}
-    for name in _FOR[other]:
-        if getattr(settings, name) != ShuffleSettings.model_fields[name].default:
-            raise InputError(f"{name} is for {other} but the files are {form}; leave it out")

@@ -45,6 +45,7 @@ from chaffinch.tasks.selection.pefs.results import (
     SharedNetwork,
     Sweep,
     most_probable,
+    predict_averaged,
     stability,
 )
 from chaffinch.tasks.selection.pefs.search import Rules, Search, check_count
@@ -54,10 +55,7 @@ if TYPE_CHECKING:
 
 
 def check_values(rows: Rows, schema: Schema) -> None:
-    """Refuse a target of which nothing can be learnt, and numbers that are too large; InputError.
-
-    The limits are those of `chaffinch.select`.
-    """
+    """Refuse a target with one value, and numbers that are too large, as `select` does."""
     if schema.n_classes == 1 or (rows.y == rows.y[0]).all():
         raise InputError(
             "y has the same value in every row, so there is nothing to learn: give rows with at "
@@ -73,10 +71,7 @@ def check_values(rows: Rows, schema: Schema) -> None:
 
 
 def check_varying(prepared: Prepared, n_features: int | None) -> None:
-    """Refuse rows of which no feature varies, or fewer than are asked for; InputError.
-
-    As `chaffinch.select` does, which leaves out what does not vary.
-    """
+    """Refuse rows of which no feature varies, or fewer than `n_features`; InputError."""
     varying = prepared.varying
     n_varying, names = int(varying.sum()), np.array(prepared.schema.features, dtype=object)
     left_out = "left out are " + quoted_with_reasons(dict.fromkeys(names[~varying], CONSTANT))
@@ -87,11 +82,11 @@ def check_varying(prepared: Prepared, n_features: int | None) -> None:
         raise InputError(f"n_features must be in 1..{n_varying} but is {n_features}{why}")
 
 
-def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
+def _read_layers(given: Any, *, has_network: bool) -> tuple[int, ...]:
     """Return the units of each hidden layer; those of the paper if none are given."""
     if given is None:
         return (200, 200, 200)
-    if beside_network:
+    if has_network:
         raise InputError(
             "hidden_layer_sizes and network exclude each other, as a network has layers of its "
             f"own, but hidden_layer_sizes is {in_one_line(given)}; leave one of them out"
@@ -110,18 +105,15 @@ def layers_asked_for(given: Any, *, beside_network: bool) -> tuple[int, ...]:
     return layers
 
 
-def seed_asked_for(given: Any) -> int:
-    """Return a seed; InputError if it is no whole number of at least 0."""
+def _read_seed(given: Any) -> int:
     if isinstance(given, bool) or not isinstance(given, Integral) or given < 0:
         raise InputError(f"seed must be a whole number of at least 0 but is {in_one_line(given)}")
     return int(given)
 
 
-def path_asked_for(given: Any) -> Path | None:
-    """Return where to keep a checkpoint, behind a symbolic link; InputError if that is no file."""
-    if given is None:
-        return None
-    return file_to_write(path_from(given, "checkpoint"), "checkpoint")
+def _read_path(given: Any) -> Path | None:
+    """Return the path of a checkpoint, behind a symbolic link; InputError if it is no file."""
+    return None if given is None else file_to_write(path_from(given, "checkpoint"), "checkpoint")
 
 
 def check_can_be_written(path: Path) -> None:
@@ -137,7 +129,7 @@ def check_can_be_written(path: Path) -> None:
         ) from error
 
 
-def sets_asked_for(given: Any, names: Sequence[str]) -> list[list[int]]:
+def _read_sets(given: Any, names: Sequence[str]) -> list[list[int]]:
     """Return previous sets by the positions of their features, sorted."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InputError(
@@ -174,17 +166,7 @@ def _position(feature: Any, names: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class SearchedTable:
-    """What the columns of a searched table are.
-
-    Attributes
-    ----------
-    names : tuple of str, length M
-        Of the features.
-    categories : tuple of (tuple of str or None), length M
-        Of a column of categories, those that the codes stand for, as text.
-    is_frame : bool
-        Whether the table had these names itself.
-    """
+    """Columns of a searched table: names, categories as text, and whether it had these names."""
 
     names: tuple[str, ...]
     categories: tuple[tuple[str, ...] | None, ...]
@@ -197,7 +179,7 @@ class SearchedTable:
         return cls(table.names, tuple(known), table.frame is not None)
 
     def matrix(self, X: Any, used: Mask) -> Floats:
-        """Return a table as the search would have read it; NaN where a category is new."""
+        """Return a table as the search would have read it; NaN for a new category."""
         if not (self.is_frame and isinstance(X, pd.DataFrame)):
             matrix = self._by_position(X)
             matrix[:, ~used] = np.nan
@@ -345,7 +327,9 @@ class ProbabilisticSelection:
             check_count("n_samples", n_samples, 1)
         matrix = self._searched.matrix(X, np.ones_like(self.mask))
         with as_input_error():
-            return self._network.predict_averaged(matrix, self.probabilities, n_samples, self._seed)
+            return predict_averaged(
+                self._network, matrix, self.probabilities, n_samples, self._seed
+            )
 
 
 def probabilistic_selection(
@@ -387,7 +371,7 @@ def probabilistic_selection(
         Sets of positions or names of features. Every mask that is drawn, and the one that is kept,
         is at least `tau` from each. Those of more than `n_features`, or without it of more features
         than a given set has, share no more with it than one of just that size may: else features
-        that tell nothing would be kept to make room for shared ones. A column that is the same in
+        without information would be kept to make room for shared ones. A column that is the same in
         all rows is never kept for the sake of the distance.
     tau : float in 0..1
         See `previous`.
@@ -458,9 +442,9 @@ def probabilistic_selection(
     d = len(schema.features)
     if penalty is None and n_features is None:
         penalty = 0.1
-    sets = sets_asked_for(previous, schema.features)
-    seed, path = seed_asked_for(seed), path_asked_for(checkpoint)
-    layers = layers_asked_for(hidden_layer_sizes, beside_network=network is not None)
+    sets = _read_sets(previous, schema.features)
+    seed, path = _read_seed(seed), _read_path(checkpoint)
+    layers = _read_layers(hidden_layer_sizes, has_network=network is not None)
     with as_input_error():
         rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
         largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -36,8 +36,7 @@ from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.pefs.checkpoint import found_in, found_to_bytes, restore, to_bytes
-from chaffinch.tasks.selection.pefs.memory import check_memory
-from chaffinch.tasks.selection.pefs.network import Prepared
+from chaffinch.tasks.selection.pefs.network import Prepared, check_memory
 from chaffinch.tasks.selection.pefs.results import (
     ProbabilisticSearch,
     ProbabilisticSearches,
@@ -120,8 +119,7 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
     def check_memory(self) -> None:
         """Raise InputError if the hidden layers do not fit into the free memory.
 
-        The check is a lower bound: one input, one output and the smallest mini-batches. The search
-        checks the network of the actual table.
+        This is a lower bound; the search checks the network of the actual table.
         """
         with as_input_error():
             check_memory((1, *self.hidden_layer_sizes, 1), n_rows=2 * self.samples)
@@ -158,8 +156,8 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
     def _penalties_unless_sizes(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        is_told = any(values.get(name) is not None for name in ("penalties", "n_features"))
-        return values if is_told else {**values, "penalties": _PENALTIES}
+        is_given = any(values.get(name) is not None for name in ("penalties", "n_features"))
+        return values if is_given else {**values, "penalties": _PENALTIES}
 
     @model_validator(mode="after")
     def _penalties_or_sizes(self) -> Self:
@@ -316,7 +314,7 @@ def _all_found(
         for position, one in results:
             number = left[position][0]
             found[number] = one
-            _tell(one)
+            _log(one)
             if checkpoints is not None:
                 name, of = _checkpoint(checkpoints, number)
                 checkpoints.keep(name, partial(found_to_bytes, one, of))
@@ -324,43 +322,35 @@ def _all_found(
     return [found[number] for number, _, _ in items]
 
 
-def _tell(one: ProbabilisticSearch) -> None:
-    """Log the result of a search."""
+def _log(one: ProbabilisticSearch) -> None:
     asked = f"penalty {one.asked:g}"
     if isinstance(one.asked, int):
         asked = f"{one.asked} feature{'s' * (one.asked > 1)}"
     if not one.is_made:
         logger.info("pefs, %s, seed %d: nothing to search, as one set is left", asked, one.seed)
         return
+    last = one.sweeps[-1]
     logger.info(
         "pefs, %s, seed %d: %d iterations, entropy %.2f bits, %d of %d features as probable as not",
         asked,
         one.seed,
-        one.sweeps[-1].iteration,
-        one.sweeps[-1].entropy,
-        one.sweeps[-1].mask.sum(),
-        len(one.probabilities),
+        last.iteration,
+        last.entropy,
+        last.mask.sum(),
+        len(last.mask),
     )
 
 
 def _found_before(
     checkpoints: Checkpoints, items: Sequence[_Item]
 ) -> dict[int, ProbabilisticSearch]:
-    """Return the results of finished searches by number; unusable checkpoints are removed."""
+    """Return the results of finished searches by number."""
     found, n_under_way = {}, 0
     for number, _, _ in items:
-        name, of = _checkpoint(checkpoints, number)
-        content = checkpoints.read(name)
-        if content is None:
-            continue
-        try:
-            one = found_in(content, of)
-        except ValueError as error:
-            _discard(checkpoints, name, error)
-            continue
-        n_under_way += one is None
-        if one is not None:
-            found[number] = one
+        for one in _read(checkpoints, number, lambda content, of: [found_in(content, of)]) or []:
+            n_under_way += one is None
+            if one is not None:
+                found[number] = one
     if found or n_under_way:
         logger.info(
             "pefs continues after a stop; searches: %d, ended before: %d, under way: %d",
@@ -377,35 +367,52 @@ def _checkpoint(checkpoints: Checkpoints, number: int) -> tuple[str, str]:
     return name, f"{checkpoints.key} {name}"
 
 
-def _discard(checkpoints: Checkpoints, name: str, error: ValueError) -> None:
-    reason, _, _ = str(error).partition(";")  # without the remedy, which is the discard
-    checkpoints.discard(name, reason)
+def _read(checkpoints: Checkpoints, number: int, use: Callable[[bytes, str], Any]) -> Any:
+    """Use the checkpoint of a search, if there is one; an unusable one is removed."""
+    name, of = _checkpoint(checkpoints, number)
+    content = checkpoints.read(name)
+    if content is None:
+        return None
+    try:
+        return use(content, of)
+    except ValueError as error:
+        reason, _, _ = str(error).partition(";")  # without the remedy, which is the discard
+        checkpoints.discard(name, reason)
+        return None
 
 
 def _searched(shared: _Searches, item: _Item) -> ProbabilisticSearch:
+    """Make a search, or resume it, and measure the held-out loss of its network."""
+    number, asked, nth_seed = item
     if _is_answered(shared, item):
-        return _nothing_to_search(shared, item)
+        probabilities = np.ones(len(shared.schema.features))  # the only possible mask
+        if asked == len(shared.keep):
+            probabilities = np.isin(np.arange(len(probabilities)), shared.keep).astype(np.float64)
+        return ProbabilisticSearch(asked, nth_seed, (Sweep(0, math.nan, 0.0, probabilities),), None)
     search, checkpoints = _begun(shared, item), shared.checkpoints
     if checkpoints is None:
         search.run()
     else:
-        name, of = _checkpoint(checkpoints, item[0])
+        _read(checkpoints, number, partial(restore, search))
+        name, of = _checkpoint(checkpoints, number)
         keep = checkpoints.now_and_then(name)
         search.run(lambda: keep(partial(to_bytes, search, of)))
-    return _measured(shared, item, search)
+    held_out = shared.held_out
+    prediction = search.network.predict(held_out.X, search.sweeps[-1].mask)
+    loss = shared.loss(held_out.y, prediction, held_out.weight)
+    return ProbabilisticSearch(asked, nth_seed, tuple(search.sweeps), loss)
 
 
 def _is_answered(shared: _Searches, item: _Item) -> bool:
-    """Return whether only one mask is possible."""
+    """Return whether only one mask is possible: every feature, or the keep features."""
     _, asked, _ = item
     d, n_kept = len(shared.schema.features), len(shared.keep)
     return d == max(1, n_kept) or (isinstance(asked, int) and asked in (n_kept, d))
 
 
 def _begun(shared: _Searches, item: _Item) -> Search:
-    """Return a new search, or one restored from its checkpoint."""
-    number, asked, nth_seed = item
-    method, checkpoints, is_sized = shared.method, shared.checkpoints, isinstance(asked, int)
+    _, asked, nth_seed = item
+    method, is_sized = shared.method, isinstance(asked, int)
     rules = Rules(
         penalty=None if is_sized else asked,
         n_features=int(asked) if is_sized else None,
@@ -416,34 +423,7 @@ def _begun(shared: _Searches, item: _Item) -> Search:
     )
     (seed,) = np.random.SeedSequence([shared.seed, nth_seed]).generate_state(1, np.uint64)
     prepared = Prepared.of(shared.train, shared.schema, shared.baseline)
-    search = Search(prepared, rules, int(seed), keep=shared.keep)
-    if checkpoints is not None:
-        name, of = _checkpoint(checkpoints, number)
-        content = checkpoints.read(name)
-        if content is not None:
-            try:
-                restore(search, content, of)
-            except ValueError as error:
-                _discard(checkpoints, name, error)
-    return search
-
-
-def _measured(shared: _Searches, item: _Item, search: Search) -> ProbabilisticSearch:
-    """Return the result of a finished search, with the held-out loss of its network."""
-    _, asked, nth_seed = item
-    held_out = shared.held_out
-    prediction = search.network.predict(held_out.X, search.sweeps[-1].mask)
-    loss = shared.loss(held_out.y, prediction, held_out.weight)
-    return ProbabilisticSearch(asked, nth_seed, tuple(search.sweeps), loss)
-
-
-def _nothing_to_search(shared: _Searches, item: _Item) -> ProbabilisticSearch:
-    """Return the only possible mask: every feature, or the keep features."""
-    _, asked, nth_seed = item
-    probabilities = np.ones(len(shared.schema.features))
-    if asked == len(shared.keep):
-        probabilities = np.isin(np.arange(len(probabilities)), shared.keep).astype(np.float64)
-    return ProbabilisticSearch(asked, nth_seed, (Sweep(0, math.nan, 0.0, probabilities),), None)
+    return Search(prepared, rules, int(seed), keep=shared.keep)
 
 
 def _columns_of_sweeps(found: ProbabilisticSearches) -> dict[str, pa.Array]:

@@ -24,11 +24,17 @@ import pandas as pd
 import scipy.sparse
 
 from chaffinch import differentiable_selection, shuffle_pieces
-from chaffinch.tasks.selection.dfs.batches import dense_z, sparse_z
+from chaffinch.tasks.selection.dfs.estimate import (
+    COEFFICIENTS,
+    DenseTable,
+    chain_weights,
+    dense_z,
+    sparse_z,
+)
 from chaffinch.tasks.selection.dfs.residual_variance import read_table
 from chaffinch.tasks.selection.dfs.search import Rules, open_descent
-from chaffinch.tasks.selection.dfs.sources import InMemory, read_target
-from chaffinch.tasks.selection.dfs.tables import COEFFICIENTS, DenseTable, chain_weights
+from chaffinch.tasks.selection.dfs.sources import InMemory
+from tests.selection.masked_loss.blocks_of_rows import outputs_in
 
 ORDER = 4
 NUMBERS = (10, 20, 50, 100, 200, 400)
@@ -68,13 +74,14 @@ def ours(X: Any, y: np.ndarray) -> tuple[Callable[[], Any], Any]:
     n_rows, n_features = table.shape
     rows, s = np.arange(n_rows), np.full(n_features, 0.5)
     alphas, outputs = chain_weights(ORDER, n_rows), y[:, None]
+    number = np.full(n_features, -1, np.int32)
 
     def step() -> Any:
         if isinstance(table, DenseTable):
             z, slope = dense_z(table, rows, s, outputs, alphas)
             return 1 - z, -slope
         everywhere = float(s @ table.shift**2) / n_rows
-        z, for_all, touched, part = sparse_z(table, rows, s, outputs, alphas, everywhere)
+        z, for_all, touched, part = sparse_z(table, rows, s, outputs, alphas, everywhere, number)
         slope = table.shift**2 * for_all
         slope[touched] += part
         return 1 - z, -slope
@@ -97,7 +104,7 @@ def against(name: str, kind: str, X: Any, target: np.ndarray, times: int = 3) ->
     import torch
 
     torch.set_num_threads(1)
-    y = read_target(target, X.shape[0])[:, 0]
+    y = outputs_in(target)[:, 0]
     step, table = ours(X, y)
     scaled = torch.from_numpy(as_dense(table))
     other = in_torch(scaled, torch.from_numpy(y).to(scaled.dtype))

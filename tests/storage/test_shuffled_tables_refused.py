@@ -114,7 +114,7 @@ BAD = {
         of_pieces((X3, np.array([{1}, {2}, {3}]))),
         r"must hold numbers, .* or text but holds objects, as \{1\} in row 1; convert it",
     ),
-    "no columns": (of_pieces((X3[:, :0], Y3)), r"a piece must be a table .* of shape \(3, 0\)"),
+    "no columns": (of_pieces((X3[:, :0], Y3)), r"a piece: X must .* has shape \(3, 0\)"),
     "one target": (
         of_pieces((X3, 1)),
         r"row 1 begins a piece of 3 rows but \(\) targets; give one",
@@ -127,15 +127,15 @@ BAD = {
     ),
     "mask": (
         of_pieces((np.ma.masked_equal(X3, 1), Y3)),
-        "X of a piece must have no masked values, .* but has 3; leave out those rows, or .* by X.f",
+        "a piece: X must have no masked values, .* but has 3; leave out those rows, or .* by X.f",
     ),
     "masked target": (
         of_pieces((X3, np.ma.masked_equal(Y3, 1))),
-        "target of a piece must have no masked values, .* but has 1; leave out the rows without",
+        "a piece: y must have no masked values, .* but has 1; leave out the rows without",
     ),
     "masked entry": (
         of_pieces((X3, [0.5, np.ma.masked, 1.0])),
-        "the target of a piece must have no masked values; leave out the rows without a target",
+        "a piece: y must have a value in every row but has none in row 2; leave out the rows with",
     ),
     "gap among objects": (
         of_pieces((X3, np.array([0.5, np.nan, 1], object))),
@@ -146,10 +146,10 @@ BAD = {
         "row 3 has the target -inf",
     ),
     "long numbers": (
-        of_pieces((X3, [2**70, 1, 2])),
-        "but holds objects, as 1180591620717411303424 in row 1; convert it",
+        of_pieces((X3, [2**70 + 1, 1, 2])),
+        r"a piece: y must hold whole numbers below 2\^63, .* but holds 1180591620717411303425;",
     ),
-    "text": (of_pieces((X3.astype(str), Y3)), "a piece must be a table of numbers but is <U"),
+    "text": (of_pieces((X3.astype(str), Y3)), "a piece: X must hold real numbers but holds <U"),
     "none": (of_pieces(), "the source has no rows"),
     "seed": (of_pieces((X3, Y3), seed=-1), "seed must be a whole number, at least 0, but is -1"),
     "blocks": (

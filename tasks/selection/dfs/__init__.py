@@ -8,13 +8,13 @@ estimate is that of Kong and Valiant, "Estimating learnability in the sublinear 
 paper                        here
 ===========================  ====================================================
 eq 1, f(s)                   `residual_variance.residual_variance`
-the same, block by block     `all_rows.over_all_rows`
-proposition 2.1, lemma 2.1   `dense_kernels.dense_sweeps`, `sparse_kernels.sparse_sweeps`
-a_i                          `coefficients.COEFFICIENTS`
+the same, block by block     `residual_variance.over_all_rows`
+proposition 2.1, lemma 2.1   `kernels.dense_sweeps`, `kernels.sparse_sweeps`
+a_i                          `estimate.COEFFICIENTS`
 s = sigma(2 v), penalty      `descent.Descent`
-section 4, Adam              `adam_kernels.adam_step`
+section 4, Adam              `kernels.adam_step`
 search for one size          `search.select_by_descent`
-a ranking for all sizes      `ranking.dfs`
+a ranking for all sizes      `search.dfs`
 ===========================  ====================================================
 
 Deviations. Columns are standardised, not just centred. Sparse tables are centred exactly without

@@ -1,12 +1,10 @@
-"""Adam over the relaxed mask s = sigma(2 v), on batches of rows in random order.
-
-The state is a few arrays of D numbers, in the type of the table.
-"""
+"""Adam over the relaxed mask s = sigma(2 v), on batches of rows in random order."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
@@ -15,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
-from chaffinch.tasks.selection.dfs import kernels as kernels
+from chaffinch.tasks.selection.dfs import kernels
 from chaffinch.tasks.selection.dfs.batches import Batch, Draws
-from chaffinch.tasks.selection.dfs.passes import Asked, Estimate, Estimator, Learned, Sharing
+from chaffinch.tasks.selection.dfs.passes import Estimate, Estimator, Learned, Sharing, StepInputs
 from chaffinch.tasks.selection.dfs.scaling import Moments
 from chaffinch.tasks.selection.dfs.sources import Outputs, RowSource, n_outputs
 
@@ -30,79 +28,34 @@ _OLD_PRESSURE = 0.7  # with 0.9 the first steps still show after sixty
 
 @dataclass(frozen=True)
 class Step:
-    """Figures of one step.
+    """Figures of one step, before it."""
 
-    Attributes
-    ----------
-    loss : float
-        The estimated share of the target's variance that is left, and the penalty.
-    kept : float
-        sum s, before the step.
-    penalty : float
-        lambda, of the term lambda / D sum s.
-    """
-
-    loss: float
-    kept: float
-    penalty: float
+    loss: float  # the estimated share of the target's variance that is left, and the penalty
+    kept: float  # sum s
+    penalty: float  # lambda, of the term lambda / D sum s
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Held:
-    """State of a descent between two steps.
-
-    Attributes
-    ----------
-    v, kept, mean, mean_square, peaks : ndarray of float32 or float64, shape (D,)
-        The mask and s, the means of Adam, and what each dz/ds was at most.
-    n_steps : int
-        That Adam has made since its means began.
-    n_drawn : int
-        Steps whose batches have been drawn.
-    pressure : float or None
-        penalty / D, as it is steered; None before the first step.
-    total, everywhere : float
-        The sums of s, and of s times `Scale.squares`.
-    """
+    """State of a descent between two steps; arrays have shape (D,) and the type of the table."""
 
     v: NDArray[Any]
-    kept: NDArray[Any]
-    mean: NDArray[Any]
+    kept: NDArray[Any]  # s
+    mean: NDArray[Any]  # of Adam, as the next
     mean_square: NDArray[Any]
-    peaks: NDArray[Any]
-    n_steps: int
-    n_drawn: int
-    pressure: float | None
-    total: float
-    everywhere: float
+    peaks: NDArray[Any]  # the largest dz/ds so far
+    n_steps: int  # of Adam since its means began
+    n_drawn: int  # steps whose batches have been drawn
+    pressure: float | None  # penalty / D, as it is steered; None before the first step
+    total: float  # the sum of s
+    everywhere: float  # the sum of s times `Scale.squares`
 
 
 class Descent:
     """Gradient descent over a relaxed mask.
 
-    Parameters
-    ----------
-    source : RowSource
-        N rows of D features.
-    learned : Learned
-        What is known of them.
-    draws : Draws
-        Which rows each step looks at.
-    order : int in 1..8
-        Of the estimate.
-    sharing : Sharing
-        Who computes it.
-    held : Held, optional
-        Where to go on from; its sums and its draws must be those of these rows.
-
-    Attributes
-    ----------
-    v, kept : ndarray, shape (D,)
-        The mask, and s; -30 and next to 0 for a constant column.
-    varies : ndarray of bool, shape (D,)
-        Which columns are not constant.
-    learned, draws
-        See above.
+    It continues from `held`, if given, whose sums and draws must be those of these rows. `varies`,
+    shape (D,), are the columns that are not constant.
     """
 
     def __init__(
@@ -122,77 +75,64 @@ class Descent:
             [Estimator(source, i, n_parts, *known, order) for i in range(n_parts)]
         )
         self._squares = scale.squares(learned.top)
-        n_features, kind = len(self._squares), self._squares.dtype
         self.varies = scale.inverse > 0
         held = _of_columns(held or start(self._squares), self.varies, self._squares)
-        self.v, self.kept = held.v.copy(), held.kept.copy()
-        self._mean, self._mean_square = held.mean.copy(), held.mean_square.copy()
-        self._peaks, self._pressure = held.peaks.copy(), held.pressure
-        self._total, self._everywhere = held.total, held.everywhere
-        self._n_steps, self._n_drawn = held.n_steps, held.n_drawn
-        self._slopes, self._room = np.zeros(n_features, kind), np.empty(n_features, kind)
+        self._now = deepcopy(held)
+        self._slopes, self._room = np.zeros_like(self._squares), np.empty_like(self._squares)
         self._batches: Iterator[list[Batch]] = islice(draws.steps(), held.n_drawn, None)
 
-    def held(self) -> Held:
-        """Return a copy of what is held between two steps."""
-        return Held(
-            self.v.copy(),
-            self.kept.copy(),
-            self._mean.copy(),
-            self._mean_square.copy(),
-            self._peaks.copy(),
-            self._n_steps,
-            self._n_drawn,
-            self._pressure,
-            float(self._total),
-            float(self._everywhere),
-        )
+    @property
+    def v(self) -> NDArray[Any]:
+        """The mask, shape (D,); -30 for a constant column."""
+        return self._now.v
+
+    @property
+    def kept(self) -> NDArray[Any]:
+        """s, shape (D,); next to 0 for a constant column."""
+        return self._now.kept
+
+    def state(self) -> DescentState:
+        """Return a copy of the state between two steps."""
+        return DescentState(deepcopy(self._now), self.learned, self.draws)
 
     def forget(self) -> None:
-        """Start the means of Adam and of the penalty afresh, but go on from this mask."""
-        self._mean[:], self._mean_square[:] = 0, 0
-        self._peaks[:] = 0
-        self._n_steps, self._pressure = 0, None
+        """Restart the means of Adam and of the penalty, but continue from this mask."""
+        now = self._now
+        now.mean[:], now.mean_square[:], now.peaks[:] = 0, 0, 0
+        now.n_steps, now.pressure = 0, None
 
     def step(self, *, penalty: float | None = None, n_features: int = 1) -> Step:
-        """Go one step down.
+        """Take one step; ValueError if the loss or the mask is no longer finite.
 
-        Parameters
-        ----------
-        penalty : float, optional
-            lambda; by default a moving average of what separates the `n_features` steepest features
-            from the others.
-        n_features : int in 1..D
-            How many are to be left.
-
-        Raises
-        ------
-        ValueError
-            If the loss or the mask is no longer finite.
+        Without a penalty it is a moving average of what separates the `n_features` steepest
+        features from the others.
         """
         z, for_all = self._estimate()
+        now, n_columns = self._now, len(self.v)
         if penalty is not None:
-            self._pressure = penalty / len(self.v)
+            now.pressure = penalty / n_columns
         else:
             steep = self._steepness(for_all, n_features)
-            before = steep if self._pressure is None else self._pressure
-            self._pressure = _OLD_PRESSURE * before + (1 - _OLD_PRESSURE) * steep
-        seen = Step(1 - z + self._pressure * self._total, self._total, self._pressure * len(self.v))
+            before = steep if now.pressure is None else now.pressure
+            now.pressure = _OLD_PRESSURE * before + (1 - _OLD_PRESSURE) * steep
+        seen = Step(1 - z + now.pressure * now.total, now.total, now.pressure * n_columns)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
-            self._move(for_all)
-        if not (np.isfinite(seen.loss) and np.isfinite(self.v).all()):
+            self._move(for_all, now.pressure)
+        if not (np.isfinite(seen.loss) and np.isfinite(now.v).all()):
             raise ValueError(
-                f"step {self._n_drawn} gave a loss of {seen.loss:g} with a penalty of "
+                f"step {now.n_drawn} gave a loss of {seen.loss:g} with a penalty of "
                 f"{seen.penalty:g}, after which scores would not be finite; give X in float64, "
                 "or a lower penalty"
             )
         return seen
 
     def _estimate(self) -> tuple[float, float]:
-        """Return the mean z of the next batches and what the squares count for; leave slopes."""
+        """Return the mean z and `Estimate.for_all` of the next batches; write the slopes."""
         batches = next(self._batches)
-        self._n_drawn += 1
-        answers = self._ask(Estimator.estimates, Asked(self.kept, self._everywhere, batches))
+        self._now.n_drawn += 1
+        answers = self._ask(
+            Estimator.estimates, StepInputs(self.kept, self._now.everywhere, batches)
+        )
         found: list[Estimate] = [
             answers[place % len(answers)][place // len(answers)] for place in range(len(batches))
         ]
@@ -210,29 +150,30 @@ class Descent:
         For an informative feature, dz/ds falls to 0 well below s = 1, where the polynomial has its
         first maximum: without the memory of peaks, noise features would be level with it.
         """
-        kind = self.kept.dtype.type
-        now = (self._slopes, self._squares, kind(for_all), self._peaks, kind(_DECAY))
-        guess = -np.inf if self._pressure is None else self._pressure / 2
-        peaks = self._room[: kernels.peaks_above(*now, kind(guess), self._room)]
+        kind, now = self.kept.dtype.type, self._now
+        operands = (self._slopes, self._squares, kind(for_all), now.peaks, kind(_DECAY))
+        guess = -np.inf if now.pressure is None else now.pressure / 2
+        peaks = self._room[: kernels.peaks_above(*operands, kind(guess), self._room)]
         if len(peaks) < n_features:
-            peaks = self._peaks
+            peaks = now.peaks
         peak = float(np.partition(peaks, len(peaks) - n_features)[len(peaks) - n_features])
         return max(peak, 0.0)
 
-    def _move(self, for_all: float) -> None:
-        self._n_steps += 1
-        kind, t = self.kept.dtype.type, self._n_steps
-        slope = (self._slopes, self._squares, self.kept, kind(for_all), kind(self._pressure))
+    def _move(self, for_all: float, pressure: float) -> None:
+        now, kind = self._now, self.kept.dtype.type
+        now.n_steps += 1
+        slope = (self._slopes, self._squares, now.kept, kind(for_all), kind(pressure))
         length = np.sqrt(kernels.squared_length(*slope))
-        forward, root = _RATE / (1 - _OLD**t), 1 / np.sqrt(1 - _OLD_SQUARE**t)
+        forward = _RATE / (1 - _OLD**now.n_steps)
+        root = 1 / np.sqrt(1 - _OLD_SQUARE**now.n_steps)
         clip = min(1.0, _LONGEST / length) if length else 1.0
         shares = (clip, _OLD, 1 - _OLD, _OLD_SQUARE, 1 - _OLD_SQUARE, forward, root)
-        state = (self.v, self._mean, self._mean_square, np.array(shares, kind))
-        self._total, self._everywhere = kernels.adam_step(*slope, *state)
+        state = (now.v, now.mean, now.mean_square, np.array(shares, kind))
+        now.total, now.everywhere = kernels.adam_step(*slope, *state)
 
 
 def start(squares: NDArray[Any]) -> Held:
-    """Return where a descent of D columns that vary begins: half of each; see `Scale.squares`."""
+    """Return the start of a descent with `Scale.squares` (D,): half of each column."""
     n_features, kind = len(squares), squares.dtype
     v, mean, mean_square, peaks = np.zeros((4, n_features), kind)
     kept = np.full(n_features, 0.5, kind)
@@ -241,41 +182,34 @@ def start(squares: NDArray[Any]) -> Held:
 
 
 def with_other_rows(held: Held, squares: NDArray[Any]) -> Held:
-    """Return what is held, to go on with rows whose `Scale.squares` (D,) are others."""
+    """Return a state to continue from with rows that have other `Scale.squares` (D,)."""
     everywhere = float(np.sum(held.kept * squares, dtype=np.float64))
     return replace(held, n_drawn=0, everywhere=everywhere)
 
 
 def _of_columns(held: Held, varies: NDArray[np.bool_], squares: NDArray[Any]) -> Held:
-    """Return what is held with constant columns out, and those that vary by now back at the start.
+    """Return a state with constant columns out, and those that vary by now back at the start.
 
-    Where all of this is so already it is returned as it is, to the last bit of its sums.
+    A state in which this holds already is returned unchanged, with its sums.
     """
     leaving, back = ~varies & (held.v != _OUT), varies & (held.v == _OUT)
     moved = leaving | back
     if not moved.any():
         return held
-    v, kept = np.where(back, 0, held.v), np.where(back, 0.5, held.kept).astype(held.kept.dtype)
-    v[leaving], kept[leaving] = _OUT, 1 / (1 + np.exp(-2 * _OUT))
-    mean, mean_square, peaks = (
-        np.where(moved, held.v.dtype.type(0), one)
-        for one in (held.mean, held.mean_square, held.peaks)
-    )
-    return replace(
-        held,
-        v=v.astype(held.v.dtype),
-        kept=kept,
-        mean=mean,
-        mean_square=mean_square,
-        peaks=peaks,
-        total=float(np.sum(kept, dtype=np.float64)),
-        everywhere=float(np.sum(kept * squares, dtype=np.float64)),
-    )
+    held = deepcopy(held)
+    held.v[back], held.kept[back] = 0, 0.5
+    held.v[leaving], held.kept[leaving] = _OUT, 1 / (1 + np.exp(-2 * _OUT))
+    for one in (held.mean, held.mean_square, held.peaks):
+        one[moved] = 0
+    held.total = float(np.sum(held.kept, dtype=np.float64))
+    held.everywhere = float(np.sum(held.kept * squares, dtype=np.float64))
+    return held
 
 
 FILE = "state.safetensors"  # what `chaffinch descend` calls it
 _WHAT, _VERSION = "chaffinch differentiable descent", 1
 _NAME_IT = f"name the state that a descent left, such as {FILE}"
+_SCALARS = ("n_steps", "n_drawn", "pressure", "total", "everywhere")
 _OF_MASK = ("v", "kept", "mean", "mean_square", "peaks")
 _OF_COLUMNS = {"mean": "<f8", "rest": "<f8", "variance": "<f8", "varies": "|b1", "example": "<f8"}
 _STORED, _NAMES = "columns_stored", "columns_names"
@@ -306,36 +240,24 @@ class DescentState:
         return len(self.held.v)
 
 
-def state_of(descent: Descent) -> DescentState:
-    """Return where a descent is, between two of its steps."""
-    return DescentState(descent.held(), descent.learned, descent.draws)
-
-
 def to_bytes(state: DescentState, words: Mapping[str, str] | None = None) -> bytes:
-    """Return a state as bytes; `from_bytes` restores it to the last bit.
-
-    Parameters
-    ----------
-    state : DescentState
-    words : mapping of str to str, optional
-        Stored with it; `with_words` returns it.
-    """
+    """Return a state as bytes, with some words; `from_bytes` restores it to the last bit."""
     held, columns, outputs = state.held, state.learned.columns, state.learned.outputs
     tensors = {name: getattr(held, name) for name in _OF_MASK}
     tensors |= {f"columns_{name}": getattr(columns, name) for name in _OF_COLUMNS}
     if columns.stored is not None:
         tensors[_STORED] = columns.stored
     if state.learned.names is not None:
-        # no words of the metadata, as the header of a file has a limit and names may be a million
+        # not in the metadata: the header of a file has a limit, and there may be a million names
         names = json.dumps(state.learned.names).encode()
         tensors[_NAMES] = np.frombuffer(names, np.uint8)
     tensors |= {"outputs_mean": outputs.mean, "outputs_example": outputs.example}
     fields = {
-        "held": _scalars(held, "n_steps", "n_drawn", "pressure", "total", "everywhere"),
+        "held": {name: getattr(held, name) for name in _SCALARS},
         "n_rows": columns.n_rows,
         "top": state.learned.top,
         "latest": state.learned.latest,
-        "outputs": _scalars(outputs, "largest", "variance", "varies"),
+        "outputs": {name: getattr(outputs, name) for name in ("largest", "variance", "varies")},
         "labels": None if outputs.labels is None else outputs.labels.tolist(),
         "draws": asdict(state.draws),
     }
@@ -344,24 +266,12 @@ def to_bytes(state: DescentState, words: Mapping[str, str] | None = None) -> byt
 
 
 def from_bytes(content: bytes) -> DescentState:
-    """Return the state that `to_bytes` made bytes of.
-
-    Raises
-    ------
-    ValueError
-        If it is none, was written by a later release, or does not fit together.
-    """
+    """Return the state in the bytes of `to_bytes`; ValueError if it cannot be read."""
     return with_words(content)[0]
 
 
 def with_words(content: bytes) -> tuple[DescentState, dict[str, str]]:
-    """Return the state that `to_bytes` made bytes of, and what was kept with it.
-
-    Raises
-    ------
-    ValueError
-        See `from_bytes`.
-    """
+    """Return the state in the bytes of `to_bytes`, and the words stored with it."""
     try:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:
@@ -381,12 +291,9 @@ def with_words(content: bytes) -> tuple[DescentState, dict[str, str]]:
         state = _state(tensors, json.loads(metadata["state"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the state is damaged ({error}); begin again, without start") from error
-    _check(state)
+    if not _fits(state):
+        raise ValueError("the state is damaged (its parts do not fit); begin again, without start")
     return state, metadata
-
-
-def _scalars(of: Any, *names: str) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in names}
 
 
 def _state(tensors: dict[str, NDArray[Any]], fields: dict[str, Any]) -> DescentState:
@@ -410,28 +317,18 @@ def _state(tensors: dict[str, NDArray[Any]], fields: dict[str, Any]) -> DescentS
     )
 
 
-def _check(state: DescentState) -> None:
-    """Refuse an impossible state."""
-    held, columns, outputs = state.held, state.learned.columns, state.learned.outputs
+def _fits(state: DescentState) -> bool:
+    """Return whether parts have shapes and types with which kernels stay within their arrays."""
+    held, columns, names = state.held, state.learned.columns, state.learned.names
     shape, kind = (state.n_columns,), held.v.dtype
-    fits = kind in (np.float32, np.float64)
-    fits = fits and all(
-        (part.shape, part.dtype, bool(np.isfinite(part).all())) == (shape, kind, True)
-        for part in (getattr(held, name) for name in _OF_MASK)
-    )
-    for name, type_of in _OF_COLUMNS.items():
-        part = getattr(columns, name)
-        fits = fits and (part.shape, part.dtype) == (shape, np.dtype(type_of))
-        fits = fits and bool(np.isfinite(part).all())
+    parts = [(getattr(held, name), kind) for name in _OF_MASK]
+    parts += [(getattr(columns, name), np.dtype(kind)) for name, kind in _OF_COLUMNS.items()]
     if columns.stored is not None:
-        fits = fits and (columns.stored.shape, columns.stored.dtype) == (shape, np.dtype("<i8"))
-    fits = fits and bool((held.mean_square >= 0).all())
-    fits = fits and bool(((held.kept >= 0) & (held.kept <= 1)).all())
-    if state.learned.names is not None:
-        fits = fits and len(state.learned.names) == state.n_columns
-        fits = fits and all(isinstance(name, str) for name in state.learned.names)
-    fits = fits and outputs.mean.shape == outputs.example.shape == (n_outputs(outputs.labels),)
-    fits = fits and min(held.n_steps, held.n_drawn) >= 0 and columns.n_rows >= 1
-    fits = fits and state.learned.top > 0 and outputs.variance > 0 and outputs.largest > 0
-    if not fits:
-        raise ValueError("the state is damaged (its parts do not fit); begin again, without start")
+        parts.append((columns.stored, np.dtype("<i8")))
+    return (
+        kind in (np.float32, np.float64)
+        and all((part.shape, part.dtype) == (shape, kind) for part, kind in parts)
+        and all(bool(np.isfinite(part).all()) for part, _ in parts)
+        and (names is None or len(names) == state.n_columns)
+        and len(state.learned.outputs.mean) == n_outputs(state.learned.outputs.labels)
+    )

@@ -99,9 +99,9 @@ def _accumulate(tile: Any, four: int, numbers: Any) -> None:
 
 @compiled
 def _accumulate_backwards(tile: Any, four: int, numbers: Any, duals: Any) -> None:
-    """Do the same from the last row to the first, and add to the gradient before each row.
+    """Do the same from the last row to the first; before each row add to the gradient.
 
-    x~ times the sum over the channels of a dual (8, 4) and the accumulator so far.
+    The gradient gains x~ times the sum over the channels of dual, (8, 4), times accumulator.
     """
     first = _SUMS + four * _FOUR
     place, gradient = tile[first : first + _FOUR], tile[_GRADIENT : _GRADIENT + _TILE]
@@ -160,21 +160,10 @@ def read_gradient(work: Any, n_rows: int, gradient: Any) -> None:
 def dense_forwards(
     X: Any, rows: Any, origin: Any, rest: Any, inverse: Any, y: Any, alphas: Any, work: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Go through rows, or those that follow others, from the first: l, and from it lambda.
+    """Process rows, which may follow others, from the first: l, and from it lambda.
 
-    Parameters
-    ----------
-    X, rows, origin, rest, inverse, y, alphas
-        See `dense_sweeps`.
-    work : ndarray like X
-        What `room_for` returned, with the accumulators of the rows before; of these as well after.
-
-    Returns
-    -------
-    grams : ndarray of float64, shape (n / 8, 8, 8)
-        Products of each 8 rows.
-    duals : ndarray of float64, shape (n, channels)
-        lambda, in fours, and 8 rows at a time.
+    `work`, from `room_for`, has the accumulators of the rows before, and then of these as well.
+    Returns the products of each 8 rows, (n / 8, 8, 8), and lambda, (n, channels) in fours.
     """
     n_rows, n_features, n_outputs, order = len(rows), X.shape[1], y.shape[1], len(alphas)
     n_fours = (order + 3) // 4
@@ -220,21 +209,9 @@ def dense_backwards(
     X: Any, rows: Any, origin: Any, rest: Any, inverse: Any, y: Any, alphas: Any, work: Any,
     grams: Any, duals: Any,
 ) -> float:  # fmt: skip
-    """Go through rows, or those that others follow, from the last: r, z and the gradient.
+    """Process rows, which others may follow, from the last: r and the gradient; return their z.
 
-    Parameters
-    ----------
-    X, rows, origin, rest, inverse, y, alphas
-        See `dense_sweeps`.
-    work : ndarray like X
-        As in `dense_forwards`, of the rows after; the gradient is added to.
-    grams, duals
-        What `dense_forwards` returned.
-
-    Returns
-    -------
-    float
-        What these rows add to z.
+    `work` is as in `dense_forwards`, of the rows after; `grams` and `duals` are its results.
     """
     n_rows, n_features, n_outputs, order = len(rows), X.shape[1], y.shape[1], len(alphas)
     n_fours = (order + 3) // 4
@@ -279,22 +256,10 @@ def dense_sweeps(
     X: Any, rows: Any, origin: Any, rest: Any, inverse: Any,
     weight: Any, y: Any, alphas: Any, gradient: Any,
 ) -> float:  # fmt: skip
-    """Return z of a batch of rows, and write its gradient with respect to s.
+    """Return z of the batch `rows` (n,), and write its gradient with respect to s, shape (D,).
 
-    Parameters
-    ----------
-    X, origin, rest, inverse
-        See `DenseTable`.
-    rows : ndarray of int64, shape (n,)
-        The batch, in the order that counts.
-    weight : ndarray like X, shape (D,)
-        s_d / n.
-    y : ndarray of float64, shape (n, C)
-        Centred outputs of these rows.
-    alphas : ndarray of float64, shape (k,)
-        See `chain_weights`.
-    gradient : ndarray like X, shape (D,)
-        Where to write.
+    X, origin, rest and inverse are those of a `DenseTable`; the weight (D,) is s_d / n, y (n, C) is
+    centred, and alphas (k,) are `chain_weights`.
     """
     n_features = X.shape[1]
     work = room_for(n_features, y.shape[1], len(alphas), weight)
@@ -316,15 +281,7 @@ _BLOCK = 512
 
 @reordering
 def squared_length(slopes: Any, squares: Any, kept: Any, for_all: Any, pressure: Any) -> float:
-    """Return the squared length of the slope of the loss with respect to v.
-
-    Parameters
-    ----------
-    slopes, squares, kept : ndarray of one type, shape (D,)
-        The parts of dz/ds, and s.
-    for_all, pressure : scalars of that type
-        What `squares` count for, and penalty / D.
-    """
+    """Return the squared length of the slope of the loss with respect to v; arrays are (D,)."""
     total, one = 0.0, kept.dtype.type(1)
     for d in range(len(kept)):
         s = kept[d]
@@ -338,17 +295,9 @@ def adam_step(
     slopes: Any, squares: Any, kept: Any, for_all: Any, pressure: Any,
     v: Any, mean: Any, mean_square: Any, constants: Any,
 ) -> tuple[float, float]:  # fmt: skip
-    """Move v and s by one step, set `slopes` back to 0 and return sum s and sum s squares.
+    """Move v and s by one step, set `slopes` to 0, and return sum s and sum s squares.
 
-    Parameters
-    ----------
-    slopes, squares, kept, for_all, pressure
-        See `squared_length`.
-    v, mean, mean_square : ndarray of the same type, shape (D,)
-        The state of Adam.
-    constants : ndarray of the same type, shape (7,)
-        What clips the slope, the two shares kept of the means and what is new of them, and what
-        makes up for their start: step = constants[5] mean / (constants[6] sqrt(mean_square) + eps).
+    The step is constants[5] mean / (constants[6] sqrt(mean_square) + eps).
     """
     clip, old, new, old_square, new_square, forward, root = constants[:7]
     least, one = kept.dtype.type(1e-8), kept.dtype.type(1)
@@ -375,14 +324,7 @@ def peaks_above(
 ) -> int:
     """Raise the peaks to dz/ds, write those above `least` to `out` (D,) and return how many.
 
-    Parameters
-    ----------
-    slopes, squares, for_all
-        See `squared_length`.
-    peaks : ndarray of the same type, shape (D,)
-        What each dz/ds was at most; where it is above 0 it first falls by the factor `decay`.
-    decay, least : scalars of that type
-    out : ndarray of the same type, shape (D,)
+    A peak is the largest dz/ds so far; one above 0 first falls by the factor `decay`.
     """
     count = 0
     for d in range(len(slopes)):
@@ -400,7 +342,7 @@ def peaks_above(
 
 @compiled
 def dense_columns(X: Any, mean: Any, rest: Any, variance: Any, varies: Any) -> None:
-    """Write the mean, the variance and whether there are two values, each shape (D,), of X (N, D).
+    """Write the mean, the variance and whether a column of X (N, D) varies, each shape (D,).
 
     The mean is taken twice, the second time of what is left of the first: mean + rest is nearer.
     """
@@ -533,27 +475,10 @@ def gather(
     starts: Any, indices: Any, values: Any, rows: Any,
     number: Any, ends: Any, local: Any, stored: Any, touched: Any,
 ) -> int:  # fmt: skip
-    """Copy the rows of a batch one after the other, their columns numbered as they are met.
+    """Copy the rows of a batch one after the other, and number their columns as they occur.
 
-    Parameters
-    ----------
-    starts, indices, values
-        See `SparseTable`.
-    rows : ndarray of int64, shape (n,)
-        The batch.
-    number : ndarray of int32, shape (D,)
-        All -1; of the columns met, their numbers are left there.
-    ends : ndarray of int64, shape (n + 1,)
-        Where each row begins, and the end.
-    local, stored : ndarray, shape (m,)
-        Numbers and values.
-    touched : ndarray of int32, shape (at most m,)
-        The columns that were met.
-
-    Returns
-    -------
-    int
-        How many columns were met.
+    `number` (D,) is -1 everywhere; the numbers of the columns stay there. Row i is ends[i] : ends[i
+    + 1] of `local` and `stored`; `touched` lists the columns. Returns how many.
     """
     n_met, place = 0, 0
     for i in range(len(rows)):
@@ -573,9 +498,9 @@ def gather(
 
 @compiled
 def _product_with_row(local: Any, values: Any, weight: Any, sums: Any, out: Any) -> None:
-    """Write what a row's stored values give with the sums (columns, channels): (channels,).
+    """Write the product of a row's stored values with the sums (columns, channels): (channels,).
 
-    Four channels at a time are added up in registers: a processor does them at once.
+    Four channels are added up in registers, since a processor does them at once.
     """
     whole = len(out) // 4 * 4
     for first in range(0, whole, 4):
@@ -616,7 +541,7 @@ def _add_row(local: Any, values: Any, numbers: Any, sums: Any) -> None:
 
 @compiled
 def _add_gradient(local: Any, values: Any, duals: Any, sums: Any, gradient: Any) -> None:
-    """Add a row's stored values, times what its duals give with the sums, to the gradient."""
+    """Add a row's stored values, times the product of its duals and the sums, to the gradient."""
     whole = len(duals) // 4 * 4
     for first in range(0, whole, 4):
         one, two, three, four = duals[first], duals[first + 1], duals[first + 2], duals[first + 3]
@@ -636,20 +561,11 @@ def sparse_forwards(
     ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
     y: Any, alphas: Any, sums: Any, totals: Any, off: Any, duals: Any,
 ) -> None:  # fmt: skip
-    """Go through rows, or those that follow others, from the first: l, and from it lambda.
+    """Process rows, which may follow others, from the first: l, and from it lambda.
 
-    Parameters
-    ----------
-    ends, local, values, weight, shift, everywhere, y, alphas
-        See `sparse_sweeps`.
-    sums : ndarray of float64, shape (columns met, channels)
-        acc of the rows before; of these as well after.
-    totals : ndarray of float64, shape (3, channels)
-        T, S and the sum of lambda, likewise.
-    off : ndarray of float64, shape (n,)
-        All 0; where p is written.
-    duals : ndarray of float64, shape (n, channels)
-        All 0; where lambda is written.
+    `sums` (columns, channels) is acc and `totals` (3, channels) is T, S and the sum of lambda, of
+    the rows before and then of these as well. Writes p to `off` (n,) and lambda to `duals` (n,
+    channels).
     """
     n_rows, n_outputs, order = len(ends) - 1, y.shape[1], len(alphas)
     n_channels = n_outputs * order
@@ -681,24 +597,10 @@ def sparse_backwards(
     ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
     y: Any, alphas: Any, sums: Any, totals: Any, off: Any, duals: Any, gradient: Any,
 ) -> tuple[float, float]:  # fmt: skip
-    """Go through rows, or those that others follow, from the last: r, z and the gradient.
+    """Process rows, which others may follow, from the last: r, z and the gradient but for mu_d^2 Q.
 
-    Parameters
-    ----------
-    ends, local, values, weight, shift, everywhere, y, alphas
-        See `sparse_sweeps`.
-    sums, totals
-        As in `sparse_forwards`, of the rows after; but the sum of lambda is that of these rows and
-        all before, and after it of those before.
-    off, duals
-        What `sparse_forwards` wrote.
-    gradient : ndarray of float64, shape (columns met,)
-        What is to be added to: all but mu_d^2 Q, times n.
-
-    Returns
-    -------
-    z, for_all : float
-        What these rows add to z and to Q.
+    `sums` and `totals` are of the rows after, but the sum of lambda is of these rows and all
+    before. The gradient is n times too large. Returns what these rows add to z and Q.
     """
     n_rows, n_outputs, order = len(ends) - 1, y.shape[1], len(alphas)
     n_channels = n_outputs * order
@@ -737,22 +639,10 @@ def sparse_sweeps(
     ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
     y: Any, alphas: Any, gradient: Any,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return z of a batch and Q / n, and write the gradient of the columns that were met.
+    """Return z of a batch and Q / n, and write the gradient but for mu_d^2 Q / n.
 
-    Parameters
-    ----------
-    ends, local, values
-        See `gather`.
-    weight, shift : ndarray of float64, shape (columns met,)
-        s_d / n, and mu_d.
-    everywhere : float
-        q, over all columns.
-    y : ndarray of float64, shape (n, C)
-        Centred outputs of these rows.
-    alphas : ndarray of float64, shape (k,)
-        See `chain_weights`.
-    gradient : ndarray of float64, shape (columns met,)
-        All 0; where to write all but mu_d^2 Q / n.
+    Rows are as `gather` writes them. Of the columns there, the weight is s_d / n and the shift
+    mu_d; `everywhere` is q, over all columns. y (n, C) is centred; alphas (k,) are `chain_weights`.
     """
     n_rows, n_channels = len(ends) - 1, y.shape[1] * len(alphas)
     sums, totals = np.zeros((len(weight), n_channels)), np.zeros((3, n_channels))

@@ -6,13 +6,7 @@ HIGHEST_ORDER = 8
 
 
 def check_order_is_known(order: int) -> None:
-    """Refuse an order that there is no polynomial for.
-
-    Raises
-    ------
-    ValueError
-        If it is not in 1..8.
-    """
+    """Raise ValueError if there is no polynomial of an order."""
     if order > HIGHEST_ORDER:
         raise ValueError(
             f"order must be in 1..{HIGHEST_ORDER} but is {order}: with each order more the noise "
@@ -23,13 +17,7 @@ def check_order_is_known(order: int) -> None:
 
 
 def check_one_aim(n_features: object, penalty: object) -> None:
-    """Refuse two aims, and none.
-
-    Raises
-    ------
-    ValueError
-        If not exactly one of them is given.
-    """
+    """Raise ValueError if not exactly one of the two is given."""
     if n_features is None and penalty is None:
         raise ValueError(
             "one of n_features and penalty must be given but they are None and None; say how many "

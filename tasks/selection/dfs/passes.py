@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -19,7 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Task
-from chaffinch.tasks.selection.dfs.batches import Batch, dense_z, sparse_z
+from chaffinch.tasks.selection.dfs.batches import Batch
+from chaffinch.tasks.selection.dfs.estimate import (
+    SparseTable,
+    Table,
+    chain_weights,
+    dense_z,
+    sparse_z,
+)
 from chaffinch.tasks.selection.dfs.scaling import (
     Effort,
     Moments,
@@ -42,7 +49,6 @@ from chaffinch.tasks.selection.dfs.sources import (
     outputs_of,
     read_rows,
 )
-from chaffinch.tasks.selection.dfs.tables import SparseTable, Table, chain_weights
 
 _PARTITIONS = 8
 
@@ -51,32 +57,16 @@ Ask = Callable[[Callable[[Any, Any], Any], Any], list[Any]]
 
 def here(things: Sequence[Any]) -> Ask:
     """Keep objects in this process; return a function that applies a question to all of them."""
-
-    def ask(function: Callable[[Any, Any], Any], question: Any) -> list[Any]:
-        return [function(thing, question) for thing in things]
-
-    return ask
-
-
-def _one() -> int:
-    return 1
+    return lambda function, question: [function(thing, question) for thing in things]
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """Distribution of work.
-
-    Attributes
-    ----------
-    for_each : callable
-        Distributes objects, as `here` keeps them.
-    count_threads : callable
-        Returns the number of threads; called only when there is work to distribute, as the workers
-        may have to be started for it.
-    """
+    """Distribution of work: `for_each` distributes objects, as `here` keeps them."""
 
     for_each: Callable[[Sequence[Any]], Ask] = here
-    count_threads: Callable[[], int] = _one
+    # called only when there is work to distribute, as workers may have to be started for it
+    count_threads: Callable[[], int] = lambda: 1
 
     def n_parts(self, n_tasks: int) -> int:
         """Return the number of parts for so many tasks."""
@@ -87,125 +77,85 @@ class Sharing:
         return self.for_each(parts) if len(parts) > 1 else here(parts)
 
 
-class Partitions:
-    """One of those who read all blocks: asked in waves, it takes a partition in each.
+@dataclass(eq=False)
+class _Reader:
+    """One of `n_parts` readers of all blocks; in each wave it reads the blocks of a partition."""
 
-    Parameters
-    ----------
-    source : RowSource
-    number, n_parts : int
-        Which of how many.
-    """
-
-    def __init__(self, source: RowSource, number: int, n_parts: int) -> None:
-        self.source, self._number, self._n_parts = source, number, n_parts
-
-    @staticmethod
-    def count(source: RowSource, sharing: Sharing) -> tuple[int, int]:
-        """Return how many of them there are, and how many waves they are asked in."""
-        n_partitions = min(_PARTITIONS, len(source.block_rows))
-        n_parts = sharing.n_parts(n_partitions)
-        return n_parts, -(-n_partitions // n_parts)
+    source: RowSource
+    number: int
+    n_parts: int
 
     def blocks(self, wave: int) -> range:
-        """Return the blocks of the partition of a wave; none where there is none left."""
+        """Return the blocks of the partition of a wave; none if there is none left."""
         n_blocks = len(self.source.block_rows)
         n_partitions = min(_PARTITIONS, n_blocks)
-        partition = wave * self._n_parts + self._number
+        partition = wave * self.n_parts + self.number
         return range(partition, n_blocks if partition < n_partitions else 0, n_partitions)
 
 
 Known = tuple[Moments, Outputs]
 
 
-class Surveyor:
-    """Computes statistics of the columns and the target.
+@dataclass(eq=False)
+class Surveyor(_Reader):
+    """Computes statistics of the columns and the target."""
 
-    Parameters
-    ----------
-    partitions : Partitions
-    labels : ndarray or None
-        See `Outputs`.
-    """
-
-    def __init__(self, partitions: Partitions, labels: NDArray[Any] | None) -> None:
-        self._partitions, self._labels = partitions, labels
+    labels: NDArray[Any] | None
 
     def survey(self, wave: int) -> Known | None:
-        """Return what is known of a partition, if there is one."""
+        """Return the statistics of a partition, if there is one."""
         found: Known | None = None
-        source = self._partitions.source
-        name_column = partial(name_in, source)
-        for block in self._partitions.blocks(wave):
-            X, y = source.read(block)
-            one = moments_of(read_rows(X), name_column), outputs_of(y, self._labels)
+        name_column = partial(name_in, self.source)
+        for block in self.blocks(wave):
+            X, y = self.source.read(block)
+            one = moments_of(read_rows(X), name_column), outputs_of(y, self.labels)
             found = one if found is None else both(found, one, name_column)
         return found
 
 
 def both(one: Known, other: Known, name_column: NameColumn) -> Known:
-    """Return what is known of the rows of both; see `moments_of`."""
+    """Return the statistics of the rows of both."""
     return merged(one[0], other[0], name_column), merged_outputs(one[1], other[1])
 
 
-class Multiplier:
-    """Multiplies standardised rows U with a direction.
+@dataclass(eq=False)
+class Multiplier(_Reader):
+    """Multiplies standardised rows U with a direction."""
 
-    Parameters
-    ----------
-    partitions : Partitions
-    scale : Scale
-    """
-
-    def __init__(self, partitions: Partitions, scale: Scale) -> None:
-        self._partitions, self._scale = partitions, scale
-        self._only: tuple[Any, ...] | None = None
+    scale: Scale
+    _only: Any = None
 
     def image(self, asked: tuple[int, Floats | None]) -> Floats | None:
-        """Return U' U direction / N, shape (D,), of a partition, if there is one.
+        """Return U' U direction / N, shape (D,), of the partition of a wave, if there is one.
 
-        Parameters
-        ----------
-        asked : tuple
-            The wave; and a direction, shape (D,), or None: then it is U' times random numbers.
+        Without a direction it is U' times random numbers.
         """
-        wave, direction = asked
-        source, total = self._partitions.source, None
-        for block, operands in self._prepared(wave):
-            n_rows = source.block_rows[block]
+        (wave, direction), total = asked, None
+        for block in self.blocks(wave):
+            operands, n_rows = self._prepared(block), self.source.block_rows[block]
             if direction is None:
-                lengths = random_lengths(sum(source.block_rows[:block]), n_rows)
+                lengths = random_lengths(sum(self.source.block_rows[:block]), n_rows)
             else:
-                lengths = self._scale.lengths(operands, direction)
-                lengths *= n_rows / source.shape[0]
-            part = self._scale.image(operands, lengths)
+                lengths = self.scale.lengths(operands, direction)
+                lengths *= n_rows / self.source.shape[0]
+            part = self.scale.image(operands, lengths)
             total = part if total is None else total + part
         return total
 
-    def _prepared(self, wave: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Yield the blocks of a wave, standardised; if there is one in all, it is kept."""
-        source = self._partitions.source
-        for block in self._partitions.blocks(wave):
-            operands = self._only or self._scale.prepared(read_rows(source.read(block)[0]))
-            if len(source.block_rows) == 1:
-                self._only = operands
-            yield block, operands
+    def _prepared(self, block: int) -> Any:
+        """Return a standardised block; the only block of a source is kept."""
+        operands = self._only or self.scale.prepared(read_rows(self.source.read(block)[0]))
+        if len(self.source.block_rows) == 1:
+            self._only = operands
+        return operands
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """Estimate from a batch.
 
-    Attributes
-    ----------
-    z : float
-        Share of the target's variance that the kept features explain.
-    for_all : float
-        Times `Scale.squares`: what the slope of every column has.
-    touched : ndarray of int32, shape (u,), or None
-        The columns with a value in the batch; None for all.
-    slopes : ndarray, shape (u,) or (D,)
-        The remaining part of their dz/ds.
+    Column d has dz/ds = slopes + for_all squares, where `Scale.squares`, shape (D,), are 0 for a
+    dense table. The slopes are those of the touched columns, shape (u,); of None all, (D,).
     """
 
     z: float
@@ -215,100 +165,69 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """Parameters of a step, the same for every part; only `kept` is large.
-
-    Attributes
-    ----------
-    kept : ndarray, shape (D,)
-        s.
-    everywhere : float
-        The sum of kept times `Scale.squares`.
-    batches : list of Batch
-    """
+class StepInputs:
+    """Parameters of a step, the same for every part; only `kept`, s of shape (D,), is large."""
 
     kept: NDArray[Any]
-    everywhere: float
+    everywhere: float  # the sum of kept times `Scale.squares`
     batches: list[Batch]
 
 
+@dataclass(eq=False)
 class Estimator:
-    """Estimates from the batches of a step: one part takes every n-th batch.
+    """Estimates from the batches of a step: one of `n_parts` parts takes every n-th batch."""
 
-    Parameters
-    ----------
-    source : RowSource
-    number, n_parts : int
-        Which of how many.
-    scale : Scale
-    top : float
-        The top singular value.
-    outputs : Outputs
-    order : int in 1..8
-        Of the estimate.
-    """
+    source: RowSource
+    number: int
+    n_parts: int
+    scale: Scale
+    top: float
+    outputs: Outputs
+    order: int
+    _held: dict[int, tuple[int, Table, Floats]] = field(default_factory=dict)
+    _room: NDArray[np.int32] | None = None
 
-    def __init__(
-        self,
-        source: RowSource,
-        number: int,
-        n_parts: int,
-        scale: Scale,
-        top: float,
-        outputs: Outputs,
-        order: int,
-    ) -> None:
-        self._source, self._number, self._n_parts = source, number, n_parts
-        self._scale, self._top, self._outputs, self._order = scale, top, outputs, order
-        self._held: dict[int, tuple[int, Table, Floats]] = {}
-        self._room: NDArray[np.int32] | None = None
-
-    def estimates(self, asked: Asked) -> list[Estimate]:
+    def estimates(self, inputs: StepInputs) -> list[Estimate]:
         """Return the estimates from this part's batches, in order."""
-        own = range(self._number, len(asked.batches), self._n_parts)
-        return [self._estimate(place, asked) for place in own]
+        own = range(self.number, len(inputs.batches), self.n_parts)
+        return [self._estimate(place, inputs) for place in own]
 
-    def _estimate(self, place: int, asked: Asked) -> Estimate:
-        block, rows = asked.batches[place]
+    def _estimate(self, place: int, inputs: StepInputs) -> Estimate:
+        block, rows = inputs.batches[place]
         table, outputs = self._block(place, block)
-        alphas, y = chain_weights(self._order, len(rows)), outputs[rows]
+        alphas, y = chain_weights(self.order, len(rows)), outputs[rows]
         if not isinstance(table, SparseTable):
-            z, slopes = dense_z(table, rows, asked.kept, y, alphas)
+            z, slopes = dense_z(table, rows, inputs.kept, y, alphas)
             return Estimate(z, 0.0, None, slopes)
         if self._room is None:
             self._room = np.full(table.shape[1], -1, np.int32)
         return Estimate(
-            *sparse_z(table, rows, asked.kept, y, alphas, asked.everywhere / len(rows), self._room)
+            *sparse_z(
+                table, rows, inputs.kept, y, alphas, inputs.everywhere / len(rows), self._room
+            )
         )
 
     def _block(self, place: int, block: int) -> tuple[Table, Floats]:
         """Return a block as a table, and its outputs; one is kept for each place of a step."""
         if place not in self._held or self._held[place][0] != block:
             self._held.pop(place, None)  # or two would be held
-            X, y = self._source.read(block)
-            table = self._scale.table(self._scale.prepared(read_rows(X)), self._top)
-            self._held[place] = block, table, self._outputs.of(y)
+            X, y = self.source.read(block)
+            table = self.scale.table(self.scale.prepared(read_rows(X)), self.top)
+            self._held[place] = block, table, self.outputs.of(y)
         return self._held[place][1:]
 
 
 _TEXT = "OU"  # kinds of array
-_AT_HAND, _READ_AGAIN = Effort(20, 1e-4), Effort(12, 1e-4)  # of one block, which is kept; of more
+# of one block, which is kept; of several, which are read for each iteration
+_AT_HAND, _READ_AGAIN = Effort(20, 1e-4), Effort(12, 1e-4)
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
     """Statistics of all rows so far.
 
-    Attributes
-    ----------
-    columns : Moments
-    outputs : Outputs
-    top : float
-        The top singular value of the standardised rows over sqrt(N), slightly high.
-    latest : str
-        What the rows that were added last are known by again: the SHA-256 of their figures.
-    names : tuple of str, or None
-        Of the columns, if any rows came with them.
+    `top` is the top singular value of the standardised rows over sqrt(N), slightly high; `latest`
+    is a hash of the statistics of the rows that were added last.
     """
 
     columns: Moments
@@ -323,48 +242,23 @@ class Learned:
         return scale_of(self.columns)
 
 
-Check = Callable[[Scale, Outputs], None]
-
-
-def accept(scale: Scale, outputs: Outputs) -> None:
-    """Let any columns and outputs pass."""
-
-
 def learn(
     source: RowSource,
     task: Task | None,
     sharing: Sharing,
     before: Learned | None = None,
     *,
-    check: Check = accept,
+    check: Callable[[Scale, Outputs], None] = lambda scale, outputs: None,
     effort: Effort | None = None,
 ) -> Learned:
     """Read all rows once for their moments, then for the top singular value.
 
-    A sample of rows does not do: its top singular value is higher, on text with an eighth of the
+    If these rows were the last to be added to `before`, it is returned. Rows are else added to
+    `before`; the top singular value is then the larger of the two, as it has to be rather high.
+    `check` may refuse the moments. 12 iterations leave an error within one per cent, mostly above.
+
+    A sample of rows would not do: its top singular value is higher, on text with an eighth of the
     rows 2.4 to 2.8 times, as columns that few rows have are as rare among them.
-
-    Parameters
-    ----------
-    source : RowSource
-    task : "classification" or "regression", optional
-        See `read_target`.
-    sharing : Sharing
-        Who reads; of no consequence.
-    before : Learned, optional
-        If these rows were the last to be added it is returned; other rows are as if they were there
-        still. The top singular value of both is taken to be the larger one, as it has to be rather
-        high.
-    check : callable, optional
-        Called with what is known of columns and target once the moments are; it may refuse them.
-    effort : Effort, optional
-        For the top singular value. By default 20 iterations at most for one block and 12 for
-        several, each of which reads all rows: it is then within one per cent, mostly above.
-
-    Raises
-    ------
-    ValueError
-        If the rows cannot be used, or are of another kind than those before.
     """
     if before is None:
         labels = labels_for(source.target_type, lambda: source.labels, task)
@@ -372,14 +266,17 @@ def learn(
         labels = before.outputs.labels
         _check_same_kind(source, task, before)
     names = names_in(source) or (before.names if before else None)
-    n_parts, n_waves = Partitions.count(source, sharing)
-    parts = [Partitions(source, i, n_parts) for i in range(n_parts)]
-    ask = sharing.of([Surveyor(part, labels) for part in parts])
+    n_partitions = min(_PARTITIONS, len(source.block_rows))
+    n_parts = sharing.n_parts(n_partitions)
+    n_waves = -(-n_partitions // n_parts)
+    ask = sharing.of([Surveyor(source, i, n_parts, labels) for i in range(n_parts)])
     both_of = partial(both, name_column=partial(name_in, source))
     columns, outputs = reduce(both_of, _waves(ask, Surveyor.survey, range(n_waves)))
     latest = _known_by(columns, outputs)
     if before is not None:
-        _check_same_form(columns, before.columns)
+        if columns.form != before.columns.form:
+            was, now = before.columns.form, columns.form
+            raise ValueError(f"X must be {was}, as at the start, but is {now}; convert it")
         if latest == before.latest:
             check(before.scale, before.outputs)
             return before if names == before.names else replace(before, names=names)
@@ -387,7 +284,7 @@ def learn(
     outputs.check()
     scale = scale_of(columns)
     check(scale, outputs)
-    multiply = sharing.of([Multiplier(part, scale) for part in parts])
+    multiply = sharing.of([Multiplier(source, i, n_parts, scale) for i in range(n_parts)])
 
     def image(direction: Floats | None) -> Floats:
         questions = [(wave, direction) for wave in range(n_waves)]
@@ -401,7 +298,7 @@ def learn(
 
 
 def _known_by(columns: Moments, outputs: Outputs) -> str:
-    """Return 64 hexadecimal digits over what is known of some rows."""
+    """Return 64 hexadecimal digits over the statistics of some rows."""
     figures = (columns.n_rows, columns.form, outputs.largest, outputs.variance)
     digest = hashlib.sha256(json.dumps(figures).encode())
     for part in (columns.mean, columns.rest, columns.variance, columns.varies, outputs.mean):
@@ -410,7 +307,7 @@ def _known_by(columns: Moments, outputs: Outputs) -> str:
 
 
 def _waves(ask: Ask, function: Any, questions: Any) -> Iterator[Any]:
-    """Yield the answers of all partitions in their order, never those of all at once."""
+    """Yield the answers of all partitions in their order, a wave at a time to save memory."""
     for question in questions:
         yield from (answer for answer in ask(function, question) if answer is not None)
 
@@ -442,10 +339,3 @@ def _check_same_kind(source: RowSource, task: Task | None, before: Learned) -> N
                 f"X must have the column {was_named!r}, as at the start, where it has "
                 f"{is_named!r}; give the same columns in the same order"
             )
-
-
-def _check_same_form(columns: Moments, before: Moments) -> None:
-    if columns.form != before.form:
-        raise ValueError(
-            f"X must be {before.form}, as at the start, but is {columns.form}; convert it"
-        )

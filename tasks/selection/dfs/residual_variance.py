@@ -1,6 +1,6 @@
 """The estimate of the variance that a linear model on some of the features would leave.
 
-With x~ as in `tables.py`, G_d = triud(x~_d x~_d') and A = sum_d s_d G_d / N,
+With x~ as in `estimate.py`, G_d = triud(x~_d x~_d') and A = sum_d s_d G_d / N,
 
     f(s) = y'y / N - z,   z = sum_i alpha_i y' A^(i+1) y.
 
@@ -19,13 +19,19 @@ from numpy.typing import ArrayLike
 
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs import kernels
-from chaffinch.tasks.selection.dfs.batches import dense_z, sparse_z
+from chaffinch.tasks.selection.dfs.estimate import (
+    DenseTable,
+    Table,
+    chain_weights,
+    check_order,
+    dense_z,
+    sparse_z,
+)
 from chaffinch.tasks.selection.dfs.passes import Learned, Sharing, learn
 from chaffinch.tasks.selection.dfs.scaling import (
     EXACTLY,
     DenseScale,
     Scale,
-    SparseScale,
     moments_of,
     random_lengths,
     scale_of,
@@ -39,7 +45,6 @@ from chaffinch.tasks.selection.dfs.sources import (
     is_source,
     read_rows,
 )
-from chaffinch.tasks.selection.dfs.tables import DenseTable, Table, chain_weights, check_order
 from chaffinch.tasks.selection.input_checks import check_no_mask, check_target, target_array
 
 # The estimate over all rows of a source at once: one chain through every block, none left out.
@@ -52,30 +57,10 @@ from chaffinch.tasks.selection.input_checks import check_no_mask, check_target, 
 def over_all_rows(
     source: RowSource, learned: Learned, kept: Floats, order: int
 ) -> tuple[float, Floats]:
-    """Return z, the share of the target's variance that is explained, and its gradient.
-
-    Parameters
-    ----------
-    source : RowSource
-        N rows, more than `order`.
-    learned : Learned
-        What is known of them.
-    kept : ndarray of float64, shape (D,)
-        s.
-    order : int in 1..8
-        k.
-
-    Returns
-    -------
-    z : float
-    gradient : ndarray of float64, shape (D,)
-    """
+    """Return z, the share of the target's variance that is explained, and its gradient (D,)."""
     alphas, scale = chain_weights(order, source.shape[0]), learned.scale
-    n_outputs = len(learned.outputs.mean)
-    chain: _Dense | _Sparse = (
-        _Dense(scale, kept, source.shape[0], alphas, n_outputs)
-        if isinstance(scale, DenseScale)
-        else _Sparse(scale, learned.top, kept, source.shape[0], alphas, n_outputs)
+    chain = (_Dense if isinstance(scale, DenseScale) else _Sparse)(
+        source.shape[0], alphas, kept, len(learned.outputs.mean), scale, learned.top
     )
 
     def read(block: int) -> tuple[Any, Floats]:
@@ -95,7 +80,7 @@ class _Dense:
     """A chain through blocks of dense rows."""
 
     def __init__(
-        self, scale: DenseScale, kept: Floats, n_rows: int, alphas: Floats, n_outputs: int
+        self, n_rows: int, alphas: Floats, kept: Floats, n_outputs: int, scale: Any, top: float
     ) -> None:
         self._n_rows, self._alphas, self._n_features = n_rows, alphas, len(kept)
         weight = (kept / n_rows).astype(scale.kind)
@@ -107,7 +92,7 @@ class _Dense:
         return left
 
     def turn(self) -> None:
-        """Forget the sums: the way back begins."""
+        """Reset the sums before the way back."""
         kernels.clear_sums(self._room, self._n_features)
 
     def backwards(self, table: Any, y: Floats, grams: Any, duals: Any) -> float:
@@ -126,16 +111,10 @@ class _Dense:
 
 
 class _Sparse:
-    """A chain through blocks of sparse rows."""
+    """A chain through blocks of sparse rows; the methods are those of `_Dense`."""
 
     def __init__(
-        self,
-        scale: SparseScale,
-        top: float,
-        kept: Floats,
-        n_rows: int,
-        alphas: Floats,
-        n_outputs: int,
+        self, n_rows: int, alphas: Floats, kept: Floats, n_outputs: int, scale: Any, top: float
     ) -> None:
         self._n_rows, self._alphas = n_rows, alphas
         self._n_channels = n_outputs * len(alphas)
@@ -146,24 +125,20 @@ class _Sparse:
         self._slopes, self._for_all = np.zeros(len(kept)), 0.0
 
     def forwards(self, table: Any, y: Floats) -> tuple[Any, Any]:
-        """See `_Dense`."""
         off, duals = np.zeros(len(y)), np.zeros((len(y), self._n_channels))
         kernels.sparse_forwards(*self._operands(table, y, off, duals))
         return off, duals
 
     def turn(self) -> None:
-        """See `_Dense`; the sum of lambda over all rows stays, as the way back takes it down."""
-        self._sums[:], self._totals[:2] = 0.0, 0.0
+        self._sums[:], self._totals[:2] = 0.0, 0.0  # the way back reduces the sum of lambda
 
     def backwards(self, table: Any, y: Floats, off: Any, duals: Any) -> float:
-        """See `_Dense`."""
         operands = self._operands(table, y, off, duals, self._slopes)
         z, for_all = kernels.sparse_backwards(*operands)
         self._for_all += for_all
         return float(z)
 
     def gradient(self) -> Floats:
-        """See `_Dense`."""
         found: Floats = (self._slopes + self._shift**2 * self._for_all) / self._n_rows
         return found
 
@@ -174,18 +149,7 @@ class _Sparse:
 
 
 def read_table(X: Any) -> Table:
-    """Read a table without changing it.
-
-    Parameters
-    ----------
-    X : array (N, D) or scipy sparse matrix
-        See `InMemory`.
-
-    Raises
-    ------
-    ValueError
-        If X is no table of finite numbers, is too large to be squared, or no column varies.
-    """
+    """Read a table, as of `InMemory`, without changing it; ValueError if it cannot be used."""
     rows = read_rows(X)
     scale = scale_of(moments_of(rows))
     operands, n_rows = scale.prepared(rows), rows.shape[0]
@@ -273,7 +237,8 @@ def residual_variance(
         z, gradient[:] = dense_z(table, rows, kept, outputs, alphas)
     else:
         everywhere = float(np.sum(kept * table.shift**2)) / n_rows
-        z, for_all, touched, part = sparse_z(table, rows, kept, outputs, alphas, everywhere)
+        number = np.full(n_features, -1, np.int32)
+        z, for_all, touched, part = sparse_z(table, rows, kept, outputs, alphas, everywhere, number)
         gradient += table.shift**2 * for_all
         gradient[touched] += part
     return float(np.sum(outputs**2) / n_rows - z), -gradient
@@ -295,7 +260,7 @@ def _check_outputs(_scale: Scale, outputs: Outputs) -> None:
 
 
 def _variance(outputs: Outputs) -> float:
-    """Return the variance of outputs in their own units; inf where it is no number."""
+    """Return the variance of outputs in their own units; inf if it overflows."""
     with np.errstate(over="ignore"):
         return float(outputs.variance * np.square(np.float64(outputs.largest)))
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.selection.dfs import kernels as columns
-from chaffinch.tasks.selection.dfs.tables import DenseTable, SparseTable
+from chaffinch.tasks.selection.dfs import kernels
+from chaffinch.tasks.selection.dfs.estimate import DenseTable, SparseTable
 
 # Means and variances of all columns, of one block of rows or of many that are never together.
 #
@@ -31,67 +31,43 @@ NameColumn = Callable[[int], str]  # position from 0 -> how a person finds the c
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What is known of the columns of some rows; 41 bytes a column, of a dense table 33.
+    """Statistics of the columns of some rows; 41 bytes a column, of a dense table 33.
 
-    Attributes
-    ----------
-    n_rows : int
-        n.
-    mean, rest : ndarray of float64, shape (D,)
-        The mean is mean + rest: the second is what the first has lost by rounding.
-    variance : ndarray of float64, shape (D,)
-        Sums of squares over n.
-    varies : ndarray of bool, shape (D,)
-        Whether a column has two values that differ.
-    example : ndarray of float64, shape (D,)
-        Some value of each column: its only one, unless it varies.
-    stored : ndarray of int64, shape (D,), or None
-        How many values of each column are stored; None for a dense table.
-    kind : str
-        Of the table: "float32" or "float64".
+    Arrays have shape (D,). The mean is mean + rest: the second is what the first has lost by
+    rounding.
     """
 
     n_rows: int
     mean: Floats
     rest: Floats
     variance: Floats
-    varies: NDArray[np.bool_]
-    example: Floats
-    stored: NDArray[np.int64] | None
-    kind: str
+    varies: NDArray[np.bool_]  # whether two values differ
+    example: Floats  # some value of each column
+    stored: NDArray[np.int64] | None  # number of stored values; None for a dense table
+    kind: str  # "float32" or "float64"
 
     @property
     def form(self) -> str:
-        """What the table is, as "sparse float32"."""
+        """Such as "sparse float32"."""
         return f"{'dense' if self.stored is None else 'sparse'} {self.kind}"
 
 
 def moments_of(rows: Any, name_column: NameColumn = str) -> Moments:
-    """Return the moments of a table, or of a block of one.
+    """Return the moments of rows as `read_rows` returns them.
 
-    Parameters
-    ----------
-    rows : ndarray or sparse matrix
-        As `read_rows` returns it.
-    name_column : callable
-        Names a column; by default by its position.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, or too large to be squared.
+    ValueError if a number is not finite, or too large to be squared.
     """
     n_rows, n_features = rows.shape
     mean, rest, variance = np.zeros((3, n_features))
     varies = np.zeros(n_features, dtype=bool)
     if isinstance(rows, np.ndarray):
-        columns.dense_columns(rows, mean, rest, variance, varies)
+        kernels.dense_columns(rows, mean, rest, variance, varies)
         _check_finite(variance, lambda d: not np.isfinite(rows[:, d]).all(), name_column)
         example = rows[0].astype(np.float64)
         return Moments(n_rows, mean, rest, variance, varies, example, None, str(rows.dtype))
     given, indices = rows.data, rows.indices
     stored = np.zeros(n_features, np.int64)
-    columns.sparse_columns(indices, given, n_rows, mean, rest, variance, varies, stored)
+    kernels.sparse_columns(indices, given, n_rows, mean, rest, variance, varies, stored)
     _check_finite(variance, lambda d: not np.isfinite(given[indices == d]).all(), name_column)
     example = np.zeros(n_features)
     example[indices] = given
@@ -99,13 +75,7 @@ def moments_of(rows: Any, name_column: NameColumn = str) -> Moments:
 
 
 def merged(one: Moments, other: Moments, name_column: NameColumn = str) -> Moments:
-    """Return the moments of the rows of both; see `moments_of`.
-
-    Raises
-    ------
-    ValueError
-        If a column's squares are too large together.
-    """
+    """Return the moments of the rows of both; ValueError if squares are too large together."""
     n_rows = one.n_rows + other.n_rows
     share = other.n_rows / n_rows
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
@@ -142,19 +112,16 @@ def _check_finite(variance: Floats, has_infinite: Any, name_column: NameColumn) 
     )
 
 
-_Operands = tuple[Any, ...]  # first arguments of a kernel: a block of standardised rows
+# first arguments of a kernel: a block of standardised rows
+_Dense = tuple[Any, Any, Any]
+_Sparse = tuple[Any, Any, Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class DenseScale:
-    """Of a dense table: x~ = (x - mean - rest) inverse / top.
+    """Of a dense table: x~ = (x - mean - rest) inverse / top; arrays have shape (D,).
 
-    Attributes
-    ----------
-    mean, rest, inverse : ndarray of float64, shape (D,)
-        The inverse is 1 / sd, and 0 for a constant column; see `scale_of`.
-    kind : str
-        The type of the table.
+    The inverse is 1 / sd, and 0 for a constant column; see `scale_of`.
     """
 
     mean: Floats
@@ -162,25 +129,23 @@ class DenseScale:
     inverse: Floats
     kind: str
 
-    def prepared(self, rows: NDArray[Any]) -> _Operands:
+    def prepared(self, rows: NDArray[Any]) -> Any:
         """Return rows in units of their columns' spread, U."""
         return rows, self.mean, self.inverse
 
-    def lengths(self, operands: _Operands, direction: Floats) -> Floats:
+    def lengths(self, operands: _Dense, direction: Floats) -> Floats:
         """Return U direction / n, shape (n,), of what was prepared."""
-        X, mean, inverse = operands
-        lengths = np.empty(len(X))
-        columns.dense_lengths(X, mean, inverse, direction, lengths)
+        lengths = np.empty(len(operands[0]))
+        kernels.dense_lengths(*operands, direction, lengths)
         return lengths
 
-    def image(self, operands: _Operands, lengths: Floats) -> Floats:
+    def image(self, operands: _Dense, lengths: Floats) -> Floats:
         """Return U' lengths, shape (D,)."""
-        X, mean, inverse = operands
-        image = np.zeros(len(mean))
-        columns.dense_combination(X, mean, inverse, lengths, image)
+        image = np.zeros(len(self.mean))
+        kernels.dense_combination(*operands, lengths, image)
         return image
 
-    def table(self, operands: _Operands, top: float) -> DenseTable:
+    def table(self, operands: _Dense, top: float) -> DenseTable:
         """Return what was prepared as a table, divided by the top singular value."""
         inverse = self.inverse / top
         origin = self.mean.astype(self.kind)
@@ -188,7 +153,7 @@ class DenseScale:
         return DenseTable(operands[0], origin, lost, inverse.astype(self.kind))
 
     def squares(self, top: float) -> NDArray[Any]:
-        """Return zeros, shape (D,): nothing of a slope is left to columns without a value."""
+        """Return zeros, shape (D,): columns without a value add nothing to a slope."""
         return np.zeros(len(self.mean), self.kind)
 
 
@@ -196,12 +161,7 @@ class DenseScale:
 class SparseScale:
     """Of a sparse table: x~ = ((x - origin) inverse - shift) / top, where x is stored.
 
-    Attributes
-    ----------
-    origin, inverse, shift : ndarray of float64, shape (D,)
-        The origin is 0 but for columns that are stored in every row.
-    kind : str
-        The type of the table.
+    The origin, shape (D,), is 0 but for columns that are stored in every row.
     """
 
     origin: Floats
@@ -209,27 +169,22 @@ class SparseScale:
     shift: Floats
     kind: str
 
-    def prepared(self, rows: Any) -> _Operands:
-        """See `DenseScale.prepared`."""
+    def prepared(self, rows: Any) -> Any:
         values = np.empty_like(rows.data)
-        columns.scaled_values(rows.indices, rows.data, self.origin, self.inverse, values)
+        kernels.scaled_values(rows.indices, rows.data, self.origin, self.inverse, values)
         return rows.indptr, rows.indices, values, self.shift
 
-    def lengths(self, operands: _Operands, direction: Floats) -> Floats:
-        """See `DenseScale.lengths`."""
-        starts, indices, values, shift = operands
-        lengths = np.empty(len(starts) - 1)
-        columns.sparse_lengths(starts, indices, values, shift, direction, lengths)
+    def lengths(self, operands: _Sparse, direction: Floats) -> Floats:
+        lengths = np.empty(len(operands[0]) - 1)
+        kernels.sparse_lengths(*operands, direction, lengths)
         return lengths
 
-    def image(self, operands: _Operands, lengths: Floats) -> Floats:
-        """See `DenseScale.image`."""
-        starts, indices, values, shift = operands
-        image = np.zeros(len(shift))
-        columns.sparse_combination(starts, indices, values, shift, lengths, image)
+    def image(self, operands: _Sparse, lengths: Floats) -> Floats:
+        image = np.zeros(len(self.shift))
+        kernels.sparse_combination(*operands, lengths, image)
         return image
 
-    def table(self, operands: _Operands, top: float) -> SparseTable:
+    def table(self, operands: _Sparse, top: float) -> SparseTable:
         """See `DenseScale.table`; the operands are used up."""
         starts, indices, values, shift = operands
         values /= np.asarray(top, values.dtype)
@@ -248,11 +203,7 @@ def scale_of(moments: Moments) -> Scale:
 
     A column is taken to be constant where its variance, or the inverse of its spread, is beyond the
     numbers of the table's type: below a spread of 2e-162 in float64, of 3e-39 in float32.
-
-    Raises
-    ------
-    ValueError
-        If no column varies.
+    ValueError if no column varies.
     """
     mean, rest, inverse = moments.mean, moments.rest, _inverse_spread(moments)
     if moments.stored is None:
@@ -274,17 +225,8 @@ def _inverse_spread(moments: Moments) -> Floats:
     return np.divide(1.0, spread, out=np.zeros(len(spread)), where=used)
 
 
-@dataclass(frozen=True)
-class Effort:
-    """When iterations end.
-
-    Attributes
-    ----------
-    most_iterations : int
-        Products with a direction, at most.
-    settled : float
-        Enough, of the residual over what was found.
-    """
+class Effort(NamedTuple):
+    """Most iterations, and the relative residual at which they end earlier."""
 
     most_iterations: int
     settled: float
@@ -294,26 +236,14 @@ EXACTLY = Effort(300, 1e-6)  # two orders of the rows differ by that much at mos
 
 
 def top_singular_value(
-    start: Floats,
-    multiply: Callable[[Floats], Floats],
-    n_used: int,
-    effort: Effort,
+    start: Floats, multiply: Callable[[Floats], Floats], n_used: int, effort: Effort
 ) -> float:
-    """Return the top singular value of U over sqrt(N), slightly high.
+    """Return the top singular value of U over sqrt(N), slightly high, by Lanczos' iterations.
 
-    By Lanczos' iterations. The squares of singular values are eigenvalues, and one of them is no
-    farther from the value found than the residual is long, which is added. None is above the number
-    of columns that vary.
-
-    Parameters
-    ----------
-    start : ndarray of float64, shape (D,)
-        A sum of rows times `random_lengths`, not of columns, whose order must not matter.
-    multiply : callable
-        From a direction of length 1, shape (D,), to U' U direction / N.
-    n_used : int
-        How many columns vary.
-    effort : Effort
+    The squares of singular values are eigenvalues, and one of them is no farther from the value
+    found than the residual is long, which is added. None is above the number of columns that vary.
+    `start`, shape (D,), is a sum of rows times `random_lengths`, not of columns, whose order must
+    not matter; `multiply` takes a direction of length 1 to U' U direction / N.
     """
     direction = start
     diagonal: list[float] = []
@@ -334,14 +264,7 @@ def top_singular_value(
 
 
 def random_lengths(first: int, n_rows: int) -> Floats:
-    """Return random numbers for some rows, shape (n_rows,), the same however rows are cut.
-
-    Parameters
-    ----------
-    first : int
-        How many rows there are before them.
-    n_rows : int
-    """
+    """Return random numbers for rows after the `first`, shape (n_rows,), however rows are cut."""
     bits = np.random.PCG64(0)
     bits.advance(first)  # one draw for each row
     lengths: Floats = np.random.Generator(bits).random(n_rows) - 0.5

@@ -1,9 +1,9 @@
-"""A search for one number of features, or for one penalty after the other."""
+"""Descents for a number of features or for penalties, and the ranking that descents give."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -20,9 +20,9 @@ from chaffinch.tasks.selection.dfs.descent import (
     Descent,
     DescentState,
     Step,
-    state_of,
     with_other_rows,
 )
+from chaffinch.tasks.selection.dfs.estimate import check_order
 from chaffinch.tasks.selection.dfs.limits import check_one_aim
 from chaffinch.tasks.selection.dfs.passes import Sharing, learn
 from chaffinch.tasks.selection.dfs.scaling import Scale
@@ -32,7 +32,6 @@ from chaffinch.tasks.selection.dfs.sources import (
     RowSource,
     check_one_target,
 )
-from chaffinch.tasks.selection.dfs.tables import check_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,32 +73,12 @@ class DifferentiableSelection:
 OnStep = Callable[[Descent, Sequence[Step]], None]
 
 
-def watch_nothing(descent: Descent, way: Sequence[Step]) -> None:
-    """Do nothing: the default callback."""
-
-
 @dataclass(frozen=True)
 class Rules:
-    """Settings of a descent.
-
-    Attributes
-    ----------
-    order : int in 1..8
-        Of the estimate.
-    steps : int, at least 1
-        How many.
-    batch_rows : int, optional
-        Rows of each batch, at least; by default 1,000, or all where there are fewer.
-    blocks_per_step : int
-        Of how many blocks a step takes a batch each.
-    task : "classification" or "regression", optional
-        See `read_target`.
-    seed : int
-        Draws the order of the rows.
-    """
+    """Settings of a descent; see `chaffinch.differentiable_selection`."""
 
     order: int = 4
-    steps: int = 60
+    steps: int = 60  # at least 1
     batch_rows: int | None = None
     blocks_per_step: int = 1
     task: Task | None = None
@@ -114,18 +93,6 @@ class Aim:
     penalty: float | None = None
 
 
-def as_source(X: Any, y: ArrayLike | None) -> RowSource:
-    """Return a table in memory as a source, or a source as it is.
-
-    Raises
-    ------
-    ValueError
-        If there is no target, or two, or the table cannot be used.
-    """
-    check_one_target(X, y)
-    return cast(RowSource, X) if y is None else InMemory(X, y)
-
-
 def select_by_descent(
     X: Any,
     y: ArrayLike | None,
@@ -135,32 +102,15 @@ def select_by_descent(
     start: DescentState | None = None,
     *,
     way: Sequence[Step] = (),
-    on_step: OnStep = watch_nothing,
+    on_step: OnStep = lambda descent, way: None,
 ) -> DifferentiableSelection:
     """Choose features for a linear model; see `chaffinch.differentiable_selection`.
 
-    Parameters
-    ----------
-    X, y
-        See `as_source`.
-    aim : Aim
-    rules : Rules
-    sharing : Sharing, optional
-        Who computes; by default this process.
-    start : DescentState, optional
-        Where to go on from.
-    way : sequence of Step, optional
-        Those of the steps that led to the start already, where this very descent was interrupted.
-    on_step : callable, optional
-        Called before the first step and after each, with the descent and its way so far.
-
-    Raises
-    ------
-    ValueError
-        If a setting is out of its range, or X and y do not fit each other or cannot be used.
+    `way` are the steps that led to the start already, where this very descent was interrupted.
+    `on_step` is called before the first step and after each, with the descent and all steps so far.
     """
     check_one_aim(aim.n_features, aim.penalty)
-    descent = _opened(X, y, (aim,), rules, sharing, start)
+    descent = _opened(X, y, aim, rules, sharing, start)
     return _follow(descent, rules.steps, aim, way, on_step)
 
 
@@ -171,32 +121,23 @@ def path_by_descent(
     rules: Rules,
     sharing: Sharing | None = None,
 ) -> tuple[DifferentiableSelection, ...]:
-    """Choose features for ever larger penalties; see `chaffinch.differentiable_path`.
-
-    Parameters
-    ----------
-    X, y, rules, sharing
-        See `select_by_descent`.
-    penalties : sequence of float, at least 0
-        Ascending.
-
-    Raises
-    ------
-    ValueError
-        If penalties do not ascend, a setting is out of its range, or X and y cannot be used.
-    """
+    """Choose features for ever larger penalties; see `chaffinch.differentiable_path`."""
     if not len(penalties):
         raise ValueError("penalties must hold at least one but are none")
-    aims = [Aim(penalty=penalty) for penalty in penalties]
-    for aim in aims:
-        _check_penalty(aim)
+    for penalty in penalties:
+        _check_penalty(penalty)
     for lower, higher in pairwise(penalties):
         if higher <= lower:
             raise ValueError(
                 f"penalties must ascend but {higher} comes after {lower}: what has left does not "
                 "come back; sort them"
             )
-    return tuple(_one_after_the_other(_opened(X, y, aims, rules, sharing, None), rules, aims))
+    descent = _opened(X, y, Aim(penalty=penalties[0]), rules, sharing, None)
+    found = []
+    for penalty in penalties:
+        descent.forget()
+        found.append(_follow(descent, rules.steps, Aim(penalty=penalty)))
+    return tuple(found)
 
 
 def open_descent(
@@ -206,20 +147,10 @@ def open_descent(
     start: DescentState | None = None,
     n_features: int = 1,
 ) -> Descent:
-    """Look at all rows, and return a descent before its first step.
+    """Read all rows, and return a descent before its first step.
 
-    Parameters
-    ----------
-    source : RowSource
-    rules, sharing, start
-        See `select_by_descent`.
-    n_features : int, at least 1
-        So many columns have to vary.
-
-    Raises
-    ------
-    ValueError
-        If a setting is out of its range, or the rows cannot be used.
+    ValueError if a setting is out of its range, the rows cannot be used, or fewer than `n_features`
+    columns vary.
     """
     block_rows = tuple(source.block_rows)
     check_blocks(block_rows, rules.blocks_per_step, in_memory=isinstance(source, InMemory))
@@ -238,51 +169,32 @@ def open_descent(
 def _opened(
     X: Any,
     y: ArrayLike | None,
-    aims: Sequence[Aim],
+    aim: Aim,
     rules: Rules,
     sharing: Sharing | None,
     start: DescentState | None,
 ) -> Descent:
-    """Refuse what cannot be before any work; then return a descent before its first step."""
+    """Check the settings, and return a descent before its first step."""
     for name, least in (("steps", 1), ("seed", 0)):
         given = getattr(rules, name)
         if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
             raise ValueError(f"{name} must be a whole number, at least {least}, but is {given!r}")
-    source = as_source(X, y)
-    for aim in aims:
-        check_aim(source.shape[1], aim)
-    n_features = max(int(aim.n_features or 1) for aim in aims)
-    return open_descent(source, rules, sharing, start, n_features)
+    check_one_target(X, y)
+    source = cast(RowSource, X) if y is None else InMemory(X, y)
+    check_aim(source.shape[1], aim)
+    return open_descent(source, rules, sharing, start, int(aim.n_features or 1))
 
 
-def _one_after_the_other(
-    descent: Descent, rules: Rules, aims: Sequence[Aim]
-) -> Iterator[DifferentiableSelection]:
-    """Yield where each aim leads to."""
-    for number, aim in enumerate(aims):
-        if number:
-            descent.forget()
-        yield _follow(descent, rules.steps, aim)
-
-
-def _check_penalty(aim: Aim) -> None:
-    penalty = aim.penalty
-    if penalty is None:
-        return
+def _check_penalty(penalty: object) -> None:
     is_number = isinstance(penalty, Real) and not isinstance(penalty, bool)
-    if not is_number or not 0 <= penalty <= sys.float_info.max:
+    if not is_number or not 0 <= penalty <= sys.float_info.max:  # type: ignore[operator]
         raise ValueError(f"penalty must be a finite number, at least 0, but is {penalty!r}")
 
 
 def check_aim(n_columns: int, aim: Aim) -> None:
-    """Refuse an aim that no table of so many columns can reach.
-
-    Raises
-    ------
-    ValueError
-        If so.
-    """
-    _check_penalty(aim)
+    """Raise ValueError if no table of so many columns can reach an aim."""
+    if aim.penalty is not None:
+        _check_penalty(aim.penalty)
     n_features = aim.n_features
     if n_features is None:
         return
@@ -308,7 +220,7 @@ def _follow(
     steps: int,
     aim: Aim,
     before: Sequence[Step] = (),
-    on_step: OnStep = watch_nothing,
+    on_step: OnStep = lambda descent, way: None,
 ) -> DifferentiableSelection:
     n_features, way = aim.n_features, list(before)
     on_step(descent, way)
@@ -327,7 +239,7 @@ def _follow(
         np.array([one.loss for one in way]),
         np.array([one.kept for one in way]),
         np.array([one.penalty for one in way]),
-        state_of(descent),
+        descent.state(),
     )
 
 
@@ -338,30 +250,10 @@ def _follow(
 
 
 def dfs(rows: Rows, schema: Schema, seed: int, *, order: int, steps: int) -> Floats:
-    """Score by when a feature leaves the descent.
+    """Score by when a feature leaves the descent, shape (d,); 0 for a constant feature.
 
-    Parameters
-    ----------
-    rows : Rows
-        Training rows, more than `order`.
-    schema : Schema
-    seed : int
-        Draws the order of the rows.
-    order : int in 1..8
-        Of the estimate.
-    steps : int, at least 1
-        For each number of columns.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        How often the number was halved before the best column of the feature left, and how much of
-        it was kept then, 0 to 1. 0 for a constant feature.
-
-    Raises
-    ------
-    ValueError
-        If there are too few rows for the order.
+    The score is how often the number was halved before the best column of the feature left, and how
+    much of it was kept then, 0 to 1. There are `steps` for each number of columns.
     """
     check_order(order, len(rows))
     scores = np.zeros(len(schema.features))
@@ -378,20 +270,13 @@ def _times_halved(descent: Descent, steps: int) -> Floats:
     """Return the score of every column; equal ones leave together."""
     n_left = len(descent.v)
     scores, stays = np.full(n_left, 0.5), np.ones(n_left, dtype=bool)
-    for v in _ever_fewer(descent, steps):
-        n_left = (n_left + 1) // 2
-        scores[stays] = np.floor(scores[stays]) + 0.5 + 0.5 * v[stays] / (1 + np.abs(v[stays]))
-        stays &= v >= np.sort(v[stays])[-n_left]
-        scores[stays] += 1
-    return scores
-
-
-def _ever_fewer(descent: Descent, steps: int) -> Iterator[Floats]:
-    """Yield v each time that the number of features has been halved, down to one."""
-    n_left = len(descent.v)
     while n_left > 1:
         n_left = (n_left + 1) // 2
         descent.forget()
         for _ in range(steps):
             descent.step(n_features=n_left)
-        yield descent.v.astype(np.float64)
+        v = descent.v.astype(np.float64)
+        scores[stays] = np.floor(scores[stays]) + 0.5 + 0.5 * v[stays] / (1 + np.abs(v[stays]))
+        stays &= v >= np.sort(v[stays])[-n_left]
+        scores[stays] += 1
+    return scores

@@ -33,17 +33,12 @@ def is_mixed_frame(X: Any) -> bool:
 
 
 def numbers_of_frame(X: Any) -> NDArray[Any]:
-    """Return the numbers of a frame, in the type that numpy's own would have together.
+    """Return the numbers of a frame, in the type that numpy would give them together.
 
-    Raises
-    ------
-    ValueError
-        If a column, which is named, holds no real numbers, or has a gap.
+    ValueError if a column, which is named, holds no real numbers, or has a gap.
     """
     kinds = [_kind_in(X.iloc[:, position], name) for position, name in enumerate(X.columns)]
-    numbers = np.empty(X.shape, dtype=np.result_type(*kinds))
-    for position in range(X.shape[1]):
-        numbers[:, position] = X.iloc[:, position].to_numpy(dtype=numbers.dtype)
+    numbers: NDArray[Any] = X.to_numpy(dtype=np.result_type(*kinds))
     return numbers
 
 
@@ -79,40 +74,20 @@ _NOT_FINITE = "y must be finite but is not; leave out the rows without a finite 
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """What is known of the outputs of some rows, and how a target becomes outputs.
-
-    Attributes
-    ----------
-    n_rows : int
-        n.
-    labels : ndarray or None
-        Of classes: all there are, ascending.
-    largest : float
-        Outputs are divided by it first, or the squares of large numbers would be no numbers.
-    mean : ndarray of float64, shape (C,)
-    variance : float
-        Summed over the outputs.
-    example : ndarray of float64, shape (C,)
-        Of some row, as it is given.
-    varies : bool
-        Whether another row differs.
-    """
+    """Statistics of the outputs of some rows, by which a target becomes outputs."""
 
     n_rows: int
-    labels: NDArray[Any] | None
-    largest: float
-    mean: Floats
-    variance: float
-    example: Floats
+    labels: NDArray[Any] | None  # of classes, ascending
+    largest: float  # outputs are divided by it first, or squares of large numbers would overflow
+    mean: Floats  # (C,)
+    variance: float  # summed over the outputs
+    example: Floats  # (C,), of some row, as it is given
     varies: bool
 
     def of(self, y: NDArray[Any]) -> Floats:
-        """Return centred outputs of unit variance, shape (n, C), of the target of some rows.
+        """Return centred outputs of unit variance, shape (n, C), of a target (n,).
 
-        Raises
-        ------
-        ValueError
-            If y is not finite, or holds a class that there was not.
+        ValueError if it is not finite, or has a class that is none of the labels.
         """
         outputs = _as_given(y, self.labels) / self.largest
         outputs -= self.mean
@@ -126,19 +101,7 @@ class Outputs:
 
 
 def outputs_of(y: NDArray[Any], labels: NDArray[Any] | None) -> Outputs:
-    """Return what is known of the outputs of some rows, of one at least.
-
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-    labels : ndarray or None
-        See `Outputs`.
-
-    Raises
-    ------
-    ValueError
-        If y is not finite, or holds a class that is none of the labels.
-    """
+    """Return the statistics of the outputs of at least one row; see `Outputs.of`."""
     given = _as_given(y, labels)
     largest = float(np.abs(given).max()) or 1.0
     scaled = given / largest
@@ -150,7 +113,7 @@ def outputs_of(y: NDArray[Any], labels: NDArray[Any] | None) -> Outputs:
 
 
 def merged_outputs(one: Outputs, other: Outputs) -> Outputs:
-    """Return what is known of the outputs of the rows of both; see `moments.merged`."""
+    """Return the statistics of the rows of both, as `scaling.merged` does."""
     n_rows, largest = one.n_rows + other.n_rows, max(one.largest, other.largest)
     shares = [part.n_rows / n_rows for part in (one, other)]
     units = [part.largest / largest for part in (one, other)]
@@ -165,22 +128,10 @@ def merged_outputs(one: Outputs, other: Outputs) -> Outputs:
 def labels_for(
     kind: np.dtype[Any], labels: Callable[[], NDArray[Any] | None], task: Task | None
 ) -> NDArray[Any] | None:
-    """Return the classes of a target; None if it is one of numbers.
+    """Return the classes of a target; None if it is one of numbers. ValueError if no task fits.
 
-    Parameters
-    ----------
-    kind : numpy.dtype
-        Of the target.
-    labels : callable
-        Asked, only if these may be classes, for the different values of the target, ascending; it
-        returns None where they are too many.
-    task : "classification" or "regression", optional
-        See `read_target`.
-
-    Raises
-    ------
-    ValueError
-        If the target does not fit the task.
+    `labels` is called only if these may be classes: it returns the values of the target, ascending,
+    or None if there are too many.
     """
     surely_numbers = task == "regression" or (task is None and kind.kind == "f")
     known = None if surely_numbers else labels()
@@ -214,39 +165,8 @@ def n_outputs(labels: NDArray[Any] | None) -> int:
     return 1 if labels is None or len(labels) <= 2 else len(labels)
 
 
-def read_target(y: ArrayLike, n_rows: int, task: Task | None = None) -> Floats:
-    """Return centred outputs, shape (N, C), the variances of which sum to 1.
-
-    Parameters
-    ----------
-    y : array, shape (N,)
-        Numbers or classes.
-    n_rows : int
-        N.
-    task : "classification" or "regression", optional
-        By default classification for text, true and false, and for whole numbers with at most 20
-        different values.
-
-    Raises
-    ------
-    ValueError
-        If y does not fit the rows or the task, is not finite, or is all the same.
-    """
-    given = as_target(y, n_rows)
-    outputs = outputs_of(given, labels_for(given.dtype, lambda: labels_in(given), task))
-    outputs.check()
-    return outputs.of(given)
-
-
 def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
-    """Return y as an array.
-
-    Raises
-    ------
-    ValueError
-        If it has not one value a row, or holds a gap, what is not finite, times, or numbers that
-        are neither whole ones nor floats.
-    """
+    """Return y as an array; ValueError if it has not one usable value per row."""
     given = target_array(y)
     if given.shape != (n_rows,):
         raise ValueError(not_of_rows("y", given.shape, n_rows))
@@ -255,12 +175,9 @@ def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
 
 
 def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
-    """Return the different values of a target, ascending; None where there are more than 1,000.
+    """Return the different values of a target, ascending; None if there are more than 1,000.
 
-    Raises
-    ------
-    ValueError
-        If its values have no order, or are of a type that no state can keep.
+    ValueError if its values have no order, or are of a type that no state can store.
     """
     try:
         labels = np.unique(y)
@@ -340,21 +257,11 @@ class RowSource(Protocol):
 
 
 class InMemory:
-    """A table at hand as a source of one block.
+    """A table in memory as a source of one block.
 
-    Parameters
-    ----------
-    X : array (N, D) or scipy sparse matrix
-        float32 stays float32, any other number becomes float64. Sparse indices may come in any
-        order; of an entry that comes twice the sum counts, as in scipy. A table of pandas or polars
-        whose columns have text for names keeps these; nullable columns must have no gaps.
-    y : array, shape (N,)
-        Numbers or classes.
-
-    Raises
-    ------
-    ValueError
-        If X is no table of numbers, or y does not fit it.
+    float32 stays float32, any other number becomes float64. Text names of the columns of a frame
+    are kept; nullable columns must have no gaps. ValueError if X is no table of numbers, or y does
+    not fit it.
     """
 
     def __init__(self, X: Any, y: ArrayLike) -> None:
@@ -370,7 +277,7 @@ class InMemory:
 
     @property
     def labels(self) -> NDArray[Any] | None:
-        """See `RowSource`; ValueError if there is no order of them."""
+        """See `RowSource`."""
         return labels_in(self._y)
 
     def read(self, block: int) -> tuple[Any, NDArray[Any]]:
@@ -379,17 +286,9 @@ class InMemory:
 
 
 def read_rows(X: Any) -> Any:
-    """Return a table, or a block of one, as the kernels take it; it is not changed.
+    """Return rows as the kernels take them: an array (n, D) or compressed rows, canonical.
 
-    Returns
-    -------
-    ndarray, shape (n, D), or sparse matrix in compressed rows
-        float32 or float64; of sparse rows the columns are sorted and none comes twice.
-
-    Raises
-    ------
-    ValueError
-        If X is no table of numbers, or any is masked or missing in a nullable column.
+    Float32 or float64. ValueError if X is no table of numbers, or one is masked or missing.
     """
     if not scipy.sparse.issparse(X):
         check_no_mask("X", X, _FILL)
@@ -425,13 +324,7 @@ def name_in(source: RowSource, column: int) -> str:
 
 
 def check_one_target(X: Any, y: ArrayLike | None) -> None:
-    """Refuse a path, a source with a separate target, and a table without one.
-
-    Raises
-    ------
-    ValueError
-        If so.
-    """
+    """Refuse a path, a source with a separate target, and a table without one."""
     if isinstance(X, str | os.PathLike):
         raise ValueError(
             f"X must be a table or a source of rows but is {X!r}; of a path give "

@@ -11,9 +11,9 @@ gradient of W, eq 4                         `network.Training.train`: the mean o
 utilities of ranks, eq 5                    `distribution.utilities`
 theta, eq 6                                 `distribution.moved`
 joint training                              `search.Search`
-deterministic and averaged prediction       `predicting.SharedNetwork`
+deterministic and averaged prediction       `results.SharedNetwork`
 network, Adam, batches, section 3.1         `network.Training`, `search.Rules`
-any other network                           `module.ModuleTraining`, `network_check.checked`
+any other network                           `custom_module.ModuleTraining`, `checked`
 ==========================================  ==================================================
 
 lambda is 2: what looks like a power of it in section 3.1 is the mark of a footnote. At lambda = 2

@@ -36,14 +36,7 @@ def fingerprint(prepared: Prepared, asked: Mapping[str, Any]) -> str:
 
 
 def to_bytes(search: Search, of: str) -> bytes:
-    """Return the state of a search after a sweep.
-
-    Parameters
-    ----------
-    search : Search
-    of : str
-        Its fingerprint.
-    """
+    """Return the state of a search after a sweep; `of` is its fingerprint."""
     training, sweeps = search.training, search.sweeps
     tensors: dict[str, Any] = {"order": search.order, "probabilities": search.probabilities}
     for name, tensor in training.tensors.items():
@@ -60,22 +53,10 @@ def to_bytes(search: Search, of: str) -> bytes:
 
 
 def restore(search: Search, content: bytes, of: str) -> None:
-    """Restore the state of a search in a fresh one.
+    """Restore the state of a search in a fresh one of the same rows, rules and seed.
 
-    Parameters
-    ----------
-    search : Search
-        Not yet begun, made of the same rows, rules and seed; it may make more sweeps.
-    content : bytes
-        What `to_bytes` returned.
-    of : str
-        Its fingerprint.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are no checkpoint, of a network of other inputs, parameters or buffers, of
-        another search, or of one that has made more sweeps than this one may.
+    The fresh one may make more sweeps. ValueError if `content`, from `to_bytes`, is no checkpoint,
+    of another network or search, or of one that has made more sweeps than this one may.
     """
     import torch
 
@@ -108,14 +89,7 @@ def restore(search: Search, content: bytes, of: str) -> None:
 
 
 def found_to_bytes(found: ProbabilisticSearch, of: str) -> bytes:
-    """Return the result of a search as bytes.
-
-    Parameters
-    ----------
-    found : ProbabilisticSearch
-    of : str
-        The search's fingerprint.
-    """
+    """Return the result of a search as bytes; `of` is its fingerprint."""
     tensors = _tensors_of(found.sweeps, len(found.probabilities))
     state = {"asked": found.asked, "seed": found.seed, "held_out_loss": found.held_out_loss}
     return sealed(tensors, {"what": _FOUND, "of": of, "state": json.dumps(state)})
@@ -124,17 +98,7 @@ def found_to_bytes(found: ProbabilisticSearch, of: str) -> bytes:
 def found_in(content: bytes, of: str) -> ProbabilisticSearch | None:
     """Return the result of a search; None for the checkpoint of an unfinished one.
 
-    Parameters
-    ----------
-    content : bytes
-        What `to_bytes` or `found_to_bytes` returned.
-    of : str
-        The search's fingerprint.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are neither, or of another search.
+    ValueError if the bytes are neither, or of another search.
     """
     tensors, metadata = _opened(content, [_ON_ITS_WAY, _FOUND])
     _check_that_it_is(of, metadata)
@@ -144,7 +108,7 @@ def found_in(content: bytes, of: str) -> ProbabilisticSearch | None:
 
 
 def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return what bytes of one of some kinds hold; ValueError if they are none, or changed."""
+    """Return tensors and metadata of one of some kinds; ValueError if unreadable or changed."""
     try:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:
@@ -178,17 +142,13 @@ def _check_that_it_fits(
         name: (tuple(one.shape) or (1,), str(one.dtype).removeprefix("torch."))
         for name, one in own.items()
     }
-    for name in {**here, **there}:
-        if there.get(name) != here.get(name):
-            in_it, in_network = (
-                "none" if name not in of else f"{of[name][0]} in {of[name][1]}"
-                for of in (there, here)
-            )
-            raise ValueError(
-                f"the checkpoint must hold the tensors of the network, but for {name} it has "
-                f"{in_it} where the network has {in_network}; name another file, or remove it to "
-                "begin again"
-            )
+    name = next((name for name in {**here, **there} if there.get(name) != here.get(name)), None)
+    if name is not None:
+        in_it, in_network = (" in ".join(map(str, of.get(name, ["none"]))) for of in (there, here))
+        raise ValueError(
+            f"the checkpoint must hold the tensors of the network, but for {name} it has {in_it} "
+            f"where the network has {in_network}; name another file, or remove it to begin again"
+        )
 
 
 def _tensors_of(sweeps: Sequence[Sweep], d: int) -> dict[str, NDArray[np.float64]]:

@@ -1,7 +1,12 @@
-"""Test on a mini-batch whether a torch module can replace the paper's network.
+"""A user's torch module in place of the paper's network.
 
-A module behaves in the search as in the test. All of its state must be in parameters and buffers of
-constant names and shapes: a checkpoint stores these, and no others.
+Each mask has its own forward pass and batch statistics. Training starts from the module's weights,
+in float32, and is otherwise that of the paper's network: Adam on the mean loss of all masks, weight
+decay on tensors of two or more dimensions. Random numbers of the module, as for dropout, come from
+torch's own generator, which is seeded for each pass and then restored.
+
+`checked` tests on a mini-batch whether a module can do so. All of its state must be in parameters
+and buffers of constant names and shapes: a checkpoint stores these, and no others.
 """
 
 from __future__ import annotations
@@ -27,30 +32,11 @@ if TYPE_CHECKING:
     import torch
 
 
-# A user's torch module in place of the paper's network.
-#
-# Each mask has its own forward pass and batch statistics. Training starts from the module's
-# weights, in float32, and is otherwise that of the paper's network: Adam on the mean loss of all
-# masks, weight decay on tensors of two or more dimensions. Random numbers of the module, as for
-# dropout, come from torch's own generator, which is seeded for each pass and then restored.
-
-
 @dataclass
 class ModuleTraining:
-    """A copy of a module on its way, with what Adam keeps of each parameter.
+    """A copy of a module on its way, with what Adam keeps of each trained parameter.
 
-    Attributes
-    ----------
-    module : torch.nn.Module
-        In float32, on the CPU.
-    began_with : dict of torch.nn.Parameter by str
-        The parameters that are trained, by name; these and no others, from the first step on.
-    means, squares : list of float32 tensor
-        Adam's, of each of them.
-    seed : int
-        Of what the module itself draws.
-    step : int
-        How many were taken.
+    `seed` is of what the module itself draws; `step` steps were taken.
     """
 
     module: torch.nn.Module
@@ -95,13 +81,8 @@ class ModuleTraining:
     ) -> Floats:
         """Take one step on the mean loss of all masks, and return the loss of each, (m,).
 
-        See `network.Training.train`.
-
-        Raises
-        ------
-        UnusableError
-            If a pass of the module raises, or changes which parameters are trained, or no gradient
-            can be taken of what it returns; with the number of the step, from 1.
+        See `network.Training.train`. UnusableError, with the number of the step, if a pass raises
+        or changes which parameters are trained, or no gradient can be taken.
         """
         import torch
 
@@ -128,26 +109,13 @@ class ModuleTraining:
     def _check_trained(self) -> None:
         """Refuse a module that trains other parameters than it began with; UnusableError."""
         before, now = self.began_with, _trained(self.module)
-        name = next(
-            (name for name in {**now, **before} if now.get(name) is not before.get(name)), None
-        )
-        if name is None:
-            return
-        there = dict(self.module.named_parameters()).get(name)
-        what, remedy = f"parameter {name!r}", "set requires_grad before the search"
-        if there is None:
-            problem, remedy = f"removes {what}", "let it stay"
-        elif there is before.get(name):
-            problem = f"stops training {what}"
-        else:
-            problem, remedy = (
-                f"gives {what} a gradient, or makes it again",
-                f"make it before, and {remedy}",
-            )
-        raise UnusableError(
-            "network must train the same parameters from the first step to the last, but "
-            f"{problem} at iteration {self.step}; {remedy}"
-        )
+        for name in {**now, **before}:
+            if now.get(name) is not before.get(name):
+                raise UnusableError(
+                    "network must train the same parameters from the first step to the last, but "
+                    f"adds, removes, replaces, freezes or unfreezes {name!r} at iteration "
+                    f"{self.step}; make it, and set requires_grad, before the search"
+                )
 
     def _losses(self, rows: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Return the loss of each row, (n,): log loss, or half squared error."""
@@ -203,14 +171,9 @@ def copied(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-    """Return what a module in evaluation makes of rows, detached.
+    """Return the outputs of a module in evaluation, detached; UnusableError if it raises.
 
-    Drawing, it draws the same again.
-
-    Raises
-    ------
-    UnusableError
-        If it raises.
+    It draws the same random numbers each time.
     """
     import torch
 
@@ -228,12 +191,7 @@ def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
 def recalibrated(module: torch.nn.Module, rows: torch.Tensor) -> torch.nn.Module:
     """Return a copy in evaluation, with the statistics of batch normalisation over `rows`.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        It is not changed.
-    rows : float32 tensor, shape (n, width)
-        All training rows under one mask; each counts alike.
+    Rows (n, width) are all training rows under one mask; each counts alike.
     """
     own = copy.deepcopy(module).eval()
     normal = normalisations(own).values()
@@ -248,7 +206,7 @@ def recalibrated(module: torch.nn.Module, rows: torch.Tensor) -> torch.nn.Module
 def _take_statistics(
     normal: Any, given: tuple[torch.Tensor, ...], named: dict[str, torch.Tensor]
 ) -> None:
-    """Let a batch normalisation have the mean and variance of each channel that it is given."""
+    """Set a batch normalisation's statistics to those of its input."""
     (rows,) = (one.detach() for one in (*given, *named.values()))
     others = [axis for axis in range(rows.dim()) if axis != 1]
     normal.running_mean = rows.mean(dim=others)
@@ -289,7 +247,7 @@ def first_sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {problem}" if problem else type(error).__name__
 
 
-_AS_A_WHOLE = 1e-4  # how near to 1 probabilities add up
+_SUM_TOLERANCE = 1e-4  # of probabilities
 
 # of a parameter or buffer by its name: its shape, its type, and whether it takes gradients
 _State = dict[str, tuple[tuple[int, ...], "torch.dtype", bool]]
@@ -297,31 +255,14 @@ _State = dict[str, tuple[tuple[int, ...], "torch.dtype", bool]]
 
 @torch_by_default()
 def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
-    """Try a module on a mini-batch, and return a digest that identifies it.
+    """Try a module on the first `n_rows` rows, and return a digest that identifies it.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        It is not changed.
-    prepared : Prepared
-        Training rows, of which the first `n_rows` are the mini-batch.
-    n_rows : int
-
-    Returns
-    -------
-    str
-        A digest of its layers, weights and buffers, and of its outputs for the mini-batch: layers
-        alone do not show what happens between them.
-
-    Raises
-    ------
-    ValueError
-        If it is no module, cannot be trained, does not take such rows, returns anything but one
-        finite number a row, or a score for each class, uses a batch normalisation twice, cannot
-        take two steps or be copied after them, or has other parameters or buffers after a step, or
-        one of another shape or type.
+    The digest is of its layers, weights and buffers, and of its outputs: layers alone do not show
+    what happens between them. ValueError if the module cannot be trained, copied, or used under
+    masks.
     """
     import torch
+    from torch.nn.parameter import is_lazy
 
     if not isinstance(module, torch.nn.Module):
         raise ValueError(
@@ -332,7 +273,11 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
             "network must be a module of Python but is one of TorchScript, whose gradients torch "
             "keeps to itself; give the module that it was made of"
         )
-    _check_has_weights(module, prepared.inputs.shape[1])
+    if any(is_lazy(each) for each in (*module.parameters(), *module.buffers())):
+        raise ValueError(
+            "network has lazy layers without weights; run it once on a row of zeros in evaluation, "
+            f"as network.eval()(torch.zeros(1, {prepared.inputs.shape[1]})) does"
+        )
     training = ModuleTraining.begin(module, 0)
     own = training.module
     digest, state = _digest_of_state(own), _state_of(own)
@@ -349,34 +294,17 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
                     "back to them; leave out what detaches it"
                 )
             digest.update(outputs.detach().contiguous().numpy().tobytes())
-        _try_one_row(own, rows[:1], prepared.schema.n_classes)
+        _tried(own, rows[:1], prepared.schema.n_classes)  # as it may come alone
         _try_steps(training, rows, torch.from_numpy(prepared.target[:n_rows]))
         _check_kept(state, own)
     return str(digest.hexdigest())
-
-
-def _check_has_weights(module: torch.nn.Module, width: int) -> None:
-    """Refuse lazy layers that were never run, and the meta device; ValueError."""
-    from torch.nn.parameter import is_lazy
-
-    tensors = [*module.parameters(), *module.buffers()]
-    if any(each.is_meta for each in tensors):
-        raise ValueError(
-            "network must have weights but was made on torch's meta device, which holds none; make "
-            "it on the CPU, as within torch.device('cpu')"
-        )
-    if any(is_lazy(each) for each in tensors):
-        raise ValueError(
-            "network has lazy layers without weights; run it once on a row of zeros in evaluation, "
-            f"as network.eval()(torch.zeros(1, {width})) does"
-        )
 
 
 @contextmanager
 def _each_normal_once(module: torch.nn.Module) -> Iterator[None]:
     """Refuse a module that uses a batch normalisation twice in the pass within; ValueError.
 
-    As it predicts it has one mean and variance, and so would have those of one call for all.
+    Its one mean and variance, recalibrated, would be those of one call for all.
     """
     calls: Counter[str] = Counter()
     hooks = [
@@ -396,22 +324,8 @@ def _each_normal_once(module: torch.nn.Module) -> Iterator[None]:
         )
 
 
-def _try_one_row(module: torch.nn.Module, row: torch.Tensor, n_classes: int) -> None:
-    """Try one row in evaluation, as it may come alone; ValueError if that cannot be."""
-    without = [name for name, one in normalisations(module).items() if one.running_mean is None]
-    try:
-        _tried(module, row, n_classes)
-    except ValueError as error:
-        if not without:
-            raise
-        raise ValueError(
-            f"network must take one row alone in evaluation, but its batch normalisation "
-            f"{without[0]!r} keeps no statistics for that; make it with track_running_stats=True"
-        ) from error
-
-
 def _try_steps(training: ModuleTraining, rows: torch.Tensor, target: torch.Tensor) -> None:
-    """Take two steps under two masks, each with a pass of its own; ValueError if that cannot be.
+    """Take two steps under two masks, each with a pass of its own; ValueError if that fails.
 
     What a network keeps of the first is there in the second, and in the copy that predicts.
     """
@@ -443,32 +357,19 @@ def _check_kept(before: _State, module: torch.nn.Module) -> None:
     changed = [name for name in {**after, **before} if before.get(name) != after.get(name)]
     if not changed:
         return
-    name, is_parameter = changed[0], changed[0] in dict(module.named_parameters())
-    was, now = before.get(name), after.get(name)
-    what = f"{'parameter' if is_parameter else 'buffer'} {name!r}"
-    if now is None:
-        problem, remedy = f"removes {name!r}", "let it stay"
-    elif was is not None and was[:2] == now[:2]:
-        problem = f"gives {what} a gradient" if now[2] else f"stops training {what}"
-        remedy = "set requires_grad before the search" if is_parameter else "store it detached"
-    else:
-        problem = f"makes {what}, {_written(now)}, {f'of {_written(was)}' if was else 'again'}"
-        of_type = "" if now[1].is_floating_point else f", dtype={now[1]}"
-        zeros = f"register_buffer({name.rpartition('.')[2]!r}, torch.zeros({now[0]}{of_type}))"
-        if is_parameter:
-            remedy = "make it in __init__"
-        elif was is not None and was[0] == now[0]:
-            remedy = f"store it in {str(was[1]).removeprefix('torch.')}"
-        else:
-            remedy = f"give it that from the start, as by {zeros}"
+    name = changed[0]
+    was, now = (_written(state[name]) if name in state else "none" for state in (before, after))
     raise ValueError(
         "network must keep the names, shapes and types of its parameters and buffers, but a "
-        f"training step {problem}; {remedy}"
+        f"training step makes {name!r} {now} where it was {was}; make it in __init__, a buffer by "
+        "register_buffer, in the shape and type that it keeps, and store in it what is detached"
     )
 
 
 def _written(state: tuple[tuple[int, ...], torch.dtype, bool]) -> str:
-    return f"{state[0]} in {str(state[1]).removeprefix('torch.')}"
+    shape, dtype, takes_gradients = state
+    what = "with" if takes_gradients else "without"
+    return f"{shape} in {str(dtype).removeprefix('torch.')} {what} gradients"
 
 
 def _digest_of_state(module: torch.nn.Module) -> Any:
@@ -484,7 +385,7 @@ def _digest_of_state(module: torch.nn.Module) -> Any:
     return digest
 
 
-def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> torch.Tensor:
+def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> Any:
     """Return what a module makes of a mini-batch; ValueError if that is not what is needed."""
     import torch
 
@@ -498,31 +399,22 @@ def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> torch
             f"does not: {first_line(error)}"
         ) from error
     shapes = [(n, n_classes)] if n_classes else [(n,), (n, 1)]
-    if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) not in shapes:
+    is_dense = isinstance(outputs, torch.Tensor) and outputs.layout == torch.strided
+    if not is_dense or tuple(outputs.shape) not in shapes:
         what = "a score for each class" if n_classes else "one value a row"
-        remedy = f"give its last layer {n_classes} outputs"
+        got = tuple(outputs.shape) if is_dense else type(outputs).__name__
+        remedy = f"give its last layer {n_classes or 1} outputs, and return the dense tensor alone"
         if not n_classes:
-            remedy = (
-                "give its last layer 1 output, or ask for the task classification if y holds labels"
-            )
-        if isinstance(outputs, torch.Tensor):
-            got = str(tuple(outputs.shape))
-        else:
-            got, remedy = type(outputs).__name__, "return the tensor alone"
+            remedy += ", or ask for the task classification if y holds labels"
         raise ValueError(
             f"network must return {what}, a tensor {shapes[-1]}, but returns {got}; {remedy}"
-        )
-    if outputs.layout != torch.strided:
-        raise ValueError(
-            "network must return a dense tensor but returns a sparse one; let it return "
-            "outputs.to_dense()"
         )
     if outputs.dtype != torch.float32:
         raise ValueError(f"network must compute in float32 but returns {outputs.dtype}; cast it")
     if not bool(outputs.isfinite().all()):
         raise ValueError("network must return finite numbers but does not; give other weights")
     sums = outputs.detach().sum(dim=1) if n_classes else None
-    if sums is not None and bool((outputs >= 0).all() & ((sums - 1).abs() < _AS_A_WHOLE).all()):
+    if sums is not None and bool((outputs >= 0).all() & ((sums - 1).abs() < _SUM_TOLERANCE).all()):
         raise ValueError(
             "network must return scores, of which a softmax makes probabilities, but returns what "
             "looks like probabilities; leave out its last softmax"

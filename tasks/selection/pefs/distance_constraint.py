@@ -21,132 +21,13 @@ from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, la
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.pefs.distribution import Masks
 
-# Whether a mask far enough from given sets exists, and the most probable one: exactly.
-#
-# A mixed integer program, solved by HiGHS: one variable for each feature, one constraint for each
-# set, that the mask shares no more with it than it may.
-
-
-def most_shared(
-    size: int, sets: Masks, tau: float, kind: Dissimilarity, *, as_if: Sequence[int] | None = None
-) -> NDArray[np.int64]:
-    """Return how many features a mask of a size may share with each set, shape (m,).
-
-    Parameters
-    ----------
-    size : int
-        Of the mask.
-    sets : ndarray of bool, shape (m, d)
-    tau : float in 0..1
-        The least dissimilarity.
-    kind : "dice" or "jaccard"
-    as_if : sequence of int, length m, optional
-        Larger masks may share no more with each set than one of this size.
-    """
-    of_sets = sets.sum(axis=1).tolist()
-    sizes = [size] * len(of_sets) if as_if is None else [min(size, most) for most in as_if]
-    return np.array(
-        [
-            largest_overlap(one, of_set, tau, kind)
-            for one, of_set in zip(sizes, of_sets, strict=True)
-        ],
-        dtype=np.int64,
-    )
-
-
-def best_mask(
-    worth: Floats, size: int, sets: Masks, most: NDArray[np.int64], varying: Mask
-) -> Mask | None:
-    """Return the mask of a size that is worth most and shares few enough features with each set.
-
-    Parameters
-    ----------
-    worth : ndarray of float64, shape (d,)
-        Of each feature.
-    size : int in 1..d
-    sets : ndarray of bool, shape (m, d)
-    most : ndarray of int, shape (m,)
-        How many features of each set it may have.
-    varying : ndarray of bool, shape (d,)
-        Features that it may have at all.
-
-    Returns
-    -------
-    ndarray of bool, shape (d,), or None
-        None if there is no such mask.
-    """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    d = len(worth)
-    found = milp(
-        -worth,
-        integrality=np.ones(d, dtype=np.int64),
-        bounds=Bounds(0, varying.astype(np.float64)),
-        constraints=[
-            LinearConstraint(np.ones((1, d)), size, size),
-            LinearConstraint(sets.astype(np.float64), -np.inf, most),
-        ],
-    )
-    return None if found.x is None else np.asarray(found.x > 0.5)
-
-
-def smallest_mask(
-    sets: Masks,
-    tau: float,
-    kind: Dissimilarity,
-    varying: Mask,
-    *,
-    as_if: Sequence[int] | None = None,
-) -> Mask | None:
-    """Return a smallest mask that is far enough from each set, but not empty; None without one.
-
-    Parameters
-    ----------
-    sets, tau, kind, as_if
-        See `most_shared`.
-    varying
-        See `best_mask`.
-    """
-    masks = (
-        some_mask(size, sets, most_shared(size, sets, tau, kind, as_if=as_if), varying)
-        for size in range(1, int(varying.sum()) + 1)
-    )
-    return next((mask for mask in masks if mask is not None), None)
-
-
-def some_mask(size: int, sets: Masks, most: NDArray[np.int64], varying: Mask) -> Mask | None:
-    """Return any mask that `best_mask` may return, or None; faster if counts decide."""
-    among = sets[:, varying]
-    fewest_of_each = size - among.shape[1] + among.sum(axis=1)
-    fewest_of_all = np.sort(among.sum(axis=0))[:size].sum()
-    if (fewest_of_each > most).any() or fewest_of_all > most.sum():
-        return None
-    return best_mask(np.zeros(len(varying)), size, sets, most, varying)
-
 
 class Repair:
     """Takes masks to masks that are at least `tau` from every given set.
 
-    Parameters
-    ----------
-    n_features : int
-        d.
-    previous : sequence of collection of int
-        The given sets, of features in 0..d-1; none is empty.
-    tau : float in 0..1
-        The least dissimilarity.
-    kind : "dice" or "jaccard"
-        Which dissimilarity.
-    size : int in 1..d, optional
-        How many features the final mask is to have.
-    varying : ndarray of bool, shape (d,), optional
-        Features that are not the same in all rows: no other one is ever in a mask. By default all.
-
-    Raises
-    ------
-    ValueError
-        If a set is empty or has no such feature, `tau` is out of range, or no mask of features that
-        vary, of that size, is far enough from all sets.
+    Sets are of features in 0..d-1; the final mask has `size` features, if given. Features that do
+    not vary are never in a mask. ValueError if a set is empty, `tau` is out of range, or no mask of
+    that size is far enough from all sets.
     """
 
     def __init__(
@@ -201,22 +82,13 @@ class Repair:
     def most_probable(self, probabilities: Floats, n_features: int) -> Mask:
         """Return the mask of `n_features` features that takes the most probable it may, in turn.
 
-        Where that ends too early, it is the one of that size with the largest sum of probabilities.
-
-        Parameters
-        ----------
-        probabilities : ndarray of float64, shape (d,)
-        n_features : int in 1..d
-
-        Raises
-        ------
-        ValueError
-            If no mask of that size is far enough from all sets.
+        If that ends too early, it is the one of that size with the largest sum of probabilities.
+        ValueError if there is none.
         """
         most = self._most(n_features)
         mask = self._in_turn(probabilities, n_features, most)
         if mask is None:
-            mask = best_mask(probabilities, n_features, self._sets, most, self._varying)
+            mask = self._best(probabilities, n_features, most)
         if mask is None:
             raise ValueError(self._why_none(n_features))
         return mask
@@ -226,7 +98,17 @@ class Repair:
         return not self._violated(mask).any()
 
     def _most(self, size: int, as_if: Sequence[int] | None = None) -> NDArray[np.int64]:
-        return most_shared(size, self._sets, self._tau, self._kind, as_if=as_if)
+        """Return how many features a mask of a size may share with each set, shape (m,).
+
+        If `as_if` is given, larger masks may share no more with a set than one of that size.
+        """
+        of_sets = self._sets.sum(axis=1).tolist()
+        sizes = [size] * len(of_sets) if as_if is None else [min(size, most) for most in as_if]
+        overlaps = [
+            largest_overlap(one, of_set, self._tau, self._kind)
+            for one, of_set in zip(sizes, of_sets, strict=True)
+        ]
+        return np.array(overlaps, dtype=np.int64)
 
     def _violated(self, mask: Mask) -> NDArray[np.bool_]:
         most = self._most(int(mask.sum()), self._as_if)
@@ -251,6 +133,35 @@ class Repair:
                     return mask
         return None
 
+    def _best(self, worth: Floats, size: int, most: NDArray[np.int64]) -> Mask | None:
+        """Return the mask of a size with the largest sum of worth; None if there is none.
+
+        A mixed integer program, solved exactly by HiGHS: one variable for each feature, one
+        constraint for each set, that the mask shares at most so many features with it.
+        """
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        d = len(worth)
+        found = milp(
+            -worth,
+            integrality=np.ones(d, dtype=np.int64),
+            bounds=Bounds(0, self._varying.astype(np.float64)),
+            constraints=[
+                LinearConstraint(np.ones((1, d)), size, size),
+                LinearConstraint(self._sets.astype(np.float64), -np.inf, most),
+            ],
+        )
+        return None if found.x is None else np.asarray(found.x > 0.5)
+
+    def _any(self, size: int, as_if: Sequence[int] | None = None) -> Mask | None:
+        """Return a mask of a size that is far enough, or None; faster if counts decide."""
+        most, among = self._most(size, as_if), self._sets[:, self._varying]
+        fewest_of_each = size - among.shape[1] + among.sum(axis=1)
+        fewest_of_all = np.sort(among.sum(axis=0))[:size].sum()
+        if (fewest_of_each > most).any() or fewest_of_all > most.sum():
+            return None
+        return self._best(np.zeros(len(self._varying)), size, most)
+
     def _instead(self, probabilities: Floats, when: Floats) -> Mask:
         """Return a mask in place of one of which nothing was left."""
         if self._outside.any():
@@ -267,13 +178,13 @@ class Repair:
             return self.most_probable(np.full(d, 0.5), size)
         if self._outside.any():
             return np.asarray(np.arange(d) == np.argmax(self._outside))
-        mask = smallest_mask(self._sets, self._tau, self._kind, self._varying, as_if=self._as_if)
-        if mask is None:  # a mask larger than the sets may yet be far enough
-            self._as_if = None
-            mask = smallest_mask(self._sets, self._tau, self._kind, self._varying)
-        if mask is None:
-            raise ValueError(self._none_at_all())
-        return mask
+        for as_if in (self._as_if, None):  # a mask larger than the sets may yet be far enough
+            self._as_if = as_if
+            for n_features in range(1, int(self._varying.sum()) + 1):
+                mask = self._any(n_features, as_if)
+                if mask is not None:
+                    return mask
+        raise ValueError(self._none_at_all())
 
     def _why_none(self, size: int) -> str:
         """Return the message for a size of which no mask is far enough."""
@@ -282,16 +193,13 @@ class Repair:
             f"of features that {'' if self._varying.all() else 'vary and '}are tau {self._tau:g} "
             f"from all {len(self._sets)} previous sets"
         )
-        for limit, others in (
-            ("most", range(size - 1, 0, -1)),
-            ("least", range(size + 1, n_varying + 1)),
-        ):
-            for other in others:
-                if some_mask(other, self._sets, self._most(other), self._varying) is not None:
-                    return (
-                        f"n_features must be at {limit} {other}, {far}, but is {size}; ask for "
-                        "that, or lower tau"
-                    )
+        for other in (*range(size - 1, 0, -1), *range(size + 1, n_varying + 1)):
+            if self._any(other) is not None:
+                limit = "most" if other < size else "least"
+                return (
+                    f"n_features must be at {limit} {other}, {far}, but is {size}; ask for that, "
+                    "or lower tau"
+                )
         return self._none_at_all()
 
     def _none_at_all(self) -> str:

@@ -1,11 +1,11 @@
 """The distribution of masks: a Bernoulli variable for each feature, moved by losses of samples.
 
-Everything here is in float64; nothing knows of a network.
+What an iteration does between passes through the network is compiled: as operations of numpy or
+torch, one by one, on small arrays, it would take a tenth of an iteration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,49 +14,32 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
-# What an iteration does between passes through the network, compiled.
-#
-# The arrays are small: as operations of numpy or torch, one by one, they would cost more to call
-# than to compute, and in all a tenth of an iteration.
+Masks = NDArray[np.bool_]
+
+# 1/d would leave two features no room at all: [1/2, 1/2].
+_WIDEST_MARGIN = 1 / 3
 
 
-@compiled
-def below(uniforms: Any, theta: Any) -> Any:
-    """Return masks (m, d): where uniforms (m, d) are below the probabilities theta (d,)."""
-    masks = np.empty(uniforms.shape, np.bool_)
-    for i in range(len(uniforms)):
-        for j in range(len(theta)):
-            masks[i, j] = uniforms[i, j] < theta[j]
+def margin(n_features: int) -> float:
+    """Return how near to 0 and 1 a probability may come: 1/d, so that any mask can be drawn."""
+    return min(1 / n_features, _WIDEST_MARGIN)
+
+
+def sample(probabilities: Floats, n_samples: int, random: np.random.Generator) -> Masks:
+    """Draw masks, shape (n_samples, d)."""
+    masks: Masks = random.random((n_samples, len(probabilities))) < probabilities
     return masks
 
 
 @compiled
-def of_columns(masks: Any, feature_of_column: Any) -> Any:
-    """Return masks (m, d) column by column, float32 (m, width): 1 where the feature is kept."""
-    kept = np.empty((len(masks), len(feature_of_column)), np.float32)
-    for i in range(len(masks)):
-        for column in range(len(feature_of_column)):
-            kept[i, column] = masks[i, feature_of_column[column]]
-    return kept
+def utilities(losses: Any) -> Any:
+    """Return the worth of each sample's rank among the losses, shape (lambda,) (eq 5).
 
-
-@compiled
-def worth_of_ranks(losses: Any, n_best: int) -> Any:
-    """Return the utility of each loss; see `utilities`.
-
-    It is the worth of the ranks above the losses that are lower than it, shared with its equals.
-
-    Parameters
-    ----------
-    losses : ndarray of float64, shape (m,)
-    n_best : int
-        So many are worth 1, and so many less 1.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
+    1 for the best quarter, rounded up, -1 for the worst, 0 for the others. Samples of equal loss
+    share what their ranks are worth, so that a tie moves nothing.
     """
     n = len(losses)
+    n_best = (n + 3) // 4
     n_before_worst = n - n_best
     worth = np.empty(n)
     for i in range(n):
@@ -72,22 +55,15 @@ def worth_of_ranks(losses: Any, n_best: int) -> Any:
 
 
 @compiled
-def after_step(
-    theta: Any, masks: Any, worth: Any, fixed: Any, penalty: float, rate: float, near: float
-) -> Any:
-    """Return the probabilities after a step; see `moved`.
+def moved(theta: Any, masks: Any, worth: Any, fixed: Any, penalty: float, rate: float) -> Any:
+    """Return the probabilities (d,) after a step along the natural gradient (eq 6).
 
-    Parameters
-    ----------
-    theta, masks, worth, fixed, penalty, rate
-        See there.
-    near : float
-        No nearer to 0 and to 1 than this.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
+    Masks (lambda, d) of some worth (lambda,) were drawn from theta; fixed (d,) features stay. Of
+    two samples that differ in a feature, the one that has it must win by more than the share
+    `penalty` of the contests for its probability to rise. No other comes nearer to 0 and 1 than
+    the margin.
     """
+    near = min(1 / len(theta), _WIDEST_MARGIN)
     after = np.empty(len(theta))
     for j in range(len(theta)):
         after[j] = theta[j]
@@ -103,24 +79,10 @@ def after_step(
 
 @compiled
 def log_losses(outputs: Any, target: Any, weight: Any, n_masks: int) -> tuple[Any, Any]:
-    """Return the log loss of each mask, and how the mean of them all changes with each output.
+    """Return the log loss of each mask, (m,), and how the mean of them changes with each output.
 
-    Parameters
-    ----------
-    outputs : ndarray of float32, shape (n m, n_classes)
-        Scores of a row under each of its m masks, then those of the next row.
-    target : ndarray of int64, shape (n,)
-        Classes.
-    weight : ndarray of float32, shape (n,), or None
-        Sample weights.
-    n_masks : int
-        m.
-
-    Returns
-    -------
-    losses : ndarray of float64, shape (m,)
-        Means over the rows.
-    slopes : ndarray of float32, shape (n m, n_classes)
+    Outputs (n m, n_classes) are the scores of a row under each of its m masks, then those of the
+    next row; so are the slopes. The target (n,) holds classes; the losses are means over the rows.
     """
     n, n_classes = outputs.shape
     losses, slopes = np.zeros(n_masks), np.empty(outputs.shape, np.float32)
@@ -142,22 +104,9 @@ def log_losses(outputs: Any, target: Any, weight: Any, n_masks: int) -> tuple[An
 
 @compiled
 def squared_losses(outputs: Any, target: Any, weight: Any) -> tuple[Any, Any]:
-    """Return half the squared error of each mask, and how their mean changes with each output.
+    """Return half the squared error of each mask, (m,), and the slopes of their mean, (n, m).
 
-    Parameters
-    ----------
-    outputs : ndarray of float32, shape (n, m)
-        The value of each row under each mask.
-    target : ndarray of float32, shape (n,)
-        Values.
-    weight : ndarray of float32, shape (n,), or None
-        Sample weights.
-
-    Returns
-    -------
-    losses : ndarray of float64, shape (m,)
-        Means over the rows.
-    slopes : ndarray of float32, shape (n, m)
+    Outputs (n, m) are values of each row under each mask; the target has shape (n,).
     """
     n, n_masks = outputs.shape
     losses, slopes = np.zeros(n_masks), np.empty(outputs.shape, np.float32)
@@ -170,111 +119,14 @@ def squared_losses(outputs: Any, target: Any, weight: Any) -> tuple[Any, Any]:
     return losses / n, slopes
 
 
-Masks = NDArray[np.bool_]
-
-# 1/d would leave two features no room at all: [1/2, 1/2].
-_WIDEST_MARGIN = 1 / 3
-
-
-def margin(n_features: int) -> float:
-    """Return how near to 0 and to 1 a probability may come: 1/d, so that any mask can be drawn.
-
-    Of two features it is a third.
-    """
-    return min(1 / n_features, _WIDEST_MARGIN)
-
-
-def sample(probabilities: Floats, n_samples: int, random: np.random.Generator) -> Masks:
-    """Draw masks.
-
-    Parameters
-    ----------
-    probabilities : ndarray of float64, shape (d,)
-        theta: how probable it is that each feature is kept.
-    n_samples : int
-        lambda.
-    random : numpy.random.Generator
-        The only source of randomness.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_samples, d)
-    """
-    masks: Masks = below(random.random((n_samples, len(probabilities))), probabilities)
-    return masks
-
-
-def utilities(losses: Sequence[float] | Floats) -> Floats:
-    """Return what each sample's rank among the losses is worth (eq 5).
-
-    Parameters
-    ----------
-    losses : sequence or array of float, length lambda, at least 2
-        Lower is better.
-
-    Returns
-    -------
-    ndarray of float64, shape (lambda,)
-        1 for the best quarter, rounded up, -1 for the worst, 0 for the others. Samples of equal
-        loss share what their ranks are worth, so that a tie moves nothing.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two.
-    """
-    n_samples = len(losses)
-    if n_samples < 2:
-        raise ValueError(f"samples must be at least 2, to compare them, but is {n_samples}")
-    worth: Floats = worth_of_ranks(np.asarray(losses, np.float64), -(-n_samples // 4))
-    return worth
-
-
-def moved(
-    probabilities: Floats,
-    masks: Masks,
-    worth: Floats,
-    fixed: Mask,
-    *,
-    penalty: float,
-    rate: float,
-) -> Floats:
-    """Return the probabilities after a step along the natural gradient (eq 6).
-
-    Parameters
-    ----------
-    probabilities : ndarray of float64, shape (d,)
-        theta.
-    masks : ndarray of bool, shape (lambda, d)
-        Drawn from it.
-    worth : ndarray of float64, shape (lambda,)
-        Their utilities.
-    fixed : ndarray of bool, shape (d,)
-        Features whose probability stays as it is.
-    penalty : float in 0..1
-        epsilon: of two samples that differ in a feature, the one that has it must win by more
-        than this share of the contests for its probability to rise.
-    rate : float
-        eta, the size of a step.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        No nearer to 0 and 1 than the margin of d features, but for those that are fixed.
-    """
-    near = margin(len(probabilities))
-    after: Floats = after_step(probabilities, masks, worth, fixed, penalty, rate, near)
-    return after
-
-
 def entropy(probabilities: Floats) -> float:
-    """Return the mean entropy of the features, in bits: 1 where each may as well go as stay."""
+    """Return the mean entropy of the features, in bits."""
     inside = probabilities[(probabilities > 0) & (probabilities < 1)]
     bits = -inside * np.log2(inside) - (1 - inside) * np.log2(1 - inside)
     return float(bits.sum() / max(1, len(probabilities)))
 
 
 def jaccard(one: Mask, other: Mask) -> float:
-    """Return how many of the features that either mask keeps both keep; 1 of two empty masks."""
+    """Return the Jaccard index of two masks; 1 of two empty ones."""
     either = int((one | other).sum())
     return int((one & other).sum()) / either if either else 1.0

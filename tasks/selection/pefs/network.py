@@ -26,12 +26,10 @@ if TYPE_CHECKING:
     import torch
 
 
-# Inputs of which most are the commonest value of their column, as counts of words are.
+# Inputs of which most are the commonest value of their column, as counts of words are. Under a mask
+# the first layer of a row is that of a row of commonest values, which all rows of the mask share,
+# plus what the few other values of the row add: it costs what these cost, and not the width.
 #
-# Under a mask a row's first layer is that of a row of commonest values, which all rows of the mask
-# share, and what the few other values of the row add to it. So it costs what these cost, and not
-# what the width does.
-
 # As measured on one thread with 200 units: at 3,289 columns of which 1.5 % differ the first layer
 # takes .3 of its time, and with fewer columns the rest of an iteration outweighs it.
 LEAST_WIDTH, MOST_DENSE = 512, 0.05
@@ -40,24 +38,15 @@ _COLUMNS_AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class SparseInputs:
-    """What the inputs of some rows differ from the commonest of their column in.
+    """What the inputs of some rows differ in from the commonest value of their column.
 
-    Attributes
-    ----------
-    common : float32 tensor, shape (width,)
-        The commonest value of each column, among all rows.
-    starts : int64 tensor, shape (n + 1,)
-        Where each row's part of `columns` and `excess` begins, and where the last one's ends.
-    columns : int64 tensor, shape (k,)
-        Row by row, the columns in which it has another value.
-    excess : float32 tensor, shape (k,)
-        Those values, less the commonest.
+    Row i has other values in columns[starts[i] : starts[i + 1]]: the commonest plus `excess`.
     """
 
-    common: torch.Tensor
-    starts: torch.Tensor
-    columns: torch.Tensor
-    excess: torch.Tensor
+    common: torch.Tensor  # (width,), float32
+    starts: torch.Tensor  # (n + 1,), int64
+    columns: torch.Tensor  # (k,), int64
+    excess: torch.Tensor  # (k,), float32
 
     @classmethod
     def of(cls, inputs: NDArray[np.float32]) -> SparseInputs | None:
@@ -101,11 +90,7 @@ class SparseInputs:
     def linear(self, weight: torch.Tensor, bias: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """Return a layer's outputs of each row under each mask, (n, m, units); for autograd too.
 
-        Parameters
-        ----------
-        weight, bias : float32 tensor, shapes (width, units) and (units,)
-        masks : float32 tensor, shape (m, width)
-            1 where a column is kept.
+        The weight has shape (width, units), the masks (m, width).
         """
         import torch
 
@@ -130,15 +115,8 @@ LEAST_VARIANCE = 1e-5  # added in batch normalisation, as published
 class Training:
     """Parameters of a network on their way, with what Adam keeps of each.
 
-    Attributes
-    ----------
-    parameters : list of float32 tensor
-        Of each hidden layer weight (fan_in, fan_out), bias, gain and shift (fan_out,); then weight
-        and bias of the last layer.
-    means, squares : list of float32 tensor
-        Adam's, in the same order.
-    step : int
-        How many were taken.
+    Parameters are of each hidden layer weight (fan_in, fan_out), bias, gain and shift (fan_out,);
+    then weight and bias of the last layer.
     """
 
     parameters: list[torch.Tensor]
@@ -151,12 +129,7 @@ class Training:
     def begin(cls, sizes: Sequence[int], generator: torch.Generator) -> Training:
         """Draw the weights as He et al. (2015) do: normal, of variance 2 / fan_in.
 
-        Parameters
-        ----------
-        sizes : sequence of int
-            Inputs, hidden layers, outputs.
-        generator : torch.Generator
-            The only source of randomness.
+        `sizes` are inputs, hidden layers and outputs.
         """
         import torch
 
@@ -178,18 +151,10 @@ class Training:
         weight: torch.Tensor | None,
         masks: torch.Tensor,
     ) -> Floats:
-        """Take one step on the mean loss of all masks, and return the loss of each, (m,).
+        """Take a step on the mean loss of all masks (m, width), and return the loss of each, (m,).
 
-        Parameters
-        ----------
-        inputs : float32 tensor, shape (n, width), or SparseInputs of n rows
-            A mini-batch; a masked column is 0.
-        target : tensor, shape (n,)
-            Class indices (int64), or values (float32).
-        weight : float32 tensor, shape (n,), or None
-            Sample weights, of mean 1 over all rows.
-        masks : float32 tensor, shape (m, width)
-            1 where a column is kept.
+        Inputs (n, width) are a mini-batch, 0 in a masked column; the target (n,) holds class
+        indices (int64) or values (float32), the weight has mean 1 over all rows.
         """
         import torch
 
@@ -250,24 +215,10 @@ class Training:
 def folded(
     parameters: Sequence[Floats], inputs: Floats, weight: Floats | None
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return a plain ReLU network in which batch normalisation has been taken up.
+    """Return weights and biases of a plain ReLU network that includes batch normalisation.
 
-    Its statistics are recomputed over all of `inputs`, layer by layer, with their mask: those of
-    training are of other masks.
-
-    Parameters
-    ----------
-    parameters : sequence of ndarray
-        As `Training.layers` has them.
-    inputs : ndarray of float64, shape (n, width)
-        Training rows; masked columns are 0.
-    weight : ndarray of float64, shape (n,), or None
-        Sample weights.
-
-    Returns
-    -------
-    weights, biases : list of ndarray, shapes (fan_in, fan_out) and (fan_out,)
-        Layer by layer.
+    Its statistics are recomputed over all of `inputs` (n, width), layer by layer, with their mask:
+    those of training are of other masks. Parameters are those of `Training.layers`.
     """
     weights, biases = [parameters[0]], [parameters[1]]
     hidden = inputs
@@ -286,8 +237,8 @@ def folded(
 def _outputs(parameters: Sequence[torch.Tensor], first: torch.Tensor) -> torch.Tensor:
     """Return the network's outputs of each row under each mask, (n, m n_outputs).
 
-    `first` is what the first layer's units take, (n, m, units). Gains and shifts have one part for
-    each mask.
+    `first` are the inputs of the first layer's units, (n, m, units). Gains and shifts have one part
+    for each mask.
     """
     import torch
 
@@ -304,10 +255,7 @@ def _outputs(parameters: Sequence[torch.Tensor], first: torch.Tensor) -> torch.T
 def _losses(
     outputs: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, n_masks: int
 ) -> tuple[Floats, torch.Tensor]:
-    """Return the loss of each mask, (m,), and the gradient of their mean by `outputs`.
-
-    The loss is the log loss, or half the squared error.
-    """
+    """Return the log loss or half squared error of each mask, and the slopes of their mean."""
     import torch
 
     values, truth = outputs.numpy(), target.numpy()
@@ -320,95 +268,77 @@ def _losses(
     return losses, torch.from_numpy(slopes).view(outputs.shape)
 
 
+# Memory for training.
+
+_STACKS = 4  # parameters, their gradients, and what Adam keeps of each
+_PASSES = 4  # copies of a layer's units, there and back
+_BYTES = 4  # of a number in float32
+
+
+def bytes_to_train(sizes: Sequence[int], n_rows: int) -> tuple[int, int]:
+    """Return about how many bytes training takes: of the paper's network, and of a mini-batch.
+
+    `sizes` are inputs, hidden layers and outputs; `n_rows` those under all masks together.
+    """
+    of_layers = [one * other for one, other in itertools.pairwise(sizes)]
+    n_units = sizes[0] + _PASSES * sum(sizes[1:])
+    # Adam takes the root of one layer's squares at a time
+    return _BYTES * (_STACKS * sum(of_layers) + max(of_layers)), _BYTES * n_rows * n_units
+
+
+def check_memory(sizes: Sequence[int], n_rows: int, memory: int | None = None) -> None:
+    """Raise ValueError if a network does not fit into `memory`, by default what is free."""
+    import psutil
+
+    usable = psutil.virtual_memory().available if memory is None else memory
+    of_network, of_batch = bytes_to_train(sizes, n_rows)
+    if of_network + of_batch > usable:
+        remedy = "smaller hidden_layer_sizes"
+        if of_network <= of_batch:
+            remedy = "fewer samples, or a smaller batch_size"
+        raise ValueError(
+            f"the training of pefs may take {usable / 1e9:.3g} GB, the memory that is free, but "
+            f"hidden layers of {', '.join(map(str, sizes[1:-1]))} units take "
+            f"{of_network / 1e9:.3g} GB, and {n_rows} rows (batch_size x samples) "
+            f"{of_batch / 1e9:.3g} GB; give {remedy}"
+        )
+
+
 _ROWS_AT_ONCE = 4096
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """How features become inputs: encoded, less what the baseline is when encoded.
+def encoded(X: Floats, encoding: Encoding, baseline: Floats) -> NDArray[np.float32]:
+    """Return features (n, d) as inputs (n, width), of which the baseline has 0."""
+    origin = encoding.transform(baseline[None, :])[0]
+    inputs = np.empty((len(X), len(encoding.feature_of_column)), dtype=np.float32)
+    for start in range(0, len(X), _ROWS_AT_ONCE):
+        block = slice(start, start + _ROWS_AT_ONCE)
+        inputs[block] = encoding.transform(filled(X[block], baseline)) - origin
+    return inputs
 
-    So a feature at its baseline is 0 in all of its columns. A missing value is the baseline.
 
-    Attributes
-    ----------
-    encoding : Encoding
-        Numbers standardised, categories one-hot.
-    baseline : ndarray of float64, shape (d,)
-        What a masked feature is set to.
-    """
-
-    encoding: Encoding
-    baseline: Floats
-
-    @classmethod
-    def fit(cls, rows: Rows, schema: Schema, baseline: Floats) -> Reading:
-        """Take mean and scale of each number from training rows."""
-        return cls(Encoding.fit(rows.X, schema.n_categories), baseline)
-
-    @property
-    def feature_of_column(self) -> NDArray[np.int64]:
-        """The feature each input comes from, shape (width,)."""
-        return self.encoding.feature_of_column
-
-    @property
-    def origin(self) -> Floats:
-        """The baseline when encoded, shape (width,)."""
-        return np.asarray(self.encoding.transform(self.baseline[None, :])[0])
-
-    def filled(self, X: Floats) -> Floats:
-        """Return X (n, d) with its baseline in place of each missing value."""
-        return np.where(np.isnan(X), self.baseline, X)
-
-    def inputs(self, X: Floats) -> NDArray[np.float32]:
-        """Return X (n, d) as inputs (n, width)."""
-        inputs = np.empty((len(X), len(self.feature_of_column)), dtype=np.float32)
-        for start in range(0, len(X), _ROWS_AT_ONCE):
-            block = slice(start, start + _ROWS_AT_ONCE)
-            inputs[block] = self.encoding.transform(self.filled(X[block])) - self.origin
-        return inputs
+def filled(X: Floats, baseline: Floats) -> Floats:
+    """Return X (n, d) with the baseline (d,) in place of each missing value."""
+    return np.where(np.isnan(X), baseline, X)
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Training rows, read once for any number of searches.
-
-    Attributes
-    ----------
-    schema : Schema
-        What the d features mean.
-    reading : Reading
-        How they became inputs.
-    inputs : ndarray of float32, shape (n, width)
-    target : ndarray, shape (n,)
-        Class indices (int64), or values of mean 0 and deviation 1 (float32).
-    weight : ndarray of float32, shape (n,), or None
-        Sample weights of mean 1.
-    location, scale : float
-        A regression's prediction is location + scale x output; 0 and 1 for classes.
-    """
+    """Training rows, read once for any number of searches."""
 
     schema: Schema
-    reading: Reading
-    inputs: NDArray[np.float32]
-    target: NDArray[np.int64] | NDArray[np.float32]
-    weight: NDArray[np.float32] | None
-    location: float
+    encoding: Encoding  # numbers standardised, categories one-hot
+    baseline: Floats  # (d,), what a masked feature is set to
+    inputs: NDArray[np.float32]  # (n, width)
+    target: NDArray[np.int64] | NDArray[np.float32]  # classes, or values of mean 0, deviation 1
+    weight: NDArray[np.float32] | None  # of mean 1
+    location: float  # a regression's prediction is location + scale x output
     scale: float
 
     @classmethod
     def of(cls, rows: Rows, schema: Schema, baseline: Floats) -> Prepared:
-        """Read training rows; they are not changed.
-
-        Raises
-        ------
-        ValueError
-            If the baseline is not of as many features as the rows.
-        """
-        if baseline.shape != (rows.X.shape[1],):
-            raise ValueError(
-                f"baseline must have shape ({rows.X.shape[1]},) but has {baseline.shape}"
-            )
-        reading = Reading.fit(rows, schema, baseline)
+        """Read training rows, without changing them."""
+        encoding = Encoding.fit(rows.X, schema.n_categories)
         location, scale = 0.0, 1.0
         target: NDArray[np.int64] | NDArray[np.float32]
         if schema.n_classes:
@@ -420,17 +350,22 @@ class Prepared:
         weight = None
         if rows.weight is not None:
             weight = (rows.weight / rows.weight.mean()).astype(np.float32)
-        return cls(schema, reading, reading.inputs(rows.X), target, weight, location, scale)
+        inputs = encoded(rows.X, encoding, baseline)
+        return cls(schema, encoding, baseline, inputs, target, weight, location, scale)
 
     def __len__(self) -> int:
         return len(self.target)
+
+    def columns_of(self, mask: Mask) -> Mask:
+        """Return the columns of the inputs that a mask (d,) keeps, shape (width,)."""
+        return np.asarray(mask[self.encoding.feature_of_column])
 
     @property
     def varying(self) -> Mask:
         """Features that are not the same in all rows, shape (d,)."""
         columns = self.inputs.min(axis=0) != self.inputs.max(axis=0)
         varying = np.zeros(len(self.schema.features), dtype=bool)
-        varying[self.reading.feature_of_column[columns]] = True
+        varying[self.encoding.feature_of_column[columns]] = True
         return varying
 
     @cached_property

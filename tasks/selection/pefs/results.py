@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,8 @@ from chaffinch.tasks.selection.models.runtime import (
     torch_by_default,
 )
 from chaffinch.tasks.selection.pefs.custom_module import outputs_of, recalibrated
-from chaffinch.tasks.selection.pefs.distribution import Masks, entropy, jaccard, margin, sample
-from chaffinch.tasks.selection.pefs.network import Prepared, folded
+from chaffinch.tasks.selection.pefs.distribution import entropy, jaccard, margin, sample
+from chaffinch.tasks.selection.pefs.network import Prepared, encoded, filled, folded
 
 if TYPE_CHECKING:
     import torch
@@ -61,25 +61,12 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class ProbabilisticSearch:
-    """One search: for one penalty or number of features, with one seed.
+    """One search: for one penalty or number of features, with one seed."""
 
-    Attributes
-    ----------
-    asked : float or int
-        The penalty (float) that it kept to, or the number of features (int) that it was steered to.
-    seed : int
-        Which of the searches for that it was, from 0.
-    sweeps : tuple of Sweep
-        At least one.
-    held_out_loss : float or None
-        Of its own network under the mask of its last sweep, batch normalisation recalibrated, on
-        rows held out; None where there was nothing to search, and no network.
-    """
-
-    asked: float | int
-    seed: int
-    sweeps: tuple[Sweep, ...]
-    held_out_loss: float | None
+    asked: float | int  # the penalty, or the number of features that it was steered to
+    seed: int  # the number of the search for that, from 0
+    sweeps: tuple[Sweep, ...]  # at least one
+    held_out_loss: float | None  # of its network under its last mask; None without a network
 
     @property
     def probabilities(self) -> Floats:
@@ -94,13 +81,7 @@ class ProbabilisticSearch:
 
 @dataclass(frozen=True, eq=False)
 class ProbabilisticSearches:
-    """Searches for several penalties or numbers of features, each with several seeds.
-
-    Attributes
-    ----------
-    searches : tuple of ProbabilisticSearch
-        At least one.
-    """
+    """Searches for several penalties or numbers of features, each with several seeds."""
 
     searches: tuple[ProbabilisticSearch, ...]
 
@@ -111,7 +92,7 @@ class ProbabilisticSearches:
 
     @property
     def asked(self) -> list[float | int]:
-        """What was asked for, each once, in order."""
+        """Penalties or numbers of features, each once, in order."""
         return list(dict.fromkeys(one.asked for one in self.searches))
 
     def probabilities(self, asked: float | int) -> Floats:
@@ -119,10 +100,9 @@ class ProbabilisticSearches:
         return np.asarray(np.mean([one.probabilities for one in self._of(asked)], axis=0))
 
     def mask(self, asked: float | int) -> Mask:
-        """Return the mask that was asked for, shape (d,).
+        """Return the mask of a penalty or number of features, shape (d,).
 
-        Of a number of features the most probable ones; of a penalty those that are as probable as
-        not, or more so, but one at least.
+        Of a penalty it keeps features that are as probable as not, or more so, but at least one.
         """
         if isinstance(asked, int):
             return self.most_probable(asked, asked)
@@ -132,7 +112,7 @@ class ProbabilisticSearches:
     def most_probable(self, asked: float | int, n_features: int) -> Mask:
         """Return the mask of the `n_features` most probable.
 
-        Of features that are equally probable at the end, the one that was more so on the way stays.
+        Of features that are equally probable at the end, the one that was more so before stays.
         """
         on_the_way = np.mean(
             [np.mean([at.probabilities for at in one.sweeps], axis=0) for one in self._of(asked)],
@@ -145,18 +125,12 @@ class ProbabilisticSearches:
         return all(one.is_made for one in self._of(asked))
 
     def share_of_iterations(self, asked: float | int) -> float:
-        """Return which share of all iterations was made for one penalty or number, in 0..1."""
+        """Return the share of all iterations made for one penalty or number, in 0..1."""
         n_all = sum(one.sweeps[-1].iteration for one in self.searches)
         return sum(one.sweeps[-1].iteration for one in self._of(asked)) / max(n_all, 1)
 
     def behind(self, mask: Mask) -> float | int:
-        """Return what was asked for first that led to a mask.
-
-        Raises
-        ------
-        ValueError
-            If nothing did.
-        """
+        """Return the first penalty or number of features that led to a mask."""
         for asked in self.asked:
             if (self.mask(asked) == mask).all():
                 return asked
@@ -169,12 +143,7 @@ class ProbabilisticSearches:
 def most_probable(probabilities: Floats, n_features: int, on_the_way: Floats) -> Mask:
     """Return the mask of the `n_features` features of the highest probability.
 
-    Parameters
-    ----------
-    probabilities : ndarray of float64, shape (d,)
-    n_features : int in 1..d
-    on_the_way : ndarray of float64, shape (d,)
-        Decides between equals; after it, the lower index.
+    `on_the_way` decides between equals; after it, the lower index.
     """
     order = np.lexsort((-on_the_way, -probabilities))
     mask = np.zeros(len(probabilities), dtype=bool)
@@ -183,13 +152,7 @@ def most_probable(probabilities: Floats, n_features: int, on_the_way: Floats) ->
 
 
 def stability(sweeps: Sequence[Sweep]) -> float:
-    """Return the least Jaccard index of the last mask with each of the four before; 0 until then.
-
-    Parameters
-    ----------
-    sweeps : sequence of Sweep
-        Up to the one of interest.
-    """
+    """Return the least Jaccard index of the last mask with the four before; 0 until then."""
     if len(sweeps) <= _SWEEPS_THE_SAME:
         return 0.0
     *before, last = sweeps[-1 - _SWEEPS_THE_SAME :]
@@ -197,18 +160,11 @@ def stability(sweeps: Sequence[Sweep]) -> float:
 
 
 def is_settled(sweeps: Sequence[Sweep], fixed: Collection[int] = ()) -> bool:
-    """Return whether a search has come to rest.
+    """Return whether a search has settled; probabilities of `fixed` features never move.
 
     It has once the mean entropy is below half a bit and the mask has been stable for four sweeps.
     Below 24 features the margins leave more entropy than that: there, a third of the way up from
     the least that they leave.
-
-    Parameters
-    ----------
-    sweeps : sequence of Sweep
-        All so far.
-    fixed : collection of int
-        Features whose probability never moves, and has no entropy.
     """
     last = sweeps[-1].probabilities
     n_free = len(last) - len(fixed)
@@ -225,48 +181,29 @@ _ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class SharedNetwork:
-    """One network for all masks, as a search left it.
+    """One network for all masks, as a search left it; parameters are `Training.layers`.
 
-    Attributes
-    ----------
-    prepared : Prepared
-        The rows that it was trained on; batch normalisation is recalibrated on them for each mask.
-    parameters : sequence of ndarray of float64
-        As `Training.layers` has them.
+    Batch normalisation is recalibrated for each mask, on the rows that it was trained on.
     """
 
     prepared: Prepared
     parameters: Sequence[Floats]
 
     def under(self, mask: Mask) -> NeuralNetwork:
-        """Return the network under a mask (d,), as one that uses its features alone.
-
-        Raises
-        ------
-        ValueError
-            If the mask, or the network, is not of as many features as the rows.
-        """
-        prepared, reading = self.prepared, self.prepared.reading
-        d, width = len(prepared.schema.features), len(reading.feature_of_column)
-        if mask.shape != (d,):
-            raise ValueError(f"mask must have shape ({d},) but has {mask.shape}")
-        if len(self.parameters[0]) != width:
-            raise ValueError(
-                f"the network must have {width} inputs, as the rows have, but has "
-                f"{len(self.parameters[0])}; give the rows that it was trained on"
-            )
-        is_kept = mask[reading.feature_of_column]
-        first = self.parameters[0] * is_kept[:, None]
+        """Return the network under a mask (d,), as one that uses its features alone."""
+        prepared = self.prepared
+        first = self.parameters[0] * prepared.columns_of(mask)[:, None]
+        origin = prepared.encoding.transform(prepared.baseline[None, :])[0]
         with single_thread():
             weights, biases = folded(
                 [first, *self.parameters[1:]],
                 prepared.inputs.astype(np.float64),
                 None if prepared.weight is None else prepared.weight.astype(np.float64),
             )
-            biases[0] = biases[0] - reading.origin @ first
+            biases[0] = biases[0] - origin @ first
         return NeuralNetwork(
             schema=prepared.schema,
-            encoding=reading.encoding,
+            encoding=prepared.encoding,
             activation="relu",
             weights=tuple(weights),
             biases=tuple(biases),
@@ -277,69 +214,30 @@ class SharedNetwork:
     def predict(self, X: Floats, mask: Mask) -> Floats:
         """Predict under one mask (d,): values (n,), or probabilities (n, n_classes).
 
-        Parameters
-        ----------
-        X : ndarray of float64, shape (n, d)
-            A missing value is the baseline.
-        mask : ndarray of bool, shape (d,)
+        A missing value of X (n, d) is the baseline.
         """
-        return self.under(mask).predict(self.prepared.reading.filled(X))
-
-    def predict_averaged(
-        self, X: Floats, probabilities: Floats, n_samples: int, seed: int
-    ) -> Floats:
-        """Predict on the mean over masks that are drawn; it may use all features.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (n, d)
-        probabilities : ndarray of float64, shape (d,)
-            theta.
-        n_samples : int, at least 1
-            How many masks to draw; each takes a recalibration.
-        seed : int
-            The only source of randomness.
-
-        Raises
-        ------
-        ValueError
-            If there is no mask to draw.
-        """
-        return _averaged(self.predict, X, probabilities, n_samples, seed)
+        return self.under(mask).predict(filled(X, self.prepared.baseline))
 
 
 @dataclass(frozen=True, eq=False)
 class SharedModule:
-    """One module for all masks, as a search left it.
-
-    Attributes
-    ----------
-    prepared : Prepared
-        The rows that it was trained on; batch normalisation is recalibrated on them for each mask.
-    module : torch.nn.Module
-        In float32.
-    """
+    """One module for all masks, as `SharedNetwork`."""
 
     prepared: Prepared
     module: torch.nn.Module
 
     @torch_by_default()  # for what a module makes of its own as it predicts
     def predict(self, X: Floats, mask: Mask) -> Floats:
-        """See `SharedNetwork.predict`; the outputs are computed in float32.
-
-        Raises
-        ------
-        ValueError
-            If one of them is not finite.
-        """
+        """Predict as `SharedNetwork` does, in float32; ValueError if an output is not finite."""
         import torch
 
         prepared = self.prepared
-        kept = torch.from_numpy(mask[prepared.reading.feature_of_column].astype(np.float32))
+        kept = torch.from_numpy(prepared.columns_of(mask).astype(np.float32))
         with single_torch_thread():
             module = recalibrated(self.module, torch.from_numpy(prepared.inputs) * kept)
             with np.errstate(over="ignore"):  # overflow shows in the outputs
-                rows = torch.from_numpy(prepared.reading.inputs(X)) * kept
+                inputs = encoded(X, prepared.encoding, prepared.baseline)
+            rows = torch.from_numpy(inputs) * kept
             outputs = torch.cat(
                 [outputs_of(module, some) for some in torch.split(rows, _ROWS_AT_ONCE)]
             )
@@ -354,21 +252,14 @@ class SharedModule:
                 return outputs.softmax(dim=1).numpy()
             return prepared.location + prepared.scale * outputs.reshape(-1).numpy()
 
-    def predict_averaged(
-        self, X: Floats, probabilities: Floats, n_samples: int, seed: int
-    ) -> Floats:
-        """See `SharedNetwork.predict_averaged`."""
-        return _averaged(self.predict, X, probabilities, n_samples, seed)
 
-
-def _averaged(
-    predict: Callable[[Floats, Mask], Floats],
+def predict_averaged(
+    network: SharedNetwork | SharedModule,
     X: Floats,
     probabilities: Floats,
     n_samples: int,
     seed: int,
 ) -> Floats:
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be at least 1 but is {n_samples}")
-    masks: Masks = sample(probabilities, n_samples, np.random.default_rng(seed))
-    return np.asarray(np.mean([predict(X, mask) for mask in masks], axis=0))
+    """Predict on the mean over masks that are drawn; each takes a recalibration."""
+    masks = sample(probabilities, n_samples, np.random.default_rng(seed))
+    return np.asarray(np.mean([network.predict(X, mask) for mask in masks], axis=0))

@@ -16,9 +16,8 @@ from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.runtime import single_torch_thread, torch_by_default
 from chaffinch.tasks.selection.pefs.custom_module import ModuleTraining
-from chaffinch.tasks.selection.pefs.distribution import Masks, moved, of_columns, sample, utilities
-from chaffinch.tasks.selection.pefs.memory import check_memory
-from chaffinch.tasks.selection.pefs.network import Prepared, Training
+from chaffinch.tasks.selection.pefs.distribution import Masks, moved, sample, utilities
+from chaffinch.tasks.selection.pefs.network import Prepared, Training, check_memory
 from chaffinch.tasks.selection.pefs.results import SharedModule, SharedNetwork, Sweep, is_settled
 
 if TYPE_CHECKING:
@@ -37,33 +36,16 @@ Repair = Callable[[Masks, Floats, np.random.Generator], Masks]
 
 @dataclass(frozen=True)
 class Rules:
-    """What a search keeps to.
+    """Settings of a search; ValueError if one is out of its range.
 
-    Attributes
-    ----------
-    penalty : float in 0..1, optional
-        epsilon; either this or `n_features`.
-    n_features : int, at least 1, optional
-        The penalty is steered until about so many features are expected in a mask.
-    samples : int, at least 2
-        lambda: masks that are compared on each mini-batch.
-    hidden_layer_sizes : tuple of int
-        Units of each hidden layer, at least one layer.
-    batch_size : int, at least 2, optional
-        Rows of a mini-batch; by default 128, or all if there are fewer.
-    most_sweeps : int, at least 1
-        The search ends after so many sweeps, settled or not. A sweep is d iterations, at least
-        128, and the step of a probability is 1 / that number.
-
-    Raises
-    ------
-    ValueError
-        If one is out of its range, or not exactly one of penalty and n_features is given.
+    Either `penalty`, epsilon in 0..1, or `n_features` is given: then the penalty is steered until
+    about so many features are expected in a mask. `samples` is lambda. A sweep is d iterations, at
+    least 128, and the step of a probability is 1 / that number.
     """
 
     penalty: float | None = None
     n_features: int | None = None
-    samples: int = 2
+    samples: int = 2  # at least 2
     hidden_layer_sizes: tuple[int, ...] = (200, 200, 200)
     batch_size: int | None = None
     most_sweeps: int = 60
@@ -89,13 +71,7 @@ class Rules:
             )
 
     def rows_of_a_batch(self, n_rows: int) -> int:
-        """Return the size of a mini-batch.
-
-        Raises
-        ------
-        ValueError
-            If there are not as many rows.
-        """
+        """Return the size of a mini-batch; ValueError if there are not as many rows."""
         if n_rows < 2:
             raise ValueError(f"pefs needs at least 2 training rows but has {n_rows}; give more")
         if self.batch_size is not None and self.batch_size > n_rows:
@@ -134,49 +110,10 @@ def _diverged(step: int, *, of_module: bool = False) -> UnusableError:
 class Search:
     """A search on its way; `run` takes it to its end.
 
-    Parameters
-    ----------
-    prepared : Prepared
-        Training rows; a feature that is the same in all of them takes no part.
-    rules : Rules
-        What it keeps to.
-    seed : int
-        The only source of randomness.
-    keep : collection of int
-        Features that are in every mask.
-    repair : callable, optional
-        Takes each drawn set of masks to masks that are allowed.
-    module : torch.nn.Module, optional
-        Trained, as a copy, in place of the paper's network; one that `checked` takes.
-
-    Attributes
-    ----------
-    prepared, rules, repair
-        As given.
-    batch_size : int
-        Rows of a mini-batch.
-    n_iterations : int
-        Of a sweep; the step of a probability is 1 / n_iterations.
-    fixed : ndarray of bool, shape (d,)
-        Features whose probability never moves.
-    probabilities : ndarray of float64, shape (d,)
-        theta as it is now.
-    penalty : float
-        epsilon as it is now.
-    random : numpy.random.Generator
-        Draws all there is to draw but the first weights, for which it draws a seed.
-    training : Training or ModuleTraining
-        The network on its way.
-    order, place : ndarray of int64, and int
-        The rows of this epoch, and how many were used.
-    sweeps : list of Sweep
-        All so far.
-
-    Raises
-    ------
-    ValueError
-        If there are too few rows or features, `keep` or `n_features` does not fit them, the module
-        cannot be trained, or the network does not fit into memory.
+    Features of `keep` are in every mask; one that is the same in all rows takes no part. `repair`
+    takes each drawn set of masks to masks that are allowed. `module`, which `checked` accepted, is
+    copied and trained in place of the paper's network. ValueError if rows, features, `keep`,
+    `n_features` or the memory do not fit.
     """
 
     @torch_by_default()
@@ -201,10 +138,10 @@ class Search:
             raise ValueError(f"n_features must be in 1..{d} but is {rules.n_features}")
         self.batch_size = rules.rows_of_a_batch(len(prepared))
         self.prepared, self.rules, self.repair = prepared, rules, repair
-        self.n_iterations = max(d, FEWEST_ITERATIONS)
-        self._columns = prepared.reading.feature_of_column
+        self.n_iterations = max(d, FEWEST_ITERATIONS)  # of a sweep
+        self._columns = prepared.encoding.feature_of_column
         kept = np.isin(np.arange(d), sorted(keep))
-        self.fixed = kept | ~prepared.varying
+        self.fixed = kept | ~prepared.varying  # (d,), features whose probability never moves
         self.probabilities = np.where(self.fixed, kept.astype(np.float64), 0.5)
         self.penalty = float(_FIRST_PENALTY if rules.penalty is None else rules.penalty)
         self.random = np.random.default_rng(seed)
@@ -216,7 +153,7 @@ class Search:
             self.training = Training.begin(sizes, torch.Generator().manual_seed(seed_of_network))
         else:
             self.training = ModuleTraining.begin(module, seed_of_network)
-        self.order, self.place = np.arange(0), 0
+        self.order, self.place = np.arange(0), 0  # rows of this epoch, and how many were used
         self.sweeps: list[Sweep] = []
 
     @property
@@ -250,13 +187,7 @@ class Search:
 
     @torch_by_default()
     def sweep(self) -> None:
-        """Make as many iterations as there are features, or 128 if there are fewer.
-
-        Raises
-        ------
-        UnusableError
-            If the training diverges.
-        """
+        """Make d iterations, at least 128; UnusableError if the training diverges."""
         d, total = self.n_iterations, 0.0
         with single_torch_thread():
             tensors = self.prepared.tensors()
@@ -280,7 +211,7 @@ class Search:
         of_batch = (
             target.index_select(0, batch),
             None if weight is None else weight.index_select(0, batch),
-            torch.from_numpy(of_columns(masks, self._columns)),
+            torch.from_numpy(masks[:, self._columns].astype(np.float32)),
         )
         if isinstance(self.training, Training) and self.prepared.sparse is not None:
             losses = self.training.train(self.prepared.sparse.take(batch), *of_batch)
@@ -290,7 +221,7 @@ class Search:
         if not math.isfinite(loss):
             raise _diverged(self.training.step, of_module=isinstance(self.training, ModuleTraining))
         worth = utilities(losses)
-        self.probabilities = moved(theta, masks, worth, self.fixed, penalty=self.penalty, rate=rate)
+        self.probabilities = moved(theta, masks, worth, self.fixed, self.penalty, rate)
         if self.rules.n_features is not None:
             excess = (int((self.probabilities >= 0.5).sum()) - self.rules.n_features) / len(theta)
             steered = self.penalty * math.exp(_GAIN * excess * rate)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from chaffinch.tasks.selection.dfs.tables import COEFFICIENTS, chain_weights, check_order
+from chaffinch.tasks.selection.dfs.estimate import COEFFICIENTS, chain_weights, check_order
 
 GRID = np.linspace(0, 1, 1001)
 ORDERS = pytest.mark.parametrize("order", range(1, 9))

@@ -254,10 +254,6 @@ def damaged(change):
             "the state is damaged .its parts do not fit",
         ),
         (
-            lambda: damaged(lambda s: replace(s, held=replace(s.held, kept=s.held.kept + 1))),
-            "the state is damaged",
-        ),
-        (
             lambda: damaged(lambda s: replace(s, held=replace(s.held, peaks=s.held.v * np.nan))),
             "the state is damaged",
         ),

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from chaffinch.tasks.selection.dfs.estimate import COEFFICIENTS
 from chaffinch.tasks.selection.dfs.residual_variance import read_table, residual_variance
-from chaffinch.tasks.selection.dfs.tables import COEFFICIENTS
 
 ORDERS = pytest.mark.parametrize("order", range(1, 9))
 FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])

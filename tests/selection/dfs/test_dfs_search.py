@@ -17,13 +17,14 @@ import scipy.sparse
 import torch
 
 from chaffinch import differentiable_path, differentiable_selection
-from chaffinch.tasks.selection.dfs.batches import Draws, dense_z
+from chaffinch.tasks.selection.dfs.batches import Draws
 from chaffinch.tasks.selection.dfs.descent import Descent
+from chaffinch.tasks.selection.dfs.estimate import chain_weights, dense_z
 from chaffinch.tasks.selection.dfs.passes import Sharing, learn
 from chaffinch.tasks.selection.dfs.residual_variance import read_table
 from chaffinch.tasks.selection.dfs.scaling import EXACTLY
-from chaffinch.tasks.selection.dfs.sources import InMemory, read_target
-from chaffinch.tasks.selection.dfs.tables import chain_weights
+from chaffinch.tasks.selection.dfs.sources import InMemory
+from tests.selection.masked_loss.blocks_of_rows import outputs_in
 
 FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
 INFORMATIVE = [3, 17, 25]
@@ -45,7 +46,7 @@ def as_form(X, form):
 def test_a_step_is_one_of_torchs_adam_on_rows_in_an_order_of_their_own(penalty, form) -> None:
     """The highest penalty is clipped; a constant column is out from the start, and stays there."""
     X, y = made_up(205, 60)
-    table, outputs = read_table(X), read_target(y, len(y))
+    table, outputs = read_table(X), outputs_in(y)
     rows = np.random.default_rng(5)
     v = torch.zeros(60, dtype=torch.float64)
     v[9] = -30

@@ -11,7 +11,8 @@ import pytest
 import scipy.sparse
 import torch
 
-from chaffinch.tasks.selection.dfs.batches import Draws, dense_z
+from chaffinch.tasks.selection.dfs.batches import Draws
+from chaffinch.tasks.selection.dfs.estimate import chain_weights, dense_z
 from chaffinch.tasks.selection.dfs.passes import Sharing, here, learn
 from chaffinch.tasks.selection.dfs.residual_variance import (
     over_all_rows,
@@ -26,8 +27,7 @@ from chaffinch.tasks.selection.dfs.search import (
     path_by_descent,
     select_by_descent,
 )
-from chaffinch.tasks.selection.dfs.sources import InMemory, merged_outputs, outputs_of, read_target
-from chaffinch.tasks.selection.dfs.tables import chain_weights
+from chaffinch.tasks.selection.dfs.sources import InMemory, merged_outputs, outputs_of
 from tests.selection.dfs.test_dfs_residual_variance import plain
 from tests.selection.masked_loss.blocks_of_rows import (
     FORMS,
@@ -38,6 +38,7 @@ from tests.selection.masked_loss.blocks_of_rows import (
     learnt,
     made_up,
     of_blocks,
+    outputs_in,
 )
 
 # --- what is known of all rows ------------------------------------------------------------------
@@ -91,7 +92,7 @@ def test_targets_of_blocks_are_in_units_of_all_rows() -> None:
     for target, known in ((y, None), (classes, labels), (classes[classes != "c"], labels[:2])):
         parts = [outputs_of(part, known) for part in np.array_split(target, 5)]
         found = reduce(merged_outputs, parts)
-        expected = read_target(target, len(target))
+        expected = outputs_in(target)
         np.testing.assert_allclose(found.of(target), expected, rtol=1e-9, atol=1e-12)
     same = [outputs_of(np.full(9, value), None) for value in (2.0, 2.0, 3.0)]
     assert not merged_outputs(*same[:2]).varies
@@ -113,7 +114,7 @@ def test_over_all_rows_the_blocks_are_one_chain_as_equation_1_has_it(form, order
     source = Blocks(as_form(X, form), y, sizes)
     kept, learned = random.random(X.shape[1]), learn(source, None, Sharing(), effort=EXACTLY)
     z, gradient = over_all_rows(source, learned, kept, order)
-    outputs = read_target(y, len(y))
+    outputs = outputs_in(y)
     scaled = standardised(X) / learned.top
     value, slope = plain(scaled, outputs, kept, order)
     assert 1 - z == pytest.approx(value, rel=1e-11)
@@ -222,7 +223,7 @@ def test_a_step_is_torchs_adam_on_the_mean_over_batches_of_the_whole_table(
     source = of_blocks(form)
     descent = open_descent(source, Rules(order=3, blocks_per_step=blocks_per_step, seed=4))
     table = read_table(source.X if form == "dense" else source.X.toarray())
-    outputs = read_target(source.y, len(source.y))
+    outputs = outputs_in(source.y)
     off = ratio(source, descent)
     table = replace(table, inverse=table.inverse * off, rest=table.rest * off)
     batches = Draws(SIZES, 1000, blocks_per_step, 4).steps()

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 from chaffinch.tasks.selection.dfs.passes import Sharing, learn
+from chaffinch.tasks.selection.dfs.sources import labels_for, labels_in, outputs_of
 
 FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
 INFORMATIVE = [3, 17, 25]
@@ -55,3 +56,8 @@ def of_blocks(form="dense", kind=float, **options):
 
 def learnt(source):
     return learn(source, None, Sharing())
+
+
+def outputs_in(y):
+    """Return a target as centred outputs, shape (N, C), the variances of which sum to 1."""
+    return outputs_of(y, labels_for(y.dtype, lambda: labels_in(y), None)).of(y)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaffinch.tasks.selection.pefs.memory import bytes_to_train, check_memory
+from chaffinch.tasks.selection.pefs.network import bytes_to_train, check_memory
 
 
 def test_weights_count_with_their_gradients_and_moments_and_units_row_by_row():

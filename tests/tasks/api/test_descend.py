@@ -20,7 +20,8 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.storage.files import is_sealed, write_file
 from chaffinch.storage.runs import stages
-from chaffinch.tasks.api.descend import descend, shuffle_files
+from chaffinch.tasks.api.descend import descend
+from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings, ShuffleSettings
 from tests.tasks.api.test_differentiable_selection import INFORMATIVE, made_up

@@ -58,7 +58,6 @@ def counting_in_place(own, rows):
 
 
 KEEP = "network must keep the names, shapes and types of its parameters and buffers, but a training"
-ZEROS = r"from the start, as by register_buffer\('memory', torch.zeros\(\({}\)\)\)$"
 
 
 @pytest.mark.parametrize(
@@ -67,27 +66,15 @@ ZEROS = r"from the start, as by register_buffer\('memory', torch.zeros\(\({}\)\)
         (
             centred,
             None,
-            r"makes buffer 'memory', \(8,\) .*, again; .*" + ZEROS.format("8,"),
+            r"makes 'memory' \(8,\) in float32 .* where it was none; make it",
         ),
-        (centred_later, None, r"makes buffer 'memory', \(8,\) in float32, again"),
-        (
-            growing,
-            torch.zeros(1),
-            r"makes buffer 'memory', \(2,\) in float32, of \(1,\) in .*" + ZEROS.format("2,"),
-        ),
-        (
-            doubling,
-            torch.zeros(1),
-            r"makes .* in float64, of \(1,\) in float32; store it in float32",
-        ),
-        (forgetting, torch.zeros(1), "removes 'memory'; let it stay"),
-        (attached, torch.zeros(2), "gives buffer 'memory' a gradient; store it detached"),
-        (thawing, None, "stops training parameter 'inner.0.bias'; set requires_grad before"),
-        (
-            making_a_parameter,
-            None,
-            r"makes parameter 'late', \(2,\) .*, again; make it in __in",
-        ),
+        (centred_later, None, r"makes 'memory' \(8,\) in float32 .* where it was none"),
+        (growing, torch.zeros(1), r"makes 'memory' \(2,\) in .* where it was \(1,\) in float32"),
+        (doubling, torch.zeros(1), r"makes 'memory' \(1,\) in float64 .* was \(1,\) in float32"),
+        (forgetting, torch.zeros(1), r"makes 'memory' none where it was \(1,\) in float32"),
+        (attached, torch.zeros(2), r"makes 'memory' .* with gradients where .* without gradients"),
+        (thawing, None, r"makes 'inner.0.bias' .* without gradients where .* with gradients"),
+        (making_a_parameter, None, r"makes 'late' \(2,\) in float32 with .* where it was none"),
     ],
 )
 def test_a_network_that_makes_its_buffers_or_parameters_on_the_way_is_refused(
@@ -229,26 +216,20 @@ def removing(own):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "name"),
     [
-        (
-            freezing,
-            r"stops training parameter 'inner.4.bias' at .* 6; set requires_grad before the",
-        ),
-        (unfreezing, r"gives parameter 'inner.0.bias' a gradient, .* and set requires_grad before"),
-        (
-            adding,
-            r"gives parameter 'extra.weight' a gradient, or makes it again at .*; make it ",
-        ),
-        (replacing, r"gives parameter 'inner.4.bias' a gradient, or makes it again at .*; make it"),
-        (removing, r"removes parameter 'inner.4.bias' at iteration 6; let it stay"),
+        (freezing, "inner.4.bias"),
+        (unfreezing, "inner.0.bias"),
+        (adding, "extra.weight"),
+        (replacing, "inner.4.bias"),
+        (removing, "inner.4.bias"),
     ],
 )
 def test_a_network_that_changes_amid_the_search_what_it_trains_is_told_with_the_iteration(
-    change, said, tmp_path
+    change, name, tmp_path
 ):
     path = tmp_path / "search.safetensors"
-    with pytest.raises(InputError, match=rf"^network must train the same .*{said}") as refusal:
+    with pytest.raises(InputError, match=rf"^network must train the same .*'{name}'") as refusal:
         found(network=ChangingLater(change), checkpoint=path)
     assert "at iteration 6; " in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -301,7 +282,7 @@ def test_a_network_that_uses_one_batch_normalisation_twice_is_refused_before_the
 def test_a_batch_normalisation_without_statistics_is_refused_by_name_where_one_row_needs_them():
     given = network()
     given[2] = nn.BatchNorm1d(16, track_running_stats=False)
-    with pytest.raises(InputError, match=r"'2' keeps no .* with track_running_stats=True$"):
+    with pytest.raises(InputError, match=r"\(1, 8\) in float32, but does not: Expected more"):
         found(network=given)
     given[2] = nn.BatchNorm1d(16, track_running_stats=True)
     assert found(network=given, most_sweeps=1).mask.sum() == 2
@@ -328,7 +309,7 @@ def frozen():
         ),
         (
             Changed(lambda outputs: (outputs, 1)),
-            r"\(64, 2\), but returns tuple; return the tensor alone",
+            r"\(64, 2\), but returns tuple; .* and return the dense tensor alone$",
         ),
         (
             Changed(lambda outputs: outputs[0]),
@@ -337,7 +318,10 @@ def frozen():
         (Changed(lambda outputs: outputs / 0), "network must return finite numbers but does not"),
         (Changed(torch.detach), "no gradient leads back to them; leave out what detaches it"),
         (Changed(lambda outputs: outputs.softmax(1)), "looks like probabilities; leave out its"),
-        (Changed(torch.Tensor.to_sparse), r"a dense tensor but returns a sparse .*to_dense\(\)$"),
+        (
+            Changed(torch.Tensor.to_sparse),
+            "but returns Tensor; .* and return the dense tensor",
+        ),
         (Changed(torch.Tensor.double), "must compute in float32 but returns torch.float64; cast"),
         (nn.Identity(), "network must have parameters that require gradients but has none"),
         (frozen(), "network must have parameters that require gradients but has none"),
