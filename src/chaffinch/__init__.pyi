@@ -30,7 +30,6 @@ from .tasks.results.previous_run import load_contract as load_contract
 from .tasks.results.result import SelectionResult as SelectionResult
 from .tasks.results.result import load_run as load_run
 from .tasks.selection.alternatives.constraints import Constraints as Constraints
-from .tasks.selection.alternatives.find import alternatives_one_by_one as alternatives_one_by_one
 from .tasks.selection.alternatives.find import find_alternatives as find_alternatives
 from .tasks.selection.alternatives.result import Alternatives as Alternatives
 from .tasks.selection.alternatives.result import FeatureSet as FeatureSet
@@ -39,7 +38,6 @@ from .tasks.selection.dfs.residual_variance import residual_variance as residual
 from .tasks.settings.alternatives import AlternativeSettings as AlternativeSettings
 from .tasks.settings.columns import ColumnSettings as ColumnSettings
 from .tasks.settings.columns import HistorySettings as HistorySettings
-from .tasks.settings.execution import LimitSettings as LimitSettings
 from .tasks.settings.execution import PromotionSettings as PromotionSettings
 from .tasks.settings.reselection import ReselectionSettings as ReselectionSettings
 from .tasks.settings.selection import ExecutionSettings as ExecutionSettings

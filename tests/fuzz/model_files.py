@@ -25,6 +25,7 @@ _HOSTILE = [
 ]  # fmt: skip
 _FORBIDDEN = ("subprocess.", "os.system", "os.posix_spawn", "os.exec", "os.fork", "socket.connect")
 _NAMED = re.compile(r'"__class__": "(\w+)",\s*"__module__": "([\w.]+)"')
+_NUMBERS = [b"-1", b"0", b"99", b"nan", b"1e400", b"x", b"9" * 20, b"", b"2147483647"]
 
 
 def _watch(event: str, arguments: Any) -> None:
@@ -33,11 +34,8 @@ def _watch(event: str, arguments: Any) -> None:
 
 
 def draw(draws: Draws, place: Path) -> Case:
-    """Draw a damaged file of a model, which its manifest says is whole.
-
-    Files that compiled code reads without checks are only verified by their hash.
-    """
-    kind = pick(draws, ["mlp", "linear", "LogisticRegression"])
+    """Draw a damaged file of a model, which its manifest says is whole."""
+    kind = pick(draws, [*made.CHEAP])
     store = ground().copied(place, kind)
     run = store / "runs" / ground().runs[kind]
     path = pick(draws, sorted((run / "model").iterdir()))
@@ -57,6 +55,15 @@ def _changed(draws: Draws, suffix: str, data: bytes) -> tuple[bytes, str]:
         return json.dumps(content).encode(), said
     if suffix == ".skops" and often(draws, 0.6):
         return _skops(draws, data)
+    if suffix == ".txt" and often(draws, 0.6):
+        number = pick(draws, [*re.finditer(rb"-?\d+(\.\d+)?", data)])
+        value = pick(draws, _NUMBERS)
+        line = data[: number.start()].count(b"\n") + 1
+        said = f"{number[0]!r} in line {line} is {value!r}"
+        return data[: number.start()] + value + data[number.end() :], said
+    if suffix == ".ubj" and often(draws, 0.7):
+        at, value = int(draws.integers(len(data) // 10, len(data))), int(draws.integers(256))
+        return data[:at] + bytes([value]) + data[at + 1 :], f"byte {at} of {len(data)} is {value}"
     return damaged(draws, data)
 
 

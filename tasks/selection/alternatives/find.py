@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import repeat
-from numbers import Integral
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -505,65 +503,11 @@ def find_alternatives(
         raise ValueError(
             f"aggregate is for the simultaneous search but search is {search}; leave it out"
         )
-    if n_alternatives is None:
-        raise ValueError(
-            "n_alternatives must be given but is None; alternatives_one_by_one needs no number"
-        )
     sizes = sizes_of(k, n_alternatives)
     asked = _Asked.checked(quality, sizes, tau, dissimilarity, constraints, previous, time_limit)
     if search == "sequential":
         return _together(list(asked.sets(sizes)), dissimilarity)
     return asked.at_once(sizes, search, aggregate or "sum")
-
-
-def alternatives_one_by_one(
-    quality: Quality,
-    *,
-    k: int | Sequence[int],
-    n_alternatives: int | None = None,
-    tau: float,
-    dissimilarity: Dissimilarity = "dice",
-    constraints: Constraints | None = None,
-    previous: Sequence[Sequence[Feature]] = (),
-    time_limit: float | None = None,
-) -> Iterator[FeatureSet]:
-    """Yield feature sets one at a time, as long as there are more.
-
-    Parameters
-    ----------
-    quality, k, tau, dissimilarity, constraints, previous
-        See `find_alternatives`; the sets are the same.
-    n_alternatives : int, at least 0, optional
-        By default unlimited.
-    time_limit : float, above 0, optional
-        In seconds, for all searches; time between them does not count.
-
-    Returns
-    -------
-    iterator of FeatureSet
-        The last one is empty if there is no further set, or none was found in time; see its
-        status.
-
-    Raises
-    ------
-    ValueError
-        If a setting is out of its range, or they contradict each other.
-
-    Examples
-    --------
-    >>> import chaffinch
-    >>> names = ["age", "income", "city", "size"]
-    >>> quality = chaffinch.qualities.Univariate([9, 8, 7, 3], names=names)
-    >>> for one in chaffinch.alternatives_one_by_one(quality, k=2, tau=1.0):
-    ...     one.status, one.features
-    ('optimal', ('age', 'income'))
-    ('optimal', ('city', 'size'))
-    ('infeasible', ())
-    """
-    sizes = sizes_of(k, n_alternatives)
-    asked = _Asked.checked(quality, sizes, tau, dissimilarity, constraints, previous, time_limit)
-    is_endless = n_alternatives is None and isinstance(k, Integral)
-    return asked.sets(repeat(sizes[0]) if is_endless else sizes)
 
 
 @dataclass(frozen=True)

@@ -221,25 +221,24 @@ def is_number(value: object) -> bool:
 _MOST = 1_000_000  # alternatives: each takes a search
 
 
-def sizes_of(k: int | Sequence[int], n_alternatives: int | None) -> tuple[int, ...]:
-    """Return the size of each set; one size if `n_alternatives` is None."""
-    if n_alternatives is not None and not (is_whole(n_alternatives) and n_alternatives >= 0):
+def sizes_of(k: int | Sequence[int], n_alternatives: int) -> tuple[int, ...]:
+    """Return the size of each set."""
+    if not (is_whole(n_alternatives) and n_alternatives >= 0):
         raise ValueError(
             f"n_alternatives must be a whole number of at least 0 but is {n_alternatives!r}"
         )
-    if n_alternatives is not None and n_alternatives > _MOST:
+    if n_alternatives > _MOST:
         raise ValueError(
-            f"n_alternatives must be at most {_MOST} but is {in_short(n_alternatives)}; "
-            "alternatives_one_by_one needs no number"
+            f"n_alternatives must be at most {_MOST} but is {in_short(n_alternatives)}"
         )
     if isinstance(k, Integral) and is_whole(k):
-        return (int(k),) * (1 + (n_alternatives or 0))
+        return (int(k),) * (1 + n_alternatives)
     if isinstance(k, str) or not isinstance(k, Iterable) or not np.ndim(k):
         raise ValueError(f"k must be a whole number, or one for each set, but is {k!r}")
     sizes = tuple(k)
-    if not sizes or n_alternatives not in (None, len(sizes) - 1):
+    if len(sizes) != 1 + n_alternatives:
         raise ValueError(
-            f"k must be one size, or one for each of the {1 + (n_alternatives or 0)} sets, but is "
+            f"k must be one size, or one for each of the {1 + n_alternatives} sets, but is "
             f"{len(sizes)} sizes"
         )
     wrong = next((size for size in sizes if not is_whole(size)), None)

@@ -410,13 +410,51 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
             with warnings.catch_warnings():
                 # of a damaged array, which is refused or not by what it holds
                 warnings.filterwarnings("ignore", "Reading `.npy`", UserWarning)
-                return skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+                estimator = skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+            _check_trees(estimator, 0, set())
+            return estimator
     except _DAMAGE as error:
         raise ValueError(DAMAGED) from error
     raise ValueError(
         f"the model's file holds types that are not trusted: {', '.join(untrusted)}; "
         "name them in trusted= if you know where the file comes from"
     )
+
+
+def _check_trees(thing: Any, n_features: int, seen: set[int]) -> None:
+    """Raise ValueError at a tree whose nodes lead out of its arrays: compiled code follows them."""
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    if type(thing).__module__ == "sklearn.tree._tree" and hasattr(thing, "children_left"):
+        inner = thing.children_left != -1
+        _check_nodes(inner, thing.children_left, thing.children_right, thing.feature, n_features)
+    elif type(thing).__name__ == "TreePredictor":
+        nodes = thing.nodes
+        inner = nodes["is_leaf"] == 0
+        _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], n_features)
+        bitsets = nodes["bitset_idx"][inner & (nodes["is_categorical"] != 0)]
+        if (bitsets >= len(thing.raw_left_cat_bitsets)).any():
+            raise ValueError("a node asks for categories that are not there")
+    inside: Any = vars(thing).values() if hasattr(thing, "__dict__") else ()
+    if isinstance(thing, dict):
+        inside = thing.values()
+    elif isinstance(thing, list | tuple | set) or (
+        isinstance(thing, np.ndarray) and thing.dtype == object
+    ):
+        inside = thing.flat if isinstance(thing, np.ndarray) else thing
+    for one in inside:
+        _check_trees(one, getattr(thing, "n_features_in_", n_features), seen)
+
+
+def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: int) -> None:
+    """Raise ValueError unless inner nodes have children after them, and features that are there."""
+    parents, n_nodes = np.flatnonzero(inner), len(inner)
+    for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
+        if not n_nodes or (child <= parents).any() or (child >= n_nodes).any():
+            raise ValueError("a node has no such child")
+    if (feature[inner] < 0).any() or (feature[inner] >= n_features).any():
+        raise ValueError("a node asks for a feature that is not there")
 
 
 def _others(data: bytes) -> set[str]:

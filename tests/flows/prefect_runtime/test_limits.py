@@ -11,9 +11,10 @@ import pytest
 from prefect import flow
 
 import chaffinch
-from chaffinch import ExecutionSettings, InputError, LimitSettings, SelectionSettings
+from chaffinch import ExecutionSettings, InputError, SelectionSettings
 from chaffinch.flows.prefect_runtime.limits import TimeLimitError, data_sets, within_limits
 from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.settings.execution import LimitSettings
 from chaffinch.tasks.workers.signals import OutOfTime, stopped_after
 from tests.flows.cli.programs import CHAFFINCH, eventually, processes_of, started
 from tests.flows.conftest import Server, nightly
@@ -110,7 +111,7 @@ STUCK = """
 import hashlib
 from pathlib import Path
 from prefect import flow, serve
-from chaffinch import LimitSettings
+from chaffinch.tasks.settings.execution import LimitSettings
 from chaffinch.flows.prefect_runtime import limits
 
 limits._SECONDS_OF_GRACE = 1

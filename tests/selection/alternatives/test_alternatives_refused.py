@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
-from chaffinch.tasks.selection.alternatives.find import alternatives_one_by_one, find_alternatives
+from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 from chaffinch.tasks.selection.alternatives.validation import Group
@@ -20,7 +20,7 @@ SETTINGS = {
     "nothing": ({"k": [2, None]}, "k must be whole numbers, one for each set, but holds None"),
     "too many": (
         {"n_alternatives": 10**12},
-        "n_alternatives must be at most 1000000 but is 1000000000000; alternatives_one_by_one nee",
+        "n_alternatives must be at most 1000000 but is 1000000000000",
     ),
     "sizes": (
         {"k": [2, 2, 2]},
@@ -127,10 +127,6 @@ def test_settings(case):
     asked = {"k": 2, "n_alternatives": 1, "tau": 0.5} | settings
     with refused(message):
         find_alternatives(QUALITY, **asked)
-    asked.pop("search", None)
-    if case != "search":
-        with refused(message):  # before the first set is asked for
-            alternatives_one_by_one(QUALITY, **asked)
 
 
 @pytest.mark.parametrize("search", ["simultaneous", "greedy_depth_search"])
@@ -268,10 +264,3 @@ def test_values_as_large_as_they_may_be_are_added_up() -> None:
     with_pairs = MRMR([1e300] * 6, np.full((6, 6), 1e300))
     found = find_alternatives(with_pairs, k=2, n_alternatives=2, tau=1)
     assert (found.status, found.total) == ("optimal", 0)
-
-
-def test_only_one_by_one_there_may_be_no_number_of_alternatives() -> None:
-    for k in (2, [2, 2]):
-        with refused("n_alternatives must be given but is None; alternatives_one_by_one needs"):
-            find_alternatives(Q6, k=k, n_alternatives=None, tau=0.5)
-    assert len(list(alternatives_one_by_one(Q6, k=[2, 2], n_alternatives=None, tau=0.5))) == 2

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, largest_overlap
-from chaffinch.tasks.selection.alternatives.find import alternatives_one_by_one, find_alternatives
-from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
+from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 from chaffinch.tasks.selection.alternatives.validation import Group
 from tests.selection.alternatives import exhaustive
@@ -124,14 +123,14 @@ def test_constraints_are_obeyed_and_cost_no_more_than_they_must(data):
 def test_bounds_hold_when_there_is_no_time(data):
     n, k = data.draw(st.integers(4, 9)), data.draw(st.integers(1, 4))
     quality = data.draw(qualities(n))
-    first = next(alternatives_one_by_one(quality, k=k, tau=0.5, time_limit=1e-9))
+    found = find_alternatives(quality, k=k, n_alternatives=0, tau=0.5, time_limit=1e-9)
     expected = exhaustive.one_by_one(quality, [k], 0.5, "dice")
     if expected:
-        assert first.bound >= quality.value(expected[0])
-        assert first.quality <= first.bound
-        assert first.status in ("optimal", "feasible", "not_solved")
+        assert found.bound >= quality.value(expected[0])
+        assert found.total <= found.bound
+        assert found.status in ("optimal", "feasible", "not_solved")
     else:
-        assert first.status in ("infeasible", "not_solved")
+        assert found.status in ("infeasible", "not_solved")
 
 
 def test_names_say_which_features_are_meant():
@@ -149,21 +148,11 @@ def test_names_say_which_features_are_meant():
     assert found[0].indices == (1, 3)
 
 
-def test_one_by_one_goes_on_until_there_is_no_further_set():
-    sets = list(alternatives_one_by_one(Q0, k=2, tau=1.0))
-    assert [one.features for one in sets] == [(0, 1), (2, 3), (4, 5), ()]
-    assert [one.status for one in sets] == ["optimal"] * 3 + ["infeasible"]
-    assert sets[-1].quality == -math.inf
-
-
-def test_one_by_one_can_go_on_from_sets_found_before():
-    whole = list(alternatives_one_by_one(Q0, k=3, n_alternatives=2, tau=0.5))
-    rest = list(
-        alternatives_one_by_one(
-            Q0, k=3, n_alternatives=0, tau=0.5, previous=[one.features for one in whole[:2]]
-        )
-    )
-    assert rest[0].features == whole[2].features
+def test_a_search_continues_from_sets_found_before():
+    whole = find_alternatives(Q0, k=3, n_alternatives=2, tau=0.5)
+    before = [one.features for one in whole[:2]]
+    (last,) = find_alternatives(Q0, k=3, n_alternatives=0, tau=0.5, previous=before)
+    assert last.features == whole[2].features
 
 
 def test_fewer_sets_than_asked_for_are_told_from_all():
@@ -213,21 +202,6 @@ def test_a_feature_is_in_no_more_sets_than_it_may_be():
     rules = Constraints(max_sets_per_feature=2)
     found = find_alternatives(Q0, k=2, n_alternatives=3, tau=0.5, constraints=rules)
     assert [one.features for one in found] == [(0, 1), (0, 2), (1, 2), (3, 4)]
-
-
-@pytest.mark.parametrize("most", [1, 2])
-@pytest.mark.parametrize("kind", ["univariate", "mrmr", "cfs", "wrapper"])
-def test_without_an_end_there_are_no_more_sets_than_a_feature_of_all_may_be_in(kind, most):
-    quality = {
-        "univariate": Q0,
-        "mrmr": MRMR(np.arange(6.0), np.ones((6, 6))),
-        "cfs": CFS(np.arange(6.0), np.ones((6, 6))),
-        "wrapper": Wrapper(sum, 6),
-    }[kind]
-    rules = Constraints(must_include=[0], max_sets_per_feature=most)
-    found = list(alternatives_one_by_one(quality, k=2, tau=0.5, constraints=rules))
-    assert [0 in one.indices for one in found] == [True] * most + [False]
-    assert (found[-1].status, found[-1].indices) == ("infeasible", ())
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,4 +1,7 @@
-"""LightGBM's text: written and read back, and refused where LightGBM would end the process."""
+"""A damaged LightGBM model is a ValueError: LightGBM itself would end the process."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -46,6 +49,61 @@ def test_what_lightgbm_writes_is_whole(kind):
     np.testing.assert_array_equal(back.predict(X), trained.predict(X))
 
 
+DAMAGED = """
+import sys
+from pathlib import Path
+import numpy as np
+from chaffinch.tasks.selection.models import load
+from chaffinch.tasks.selection.core import Schema
+
+whole = Path(sys.argv[1]).read_bytes()
+schema = Schema(("a", "b", "c"), (0, 0, int(sys.argv[2])), int(sys.argv[3]))
+random = np.random.default_rng(0)
+trees = whole.index(b"end of trees")
+damages = {
+    "cut short": lambda at: whole[:at],
+    "a byte lost": lambda at: whole[: at % trees] + whole[at % trees + 1 :],
+    "a byte more": lambda at: whole[: at % trees] + b"1" + whole[at % trees :],
+    "zero bytes": lambda at: whole[:at] + bytes(len(whole[at : at + 64])) + whole[at + 64 :],
+    "another byte": lambda at: (
+        whole[: at % trees] + bytes([random.integers(32, 127)]) + whole[at % trees + 1 :]
+    ),
+    "Windows lines": lambda at: whole.replace(b"\\n", b"\\r\\n"),
+    "nothing": lambda at: b"",
+    "something else": lambda at: b"<html>not found</html>",
+}
+for name, damage in damages.items():
+    said = 0
+    for at in random.integers(10, len(whole) - 200, 16):
+        content = damage(int(at))
+        try:
+            load("lightgbm", {"model.txt": content}, schema).predict(np.zeros((2, 3)))
+        except ValueError as error:
+            said += 1
+            if "\\n" in str(error):
+                sys.exit(f"{name}: {error}")
+    print(name, said, sep=": ", flush=True)
+"""
+
+
+@pytest.mark.parametrize("kind", ["two classes", "three classes", "linear trees"])
+def test_damage_is_a_value_error_and_never_the_end_of_the_process(kind, tmp_path):
+    n_classes, parameters = KINDS[kind]
+    trained = model(n_classes, **parameters)
+    path = tmp_path / "model.txt"
+    path.write_bytes(trained.to_files()["model.txt"])
+    done = subprocess.run(
+        [sys.executable, "-c", DAMAGED, path, str(trained.schema.n_categories[2]), str(n_classes)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(": ") for line in done.stdout.splitlines())
+    for always in ("cut short", "zero bytes", "Windows lines", "nothing", "something else"):
+        assert said.pop(always) == "16"
+    assert len(said) == 3
+    assert all(int(times) >= 8 for times in said.values())
+
+
 def changed(text, key, value):
     """Put a value in the place of the first in a line of the first tree, and mend its size."""
     start = text.index(f"\n{key}=", text.index("Tree=0")) + len(key) + 2
@@ -55,17 +113,40 @@ def changed(text, key, value):
     return bad.replace(f"tree_sizes={size} ", f"tree_sizes={int(size) + len(bad) - len(text)} ")
 
 
-@pytest.mark.parametrize("bad", ["1e-999", "x"])
-def test_numbers_that_lightgbm_cannot_read_are_found(bad):
+@pytest.mark.parametrize(
+    ("key", "same", "bad"),
+    [
+        ("split_feature", "2", "3"),
+        ("left_child", "-1", "0"),
+        ("right_child", "-2", "999"),
+        ("decision_type", "9", "x"),
+        ("num_leaves", "{n_leaves}", "1"),
+        ("num_cat", "1", "0"),
+        ("cat_boundaries", "0", "1"),
+        ("threshold", "0", "1"),
+        ("leaf_value", "1e-300", "1e-999"),
+        ("shrinkage", "0.5", "-"),
+    ],
+)
+def test_numbers_out_of_range_are_found(key, same, bad):
     text = model(0).to_files()["model.txt"].decode()
-    check_text(changed(text, "leaf_value", "1e-300"))
-    with pytest.raises(ValueError, match="is damaged; give it as it was written"):
-        check_text(changed(text, "leaf_value", bad))
+    n_leaves = text.split("num_leaves=")[1].split()[0]
+    check_text(changed(text, key, same.format(n_leaves=n_leaves)))
+    with pytest.raises(ValueError, match=r"is damaged \(tree 0\); give it as it was written"):
+        check_text(changed(text, key, bad))
 
 
-@pytest.mark.parametrize("content", ["", "<html>not found</html>", "cut short"])
-def test_what_is_no_whole_text_is_refused(content):
+@pytest.mark.parametrize("bad", ["[boosting gbdt]", "boosting", "[boosting: gb\rdt]", "[: gbdt]"])
+def test_parameters_without_a_name_or_a_value_are_found(bad):
     text = model(0).to_files()["model.txt"].decode()
-    content = text[: text.index("end of trees")] if content == "cut short" else content
-    with pytest.raises(ValueError, match="is no LightGBM text"):
-        load("lightgbm", {"model.txt": content.encode()}, Schema(("a", "b", "c"), (0, 0, 70)))
+    assert "[boosting: gbdt]" in text
+    with pytest.raises(ValueError, match="is damaged \\(its parameters\\)"):
+        check_text(text.replace("[boosting: gbdt]", bad))
+
+
+@pytest.mark.parametrize("bad", ["x", "1x", "1,x", "1 2"])
+def test_a_word_where_a_parameter_has_a_number_is_found(bad):
+    text = model(0).to_files()["model.txt"].decode()
+    assert "[path_smooth: 0]" in text
+    with pytest.raises(ValueError, match="is damaged \\(its parameters\\)"):
+        check_text(text.replace("[path_smooth: 0]", f"[path_smooth: {bad}]"))

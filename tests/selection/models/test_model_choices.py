@@ -562,6 +562,39 @@ def test_a_damaged_file_of_an_estimator_is_one_line(damage):
         load("sklearn", {"model.skops": DAMAGED[damage](whole)}, schema)
 
 
+@pytest.mark.parametrize(
+    "name", ["DecisionTree", "RandomForest", "AdaBoost", "HistGradientBoosting"]
+)
+def test_a_tree_that_leads_out_of_its_arrays_is_damaged(name):
+    rows, schema = regression()
+    few = {"n_estimators": 2} if name in ("RandomForest", "AdaBoost") else {}
+    files = fit(f"{name}Regressor", rows, schema, few, seed=0).to_files()
+    load("sklearn", files, schema)  # whole
+    field = "left" if name.startswith("Hist") else "left_child"
+    source = zipfile.ZipFile(io.BytesIO(files["model.skops"]))
+    for child in (0, 1_000_000):
+        damaged, n_changed = io.BytesIO(), 0
+        with zipfile.ZipFile(damaged, "w") as archive:
+            for member in source.namelist():
+                content = source.read(member)
+                header = content[:2000].decode("latin-1")
+                if member.endswith(".npy") and f"'{field}'" in header:
+                    nodes = np.load(io.BytesIO(content))
+                    inner = (
+                        (nodes["is_leaf"] == 0)
+                        if "is_leaf" in nodes.dtype.names
+                        else nodes[field] >= 0
+                    )
+                    nodes[field][np.flatnonzero(inner)[0]] = child
+                    content = io.BytesIO()
+                    np.save(content, nodes)
+                    content, n_changed = content.getvalue(), n_changed + 1
+                archive.writestr(member, content)
+        assert n_changed
+        with pytest.raises(ValueError, match="is no skops file or is damaged"):
+            load("sklearn", {"model.skops": damaged.getvalue()}, schema)
+
+
 @pytest.mark.parametrize("size", [200, 255, 256, 300])
 def test_histogram_boosting_takes_codes_up_to_its_bins_and_one_hot_beyond(size):
     rng = np.random.default_rng(0)
