@@ -1,5 +1,6 @@
 """Programs that the flow tests start: the command line, a Prefect server, whatever they leave."""
 
+import io
 import os
 import random
 import signal
@@ -8,7 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -92,6 +94,23 @@ def chaffinch(*command: str, home: Path, **more: str) -> subprocess.CompletedPro
         timeout=300,
         check=False,
     )
+
+
+def in_process(*command: object, **settings: str | None) -> subprocess.CompletedProcess[str]:
+    """Run a command of `chaffinch` in this process, with these settings of Prefect.
+
+    A program of its own takes two seconds to import what is imported here already.
+    """
+    from prefect import settings as known
+
+    from chaffinch.flows.cli.commands import cli, exit_code
+
+    asked = [*map(str, command)]
+    given = {getattr(known, name): value for name, value in settings.items()}
+    out, err = io.StringIO(), io.StringIO()
+    with known.temporary_settings(given), redirect_stdout(out), redirect_stderr(err):
+        code = exit_code(partial(cli.main, asked))
+    return subprocess.CompletedProcess(asked, code, out.getvalue(), err.getvalue())
 
 
 def still_running(home: Path) -> list[str]:
