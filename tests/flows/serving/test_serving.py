@@ -150,9 +150,7 @@ def test_new_data_that_are_announced_start_a_run_of_them(deployments, server, ta
         (["harvest.csv"], "new data are announced to a Prefect server: set PREFECT_API_URL"),
     ],
 )
-def test_what_cannot_be_announced_is_said_in_a_line(
-    table, tmp_path, monkeypatch, arguments, said
-):
+def test_what_cannot_be_announced_is_said_in_a_line(table, tmp_path, monkeypatch, arguments, said):
     (tmp_path / "harvest.csv").write_bytes(table.read_bytes())
     monkeypatch.chdir(tmp_path)
     ended = in_process("announce", *arguments, PREFECT_API_URL=None)
@@ -191,9 +189,7 @@ class _IsSomethingElse(_Refuses):
         (_IsSomethingElse, "no Prefect server answers at {url} ("),
     ],
 )
-def test_a_server_that_does_not_take_an_announcement_is_a_line_and_a_failure(
-    table, who, said
-):
+def test_a_server_that_does_not_take_an_announcement_is_a_line_and_a_failure(table, who, said):
     with ExitStack() as stack:
         port = free_port()
         if who is not None:
