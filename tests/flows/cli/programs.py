@@ -136,12 +136,13 @@ def _marked(variable: str) -> list[str]:
 
 
 def eventually(look: Callable[[], Found], seconds: float = 300) -> Found:
-    """Return the first true thing that `look` gives."""
-    end = time.monotonic() + seconds
+    """Return the first true thing that `look` gives; look less and less often, as it costs time."""
+    end, pause = time.monotonic() + seconds, 0.05
     while not (found := look()):
         if time.monotonic() > end:
             raise TimeoutError(f"nothing after {seconds} s but {found!r}")
-        time.sleep(0.1)
+        time.sleep(pause)
+        pause = min(1.2 * pause, 0.3)
     return found
 
 

@@ -16,7 +16,6 @@ import pytest
 
 from tests import browser
 from tests.flows.cli.programs import (
-    CHAFFINCH,
     PREFECT,
     environment,
     eventually,
@@ -186,36 +185,26 @@ def test_the_secret_of_a_run_is_in_no_line_and_no_file(table, tmp_path):
         assert secret.search(said) is None
 
 
-@pytest.fixture(scope="module")
-def open_to_all(tmp_path_factory) -> Iterator[dict[str, str]]:
-    """Start a server that asks for no authentication; return the environment of its clients."""
-    home, port = tmp_path_factory.mktemp("open"), free_port()
-    env = environment(home, PREFECT_API_URL=f"http://127.0.0.1:{port}/api")
+def test_a_server_that_asks_for_no_authentication_is_warned_of_in_a_line(tmp_path):
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    env = environment(tmp_path)
     del env["PREFECT_SERVER_API_AUTH_STRING"]
     command = (*PREFECT, "server", "start", "--port", str(port))
-    with started(*command, env=env, log=home / "server.log"):
 
-        def is_up() -> bool:
-            try:
-                return httpx.get(f"{env['PREFECT_API_URL']}/health").is_success
-            except httpx.TransportError:
-                return False
+    def is_up() -> bool:
+        try:
+            return httpx.get(f"{url}/health").is_success
+        except httpx.TransportError:
+            return False
 
+    with started(*command, env=env, log=tmp_path / "server.log"):
         eventually(is_up)
-        yield env
-
-
-def test_serving_warns_in_a_line_of_a_server_that_asks_for_no_authentication(
-    open_to_all, table, tmp_path
-):
-    command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
-    log = tmp_path / "serve.log"
-    with started(*command, "--store", str(tmp_path / "store"), env=open_to_all, log=log):
-        eventually(lambda: "are served until" in log.read_text())
-    warned = [line for line in log.read_text().splitlines() if line.startswith("Warning: ")]
-    assert len(warned) == 1
-    assert "asks for no authentication" in warned[0]
-    assert "PREFECT_SERVER_API_AUTH_STRING" in warned[0]
+        ended = in_process("automations", PREFECT_API_URL=url)  # it checks as `serve` does
+    assert ended.returncode == 0
+    (warned,) = ended.stderr.splitlines()
+    assert warned.startswith(f"Warning: the Prefect server at {url} asks for no authentication")
+    assert "PREFECT_SERVER_API_AUTH_STRING" in warned
 
 
 @pytest.mark.parametrize(
