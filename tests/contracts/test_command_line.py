@@ -60,33 +60,6 @@ def store(tmp_path_factory):
 
 
 @pytest.mark.e2e
-@pytest.mark.xdist_group("prefect")
-def test_run_with_names_that_need_quotes_prints_json_alone(tmp_path):
-    names = {"noise_1": "noise, loud", "noise_2": 'noise "2"', "age": "Alter (Jahre)"}
-    table = good_table().rename(columns=names)
-    table.to_csv(tmp_path / "table.csv", index=False)
-    done = chaffinch_run(
-        "run", tmp_path / "table.csv", "--target", "churned", "--method", "flbmo",
-        "--n-features", 3, "--keep", '"noise, loud",Alter (Jahre)', "--drop", '"noise ""2"""',
-        "--tuning", "none", "--cluster", "none", "--store", tmp_path / "store", "--json",
-        home=tmp_path / "prefect",
-    )  # fmt: skip
-    assert done.returncode == 0
-    contract = json.loads(done.stdout)
-    assert {"Alter (Jahre)", "noise, loud"} < {f["name"] for f in contract["features"]}
-    assert len(contract["features"]) == 3
-    assert {"name": 'noise "2"', "reason": "left out as asked"} in contract["dropped"]
-    assert contract["settings"]["columns"]["keep"] == ["Alter (Jahre)", "noise, loud"]
-    folder = Path(contract["folder"])
-    assert (folder.name, folder.parent) == (contract["run"], tmp_path / "store" / "runs")
-
-    again = chaffinch_run("show", contract["run"], "--store", tmp_path / "store", "--json")
-    assert (again.returncode, again.stderr) == (0, "")
-    assert json.loads(again.stdout) == contract
-    assert json.loads((folder / "selection.json").read_text()).items() <= contract.items()
-
-
-@pytest.mark.e2e
 def test_runs_as_a_table_newest_first(store):
     done = chaffinch_run("runs", "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
