@@ -21,7 +21,7 @@ from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.tasks.errors import WorkersError
 from tests.made_up import good_table
-from tests.refusals import COMMAND, chaffinch_run
+from tests.refusals import COMMAND, chaffinch_here, chaffinch_run
 
 HEAVY = ("numpy", "pandas", "pyarrow", "prefect", "distributed", "sklearn", "lightgbm", "torch")
 COMMANDS = {
@@ -59,9 +59,8 @@ def store(tmp_path_factory):
     return store
 
 
-@pytest.mark.e2e
 def test_runs_as_a_table_newest_first(store):
-    done = chaffinch_run("runs", "--store", store)
+    done = chaffinch_here("runs", "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
     words = ("created (UTC)", "unfinished at train base model", "2 of 6", "1 of 6")
     places = [done.stdout.index(these) for these in words]
@@ -74,9 +73,8 @@ def test_runs_as_a_table_newest_first(store):
         assert f" {run.name} " in done.stdout
 
 
-@pytest.mark.e2e
 def test_runs_as_json(store):
-    done = chaffinch_run("runs", "--store", store, "--json")
+    done = chaffinch_here("runs", "--store", store, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     unfinished, two, one = json.loads(done.stdout)
     assert [run["kept"] for run in (unfinished, two, one)] == [None, 2, 1]
@@ -93,20 +91,18 @@ def test_runs_as_json(store):
     assert two["verdict"] == back.comparison["verdict"]
 
 
-@pytest.mark.e2e
 def test_runs_of_an_empty_store(tmp_path):
     with pytest.raises(chaffinch.InputError):
         chaffinch.select(good_table(), "nothing", store=tmp_path)
-    done = chaffinch_run("runs", "--store", tmp_path)
+    done = chaffinch_here("runs", "--store", tmp_path)
     assert (done.returncode, done.stdout) == (0, f"No runs in {tmp_path} yet.\n")
-    assert json.loads(chaffinch_run("runs", "--store", tmp_path, "--json").stdout) == []
+    assert json.loads(chaffinch_here("runs", "--store", tmp_path, "--json").stdout) == []
 
 
-@pytest.mark.e2e
 def test_show_in_words(store):
-    one = json.loads(chaffinch_run("runs", "--store", store, "--json").stdout)[-1]["run"]
+    one = json.loads(chaffinch_here("runs", "--store", store, "--json").stdout)[-1]["run"]
     result = chaffinch.load_run(one, store=store)
-    done = chaffinch_run("show", one, "--store", store)
+    done = chaffinch_here("show", one, "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"Kept 1 of 6: {result.features[0]}" in done.stdout
     assert f"{result.losses['test']['selected']:.4g}" in done.stdout
@@ -114,10 +110,9 @@ def test_show_in_words(store):
     assert f"Report: {result.folder / 'report.html'}\n" in done.stdout
 
 
-@pytest.mark.e2e
 def test_show_of_a_run_that_is_not_finished(store):
-    unfinished = json.loads(chaffinch_run("runs", "--store", store, "--json").stdout)[0]["run"]
-    done = chaffinch_run("show", unfinished, "--store", store)
+    unfinished = json.loads(chaffinch_here("runs", "--store", store, "--json").stdout)[0]["run"]
+    done = chaffinch_here("show", unfinished, "--store", store)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"Error: run {unfinished!r} is not finished; run it again to continue it\n"

@@ -41,7 +41,6 @@ def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
     assert json.loads(shown.stdout)["warnings"] == [TELLS, NUMBERS]
 
 
-@pytest.mark.e2e
 def test_a_comparison_holds_and_shows_them_with_the_name_of_the_table(tmp_path):
     path, store = tmp_path / "left.csv", tmp_path / "store"
     leaking_table().to_csv(path, index=False)

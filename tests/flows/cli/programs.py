@@ -1,6 +1,5 @@
 """Programs that the flow tests start: the command line, a Prefect server, whatever they leave."""
 
-import io
 import os
 import random
 import signal
@@ -9,8 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from functools import partial
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -103,14 +101,10 @@ def in_process(*command: object, **settings: str | None) -> subprocess.Completed
     """
     from prefect import settings as known
 
-    from chaffinch.flows.cli.commands import cli, exit_code
+    from tests.refusals import chaffinch_here
 
-    asked = [*map(str, command)]
-    given = {getattr(known, name): value for name, value in settings.items()}
-    out, err = io.StringIO(), io.StringIO()
-    with known.temporary_settings(given), redirect_stdout(out), redirect_stderr(err):
-        code = exit_code(partial(cli.main, asked))
-    return subprocess.CompletedProcess(asked, code, out.getvalue(), err.getvalue())
+    with known.temporary_settings({getattr(known, name): settings[name] for name in settings}):
+        return chaffinch_here(*command)
 
 
 def still_running(home: Path) -> list[str]:
