@@ -68,6 +68,29 @@ def test_compare_says_them_on_standard_error_however_quiet(server, tmp_path):
     assert json.loads(done.stdout)["warnings"] == [f"left: {TELLS}", f"left: {NUMBERS}"]
 
 
+def test_what_was_compared_is_not_measured_twice_and_its_name_is_suggested(server, table, tmp_path):
+    store = tmp_path / "store"
+    asked = ("--methods", "anova_f,flbmo", "--models", "linear", "--folds", "2", "--seeds", "1")
+    command = ("compare", table, "--target", "yield", *asked, "--sizes", "1,0.5", "--store", store)
+    first = in_process(*command, "--cluster", "none")
+    assert first.returncode == 0, first.stderr
+    measured = {path: path.stat().st_mtime_ns for path in (store / "cells" / "stages").iterdir()}
+    again = in_process(*command, "--cluster", "none", "--json")
+    after = {path: path.stat().st_mtime_ns for path in (store / "cells" / "stages").iterdir()}
+    assert after == measured
+    found = json.loads(again.stdout)
+    assert len(found["results"]) == 2 * (2 + 2 * 3)
+    (compared,) = found["tables"]
+    verdicts = {outcome["verdict"] for outcome in compared["outcomes"][1:]}
+    assert verdicts <= {"helps", "does not help", "cannot tell"}
+    assert {ranking["over"] for ranking in found["rankings"]} == {"cells"}
+    name = found["comparison"]
+    shown = in_process("show", name[:-1], "--store", store)
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert f"no run or comparison '{name[:-1]}' in " in shown.stderr
+    assert f"; nearest: {name}" in shown.stderr
+
+
 def test_a_ranking_of_features_that_are_made_of_earlier_rows(server, tmp_path):
     random = np.random.default_rng(0)
     values = random.normal(size=202).cumsum()

@@ -8,6 +8,7 @@ import pytest
 from tests.flows.cli.programs import chaffinch, run
 from tests.object_storage import ObjectStorage
 from tests.postgres import PASSWORD, Postgres
+from tests.refusals import chaffinch_here
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
 
@@ -53,7 +54,7 @@ def test_what_an_etl_job_need_not_read_of_an_object(shop, home, objects: ObjectS
 
 
 @pytest.mark.parametrize("wrong", ["password", "host", "address"])
-def test_whoever_is_not_let_in_gets_one_line(shop, tmp_path, wrong):
+def test_whoever_is_not_let_in_gets_one_line(shop, objects, tmp_path, monkeypatch, wrong):
     address, password = shop.at("harvest"), PASSWORD
     if wrong == "password":
         password = f"not {PASSWORD}"
@@ -61,7 +62,10 @@ def test_whoever_is_not_let_in_gets_one_line(shop, tmp_path, wrong):
         address = address.replace("127.0.0.1", "no-host.invalid")
     else:
         address = address.replace("owner@", f"owner:{PASSWORD}@")
-    ended = run(address, *SMALL, home=tmp_path, PGPASSWORD=password)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PGPASSWORD", password)
+    monkeypatch.setenv("PREFECT_API_URL", objects.endpoint)  # or it starts a server meanwhile
+    ended = chaffinch_here("run", address, *SMALL)
     assert (ended.returncode, ended.stdout) == (2, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith("Error: ")

@@ -174,11 +174,12 @@ def test_the_secret_is_in_no_command_line(asked):
 
 
 @with_embedded
-def test_the_secret_of_a_run_is_in_no_line_and_no_file(table, tmp_path):
+def test_the_secret_of_a_run_is_in_no_line_and_no_file(table, home):
+    """An empty address is none: the run starts a server of its own."""
     settings = ("--target", "yield", "--tuning", "none", "--cluster", "none", "--verbose")
-    ended = run(str(table), *settings, "--store", str(tmp_path / "store"), home=tmp_path)
+    ended = run(str(table), *settings, "--store", "secret-store", home=home, PREFECT_API_URL="")
     assert ended.returncode == 0, ended.stderr
-    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path.read_bytes() for path in home.rglob("*") if path.is_file()]
     assert len(files) > 10
     secret = re.compile(rb"chaffinch:[\w-]{43}|Y2hhZmZpbmNoO")  # itself, or as base64
     for said in (ended.stdout.encode(), ended.stderr.encode(), *files):
