@@ -39,10 +39,14 @@ def names_of(*data_sets: str) -> set[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of the server in one xdist worker, and forgive Prefect its open sockets."""
+    """Group tests by the server that they use, and forgive Prefect its open sockets.
+
+    Those of serving and the others take about as long, so that two workers share them.
+    """
     for item in items:
         if "server" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("prefect"))
+            is_serving = Path(item.path).parent.name == "serving"
+            item.add_marker(pytest.mark.xdist_group("serving" if is_serving else "prefect"))
             # Prefect leaves the socket of its result storage's client to the garbage collector
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
