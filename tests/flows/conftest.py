@@ -13,7 +13,6 @@ import pytest
 
 from tests.flows.cli.programs import AUTH, PREFECT, environment, eventually, free_port, started
 
-# Started once per xdist worker, which is why every test that uses it is in one group.
 SERVER_SECONDS = 90
 BUSY = 503  # Service Unavailable
 ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -39,14 +38,16 @@ def names_of(*data_sets: str) -> set[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests by the server that they use, and forgive Prefect its open sockets.
+    """Group the tests of the server, and forgive Prefect its open sockets.
 
-    Those of serving and the others take about as long, so that two workers share them.
+    Those that are quick share one server. The others wait for it most of the time, so that each
+    xdist worker starts one, and takes whole files.
     """
     for item in items:
         if "server" in getattr(item, "fixturenames", ()):
-            is_serving = Path(item.path).parent.name == "serving"
-            item.add_marker(pytest.mark.xdist_group("serving" if is_serving else "prefect"))
+            is_quick = item.get_closest_marker("e2e") is None
+            group = "prefect" if is_quick else f"prefect-{Path(item.path).stem}"
+            item.add_marker(pytest.mark.xdist_group(group))
             # Prefect leaves the socket of its result storage's client to the garbage collector
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 

@@ -13,8 +13,7 @@ from tests.flows.cli.programs import chaffinch as program
 from tests.flows.cli.programs import run, still_running
 from tests.made_up import good_table
 
-# One after the other, since the first start of the embedded server migrates the database.
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
+pytestmark = pytest.mark.e2e
 
 QUICK = ("--tuning", "none", "--cluster", "none", "--n-features", "2")
 

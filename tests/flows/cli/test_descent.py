@@ -95,7 +95,6 @@ def test_from_parquet_by_command(folder, tmp_path, caplog):
 
 
 @pytest.mark.e2e
-@pytest.mark.xdist_group("embedded")
 def test_what_cannot_be_is_a_line_and_a_descent_that_is_stopped_says_that_it_goes_on(
     folder, home, tmp_path, monkeypatch
 ):

@@ -38,7 +38,6 @@ def former(table, tmp_path_factory) -> chaffinch.SelectionResult:
 
 
 @pytest.mark.e2e
-@pytest.mark.xdist_group("embedded")
 def test_the_command_says_what_changed_and_its_run_is_shown_again(former, newer, home):
     store = former.folder.parent.parent
     command = (former.run, str(newer), "--store", str(store), "--cluster", "none")

@@ -29,7 +29,7 @@ from tests.flows.conftest import Server
 from tests.flows.test_ten_lines import lines, programs
 
 pytestmark = pytest.mark.e2e
-with_embedded = pytest.mark.xdist_group("embedded")
+in_one_worker = pytest.mark.xdist_group("secrets")
 
 SECRET = "hunter2-db-password"  # noqa: S105
 # Makes a Secret block and a deployment with the auth string of its environment, and says where.
@@ -121,7 +121,7 @@ def asked(request, tmp_path_factory) -> Iterator[Asked]:
         yield found
 
 
-@with_embedded
+@in_one_worker
 def test_who_does_not_know_the_secret_is_refused(asked):
     steps = [{"prefect.deployments.steps.run_shell_script": {"script": "id"}}]
     attacks = [
@@ -137,7 +137,7 @@ def test_who_does_not_know_the_secret_is_refused(asked):
             assert "access-control-allow-origin" not in answer.headers
 
 
-@with_embedded
+@in_one_worker
 def test_a_page_of_another_site_reads_nothing(asked):
     program = browser.program()
     if program is None:
@@ -166,14 +166,13 @@ def test_a_page_of_another_site_reads_nothing(asked):
     assert title == "refused: TypeError: Failed to fetch"
 
 
-@with_embedded
+@in_one_worker
 def test_the_secret_is_in_no_command_line(asked):
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(FileNotFoundError, ProcessLookupError):
             assert asked.auth_string.encode() not in path.read_bytes(), path
 
 
-@with_embedded
 def test_the_secret_of_a_run_is_in_no_line_and_no_file(table, home):
     """An empty address is none: the run starts a server of its own."""
     settings = ("--target", "yield", "--tuning", "none", "--cluster", "none", "--verbose")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.flows.cli.programs import free_port, in_process, run, still_running
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
+pytestmark = pytest.mark.e2e
 
 
 def said_before_any_work(table, home, **more):
