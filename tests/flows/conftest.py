@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chaffinch.flows.prefect_runtime.environment import prepare
 from tests.flows.cli.programs import AUTH, PREFECT, environment, eventually, free_port, started
 
 SERVER_SECONDS = 90
@@ -181,6 +182,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     ):
         for name in ("PREFECT_HOME", "PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "DO_NOT_TRACK"):
             patch.setenv(name, server.env[name])
+        prepare()  # before Prefect reads its environment
         from prefect.settings import (
             PREFECT_API_AUTH_STRING,
             PREFECT_API_URL,

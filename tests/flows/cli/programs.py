@@ -99,9 +99,11 @@ def in_process(*command: object, **settings: str | None) -> subprocess.Completed
 
     A program of its own takes two seconds to import what is imported here already.
     """
-    from prefect import settings as known
-
+    from chaffinch.flows.prefect_runtime.environment import prepare
     from tests.refusals import chaffinch_here
+
+    prepare()  # or what Prefect reads of it depends on which test comes first
+    from prefect import settings as known
 
     with known.temporary_settings({getattr(known, name): settings[name] for name in settings}):
         return chaffinch_here(*command)
