@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from chaffinch.tasks.workers.dask_map import OverDask
     from tests.object_storage import ObjectStorage
     from tests.postgres import Postgres
 
@@ -49,6 +50,32 @@ def s3(objects: "ObjectStorage", monkeypatch: pytest.MonkeyPatch) -> "ObjectStor
     for name, value in objects.environment.items():
         monkeypatch.setenv(name, value)
     return objects
+
+
+@pytest.fixture(scope="session")
+def two_workers() -> Iterator["OverDask"]:
+    """Start two worker processes; what asks for them names the xdist group "dask"."""
+    from chaffinch.tasks.workers.dask_cluster import open_workers
+    from chaffinch.tasks.workers.dask_map import OverDask
+
+    with open_workers("local", 2) as workers:
+        assert isinstance(workers, OverDask)
+        yield workers
+
+
+@pytest.fixture
+def scheduler(two_workers: "OverDask") -> Iterator[str]:
+    """Return the address of their scheduler, with its certificates in Dask's configuration."""
+    import dask
+
+    made = two_workers.client.security
+    files = {
+        "ca-file": made.tls_ca_file,
+        "client.cert": made.tls_client_cert,
+        "client.key": made.tls_client_key,
+    }
+    with dask.config.set({f"distributed.comm.tls.{name}": at for name, at in files.items()}):
+        yield two_workers.client.scheduler.address
 
 
 @pytest.fixture(scope="session")

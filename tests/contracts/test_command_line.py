@@ -21,7 +21,7 @@ from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.tasks.errors import WorkersError
 from tests.made_up import good_table
-from tests.refusals import COMMAND, chaffinch_run
+from tests.refusals import COMMAND, chaffinch_here, chaffinch_run
 
 HEAVY = ("numpy", "pandas", "pyarrow", "prefect", "distributed", "sklearn", "lightgbm", "torch")
 COMMANDS = {
@@ -59,36 +59,8 @@ def store(tmp_path_factory):
     return store
 
 
-@pytest.mark.e2e
-@pytest.mark.xdist_group("prefect")
-def test_run_with_names_that_need_quotes_prints_json_alone(tmp_path):
-    names = {"noise_1": "noise, loud", "noise_2": 'noise "2"', "age": "Alter (Jahre)"}
-    table = good_table().rename(columns=names)
-    table.to_csv(tmp_path / "table.csv", index=False)
-    done = chaffinch_run(
-        "run", tmp_path / "table.csv", "--target", "churned", "--method", "flbmo",
-        "--n-features", 3, "--keep", '"noise, loud",Alter (Jahre)', "--drop", '"noise ""2"""',
-        "--tuning", "none", "--cluster", "none", "--store", tmp_path / "store", "--json",
-        home=tmp_path / "prefect",
-    )  # fmt: skip
-    assert done.returncode == 0
-    contract = json.loads(done.stdout)
-    assert {"Alter (Jahre)", "noise, loud"} < {f["name"] for f in contract["features"]}
-    assert len(contract["features"]) == 3
-    assert {"name": 'noise "2"', "reason": "left out as asked"} in contract["dropped"]
-    assert contract["settings"]["columns"]["keep"] == ["Alter (Jahre)", "noise, loud"]
-    folder = Path(contract["folder"])
-    assert (folder.name, folder.parent) == (contract["run"], tmp_path / "store" / "runs")
-
-    again = chaffinch_run("show", contract["run"], "--store", tmp_path / "store", "--json")
-    assert (again.returncode, again.stderr) == (0, "")
-    assert json.loads(again.stdout) == contract
-    assert json.loads((folder / "selection.json").read_text()).items() <= contract.items()
-
-
-@pytest.mark.e2e
 def test_runs_as_a_table_newest_first(store):
-    done = chaffinch_run("runs", "--store", store)
+    done = chaffinch_here("runs", "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
     words = ("created (UTC)", "unfinished at train base model", "2 of 6", "1 of 6")
     places = [done.stdout.index(these) for these in words]
@@ -101,9 +73,8 @@ def test_runs_as_a_table_newest_first(store):
         assert f" {run.name} " in done.stdout
 
 
-@pytest.mark.e2e
 def test_runs_as_json(store):
-    done = chaffinch_run("runs", "--store", store, "--json")
+    done = chaffinch_here("runs", "--store", store, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     unfinished, two, one = json.loads(done.stdout)
     assert [run["kept"] for run in (unfinished, two, one)] == [None, 2, 1]
@@ -120,20 +91,18 @@ def test_runs_as_json(store):
     assert two["verdict"] == back.comparison["verdict"]
 
 
-@pytest.mark.e2e
 def test_runs_of_an_empty_store(tmp_path):
     with pytest.raises(chaffinch.InputError):
         chaffinch.select(good_table(), "nothing", store=tmp_path)
-    done = chaffinch_run("runs", "--store", tmp_path)
+    done = chaffinch_here("runs", "--store", tmp_path)
     assert (done.returncode, done.stdout) == (0, f"No runs in {tmp_path} yet.\n")
-    assert json.loads(chaffinch_run("runs", "--store", tmp_path, "--json").stdout) == []
+    assert json.loads(chaffinch_here("runs", "--store", tmp_path, "--json").stdout) == []
 
 
-@pytest.mark.e2e
 def test_show_in_words(store):
-    one = json.loads(chaffinch_run("runs", "--store", store, "--json").stdout)[-1]["run"]
+    one = json.loads(chaffinch_here("runs", "--store", store, "--json").stdout)[-1]["run"]
     result = chaffinch.load_run(one, store=store)
-    done = chaffinch_run("show", one, "--store", store)
+    done = chaffinch_here("show", one, "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"Kept 1 of 6: {result.features[0]}" in done.stdout
     assert f"{result.losses['test']['selected']:.4g}" in done.stdout
@@ -141,10 +110,9 @@ def test_show_in_words(store):
     assert f"Report: {result.folder / 'report.html'}\n" in done.stdout
 
 
-@pytest.mark.e2e
 def test_show_of_a_run_that_is_not_finished(store):
-    unfinished = json.loads(chaffinch_run("runs", "--store", store, "--json").stdout)[0]["run"]
-    done = chaffinch_run("show", unfinished, "--store", store)
+    unfinished = json.loads(chaffinch_here("runs", "--store", store, "--json").stdout)[0]["run"]
+    done = chaffinch_here("show", unfinished, "--store", store)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"Error: run {unfinished!r} is not finished; run it again to continue it\n"

@@ -14,7 +14,7 @@ import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.storage.runs.store import Store
 from tests.made_up import bad_table, good_table
-from tests.refusals import chaffinch_run
+from tests.refusals import chaffinch_here, chaffinch_run
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3})
 # The files that a result is read from, and the stage that wrote each.
@@ -101,11 +101,10 @@ def test_a_missing_file_is_refused_by_name_and_mended_by_the_same_command(name, 
     assert chaffinch.load_run(run.name, store=store).run == run.name
 
 
-@pytest.mark.e2e
 def test_the_command_line_says_the_same(finished):
     store, run = finished
     (run / "selection.json").write_bytes(b"{}")
-    done = chaffinch_run("show", run.name, "--store", store)
+    done = chaffinch_here("show", run.name, "--store", store)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"Error: selection.json of run {run.name!r} has changed since it was written; "
@@ -146,13 +145,12 @@ def test_a_run_without_its_manifests_is_not_finished(finished):
 
 
 @pytest.mark.parametrize("stage", ["describe", "choose_mask", "evaluate", "write_report"])
-@pytest.mark.e2e
 def test_a_run_without_one_of_its_manifests_is_not_finished(stage, finished):
     store, run = finished
     (run / "stages" / f"{stage}.json").unlink()
     with pytest.raises(InputError, match="is not finished; run it again to continue it"):
         chaffinch.load_run(run.name, store=store)
-    done = chaffinch_run("runs", "--store", store, "--json")
+    done = chaffinch_here("runs", "--store", store, "--json")
     (listed,) = json.loads(done.stdout)
     assert (listed["state"], listed["next_stage"]) == ("unfinished", stage)
     again(store)
@@ -168,7 +166,6 @@ def test_a_run_without_one_of_its_manifests_is_not_finished(stage, finished):
         (rb'"selection.json": "[0-9a-f]+",\s*', b""),
     ],
 )
-@pytest.mark.e2e
 def test_a_changed_manifest_is_refused_by_name_and_mended(good, bad, finished):
     store, run = finished
     manifest = run / "stages" / "evaluate.json"
@@ -180,7 +177,7 @@ def test_a_changed_manifest_is_refused_by_name_and_mended(good, bad, finished):
     assert str(refusal.value).startswith(f"{manifest} is damaged (")
     assert str(refusal.value).endswith("); remove it and run again")
 
-    done = chaffinch_run("runs", "--store", store)
+    done = chaffinch_here("runs", "--store", store)
     assert done.returncode == 0
     assert " damaged " in done.stdout
     assert "chaffinch show RUN reports what is damaged and how to repair it." in done.stdout
@@ -199,7 +196,6 @@ def test_the_listing_reads_no_file_but_manifests(finished):
 
 
 @pytest.mark.parametrize("name", ["store.json", "runs/{run}/stages/evaluate.json"])
-@pytest.mark.e2e
 def test_a_later_release_is_named_at_every_door(name, finished):
     store, run = finished
     path = store / name.format(run=run.name)
@@ -212,7 +208,7 @@ def test_a_later_release_is_named_at_every_door(name, finished):
         "update chaffinch"
     )
     refused(store, run, message)
-    done = chaffinch_run("show", run.name, "--store", store)
+    done = chaffinch_here("show", run.name, "--store", store)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {message}\n")
 
 

@@ -24,22 +24,6 @@ def leaking_table():
     return table.assign(cancelled=(table["churned"] == "yes") * 1.5, row=np.arange(len(table)))
 
 
-@pytest.mark.e2e
-@pytest.mark.xdist_group("prefect")
-def test_run_says_them_on_standard_error_in_a_line_each(tmp_path):
-    path, store = tmp_path / "table.csv", tmp_path / "store"
-    leaking_table().to_csv(path, index=False)
-    done = chaffinch_run(
-        "run", path, "--target", "churned", "--tuning", "none", "--cluster", "none",
-        "--store", store, "--json", home=tmp_path / "prefect",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    said = [line for line in done.stderr.splitlines() if line.startswith("Warning")]
-    assert said == [f"Warning: {TELLS}", f"Warning: {NUMBERS}"]
-    assert "RuntimeWarning" not in done.stderr
-    assert json.loads(done.stdout)["warnings"] == [TELLS, NUMBERS]
-
-
 def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
     result = chaffinch.select(
         leaking_table(), "churned", model=ModelSettings(tuning="none"), store=tmp_path
@@ -57,7 +41,6 @@ def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
     assert json.loads(shown.stdout)["warnings"] == [TELLS, NUMBERS]
 
 
-@pytest.mark.e2e
 def test_a_comparison_holds_and_shows_them_with_the_name_of_the_table(tmp_path):
     path, store = tmp_path / "left.csv", tmp_path / "store"
     leaking_table().to_csv(path, index=False)
@@ -70,21 +53,6 @@ def test_a_comparison_holds_and_shows_them_with_the_name_of_the_table(tmp_path):
     assert f"Warning: left: {TELLS}\nWarning: left: {NUMBERS}\n" in shown.stdout
     shown = chaffinch_run("show", compared.name, "--store", store, "--json")
     assert json.loads(shown.stdout)["warnings"] == list(compared.warnings)
-
-
-@pytest.mark.e2e
-@pytest.mark.xdist_group("prefect")
-def test_compare_says_them_on_standard_error_however_quiet(tmp_path):
-    path, store = tmp_path / "left.csv", tmp_path / "store"
-    leaking_table().to_csv(path, index=False)
-    done = chaffinch_run(
-        "compare", path, "--target", "churned", "--methods", "anova_f", "--models", "linear",
-        "--folds", "2", "--seeds", "1", "--cluster", "none", "--store", store, "--quiet", "--json",
-        home=tmp_path / "prefect",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines() == [f"Warning: left: {TELLS}", f"Warning: left: {NUMBERS}"]
-    assert json.loads(done.stdout)["warnings"] == [f"left: {TELLS}", f"left: {NUMBERS}"]
 
 
 def test_a_table_with_nothing_odd_has_none():

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chaffinch.flows.prefect_runtime.environment import prepare
 from tests.flows.cli.programs import AUTH, PREFECT, environment, eventually, free_port, started
 
-# Started once per xdist worker, which is why every test that uses it is in one group.
 SERVER_SECONDS = 90
 BUSY = 503  # Service Unavailable
 ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -39,10 +39,16 @@ def names_of(*data_sets: str) -> set[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of the server in one xdist worker, and forgive Prefect its open sockets."""
+    """Group the tests of the server, and forgive Prefect its open sockets.
+
+    Those that are quick share one server. The others wait for it most of the time, so that each
+    xdist worker starts one, and takes whole files.
+    """
     for item in items:
         if "server" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("prefect"))
+            is_quick = item.get_closest_marker("e2e") is None
+            group = "prefect" if is_quick else f"prefect-{Path(item.path).stem}"
+            item.add_marker(pytest.mark.xdist_group(group))
             # Prefect leaves the socket of its result storage's client to the garbage collector
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
@@ -176,6 +182,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     ):
         for name in ("PREFECT_HOME", "PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "DO_NOT_TRACK"):
             patch.setenv(name, server.env[name])
+        prepare()  # before Prefect reads its environment
         from prefect.settings import (
             PREFECT_API_AUTH_STRING,
             PREFECT_API_URL,

@@ -94,6 +94,21 @@ def chaffinch(*command: str, home: Path, **more: str) -> subprocess.CompletedPro
     )
 
 
+def in_process(*command: object, **settings: str | None) -> subprocess.CompletedProcess[str]:
+    """Run a command of `chaffinch` in this process, with these settings of Prefect.
+
+    A program of its own takes two seconds to import what is imported here already.
+    """
+    from chaffinch.flows.prefect_runtime.environment import prepare
+    from tests.refusals import chaffinch_here
+
+    prepare()  # or what Prefect reads of it depends on which test comes first
+    from prefect import settings as known
+
+    with known.temporary_settings({getattr(known, name): settings[name] for name in settings}):
+        return chaffinch_here(*command)
+
+
 def still_running(home: Path) -> list[str]:
     """Return the command line of each process whose environment has this home."""
     return _marked(f"PREFECT_HOME={home / 'prefect'}")
@@ -117,12 +132,13 @@ def _marked(variable: str) -> list[str]:
 
 
 def eventually(look: Callable[[], Found], seconds: float = 300) -> Found:
-    """Return the first true thing that `look` gives."""
-    end = time.monotonic() + seconds
+    """Return the first true thing that `look` gives; look less and less often, as it costs time."""
+    end, pause = time.monotonic() + seconds, 0.05
     while not (found := look()):
         if time.monotonic() > end:
             raise TimeoutError(f"nothing after {seconds} s but {found!r}")
-        time.sleep(0.1)
+        time.sleep(pause)
+        pause = min(1.2 * pause, 0.3)
     return found
 
 

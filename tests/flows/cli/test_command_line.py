@@ -1,24 +1,19 @@
 """`chaffinch run` as a program of its own, with no server but the one that Prefect embeds."""
 
-import json
 import os
 import pty
 import re
 import subprocess
 import sys
 
-import numpy as np
 import pandas as pd
 import pytest
 
-import chaffinch
-from chaffinch import ModelSettings
 from tests.flows.cli.programs import chaffinch as program
 from tests.flows.cli.programs import run, still_running
 from tests.made_up import good_table
 
-# One after the other, since the first start of the embedded server migrates the database.
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
+pytestmark = pytest.mark.e2e
 
 QUICK = ("--tuning", "none", "--cluster", "none", "--n-features", "2")
 
@@ -45,40 +40,7 @@ def test_a_first_run_needs_nothing_and_leaves_nothing_running(home, table):
     assert len(lines) == 2 * 10  # Prefect, which has log lines of its own, says nothing
 
 
-def test_a_ranking_of_features_that_are_made_of_earlier_rows(home, tmp_path):
-    random = np.random.default_rng(0)
-    values = random.normal(size=202).cumsum()
-    path = tmp_path / "days.csv"
-    rows = np.column_stack([np.arange(200), random.normal(size=200), values[2:]])
-    np.savetxt(path, rows, "%.6f", ",", header="day,noise,y", comments="")
-    asked = ("--lags", "1,2", "--rolling", "4", "--time", "day", "--shares", "50,20,20,10")
-    more = ("--method", "anova_f", *QUICK, "--model", "linear", "--store", "past")
-    ended = run(str(path), "--target", "y", *asked, *more, "--json", home=home)
-    assert ended.returncode == 0, ended.stderr
-    contract = json.loads(ended.stdout)
-    made = ["y_lag_1", "y_lag_2", "y_mean_4", "y_deviation_4"]
-    assert contract["candidates"] == ["noise", *made]
-    assert contract["dataset"]["rows_by_part"]["test"] == 20
-    kept = [feature["name"] for feature in contract["features"]]
-    assert "y_lag_1" in kept
-    assert contract["settings"]["method"] == {
-        "kind": "anova_f",
-        "n_features": [2],
-        "min_score": None,
-    }
-    assert {entry["reason"] for entry in contract["dropped"]} == {"removed by anova_f"}
-    result = chaffinch.load_run(contract["run"], store=home / "past")
-    assert list(result.path.columns) == ["step", "feature", "score", "features_left"]
-    assert result.path["score"].is_monotonic_increasing
-    assert max(result.scores, key=result.scores.get) in kept
-    plain = chaffinch.select(
-        path, "y", model=ModelSettings(name="linear", tuning="none"), time="day",
-        lags=[2, 1], rolling=[4], shares=(50, 20, 20, 10), method="anova_f", n_features=2,
-    )  # fmt: skip
-    assert plain.run == contract["run"]
-
-
-def test_methods_are_compared_and_nothing_is_measured_twice(home, table):
+def test_methods_are_compared(home, table):
     asked = ("--methods", "anova_f,flbmo", "--models", "linear", "--folds", "2", "--seeds", "1")
     command = (str(table), "--target", "yield", *asked, "--sizes", "1,0.5", "--cluster", "none")
     ended = program("compare", *command, home=home)
@@ -96,21 +58,6 @@ def test_methods_are_compared_and_nothing_is_measured_twice(home, table):
         "3/3 conclude",
         "3/3 conclude: done after # s",
     ]
-    cells = home / "chaffinch-store" / "cells" / "stages"
-    measured = {path: path.stat().st_mtime_ns for path in cells.iterdir()}
-    again = program("compare", *command, "--json", home=home)
-    assert {path: path.stat().st_mtime_ns for path in cells.iterdir()} == measured
-    found = json.loads(again.stdout)
-    assert len(found["results"]) == 2 * (2 + 2 * 3)
-    (table,) = found["tables"]
-    verdicts = {outcome["verdict"] for outcome in table["outcomes"][1:]}
-    assert verdicts <= {"helps", "does not help", "cannot tell"}
-    assert {ranking["over"] for ranking in found["rankings"]} == {"cells"}
-    name = found["comparison"]
-    done = program("show", name[:-1], home=home)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"no run or comparison '{name[:-1]}' in " in done.stderr
-    assert f"; nearest: {name}" in done.stderr
 
 
 def test_on_a_terminal_every_step_is_a_bar():
@@ -140,33 +87,19 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_2_before_any_server(tmp_p
 
 
 def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing(home):
-    good = good_table()
-    good.to_parquet(home / "good.parquet")
-    good.assign(at=pd.Timestamp("2026-01-01")).to_parquet(home / "dated.parquet")
+    """So do the other commands: see test_commands.py."""
+    good_table().assign(at=pd.Timestamp("2026-01-01")).to_parquet(home / "dated.parquet")
     store = home / "strict-store"  # no other test writes there
-    models = ("--cluster", "none", "--strict", "--store", str(store))
-    told = (
-        "left out are 'at' (timestamps: to use one, name it as the time column or as categorical)"
-    )
-    last = "Error: 1 warning (--strict), so nothing was trained"
-    asked = ("--target", "churned", "--model", "linear", *models)
-    ended = run("dated.parquet", *asked, "--json", home=home)
+    asked = ("--target", "churned", "--model", "linear", "--cluster", "none", "--strict")
+    ended = run("dated.parquet", *asked, "--store", str(store), "--json", home=home)
     assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
-    assert ended.stderr.splitlines()[-2:] == [f"Warning: {told}", last]
+    assert ended.stderr.splitlines()[-2:] == [
+        "Warning: left out are 'at' (timestamps: to use one, name it as the time column or as "
+        "categorical)",
+        "Error: 1 warning (--strict), so nothing was trained",
+    ]
     assert "starting Prefect" not in ended.stderr
     assert [*store.rglob("run.json")] == []
-
-    compared = ("--target", "churned", "--methods", "anova_f", "--models", "linear", "--folds", "2")
-    ended = program("compare", "dated.parquet", *compared, *models, home=home)
-    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
-    assert ended.stderr.splitlines()[-2:] == [f"Warning: dated: {told}", last]
-    assert [*store.rglob("results.parquet")] == []
-
-    linear = ModelSettings(name="linear", tuning="none")
-    former = chaffinch.select(home / "good.parquet", "churned", model=linear, store=store)
-    ended = program("reselect", former.run, "dated.parquet", *models, home=home)
-    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
-    assert "left out are 'at' (timestamps" in ended.stderr.splitlines()[-2]
     assert still_running(home) == []
 
 

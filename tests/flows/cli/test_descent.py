@@ -16,7 +16,7 @@ from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
 from chaffinch.flows.differentiable_selection import differentiable_selection
 from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings, ShuffleSettings
 from tests.flows.cli.programs import CHAFFINCH, environment, eventually, started
-from tests.flows.cli.programs import chaffinch as program
+from tests.refusals import chaffinch_here
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +95,10 @@ def test_from_parquet_by_command(folder, tmp_path, caplog):
 
 
 @pytest.mark.e2e
-@pytest.mark.xdist_group("embedded")
 def test_what_cannot_be_is_a_line_and_a_descent_that_is_stopped_says_that_it_goes_on(
-    folder, home, tmp_path
+    folder, home, tmp_path, monkeypatch
 ):
+    monkeypatch.chdir(tmp_path)
     table = str(tmp_path / "table")
     for command, line in (
         (("shuffle", str(folder / "0.svm"), "--to", table), "zero_based must be given"),
@@ -109,11 +109,11 @@ def test_what_cannot_be_is_a_line_and_a_descent_that_is_stopped_says_that_it_goe
         ),
         (("descend", table, "--to", "out"), "one of n_features and penalty must be given"),
     ):
-        ended = program(*command, home=home)
+        ended = chaffinch_here(*command)
         assert (ended.returncode, ended.stdout) == (2, "")
         (error,) = ended.stderr.splitlines()
         assert error.startswith(f"Error: {line}")
-    assert not (home / "out").exists()
+    assert not (tmp_path / "out").exists()
     said(shuffle, folder / "rows.parquet", "--target", "y", "--to", table)
     log, out = tmp_path / "log", tmp_path / "out"
     endless = ("descend", table, "--n-features", "3", "--steps", "100000000", "--to", str(out))

@@ -11,7 +11,7 @@ import chaffinch
 from chaffinch import ExecutionSettings, ReselectionSettings
 from chaffinch.tasks.pipeline.progress import steps_of
 from tests.flows.cli.programs import chaffinch as program
-from tests.flows.cli.programs import eventually
+from tests.flows.cli.programs import eventually, in_process
 
 LINEAR = chaffinch.ModelSettings(name="linear", tuning="none")
 
@@ -38,7 +38,6 @@ def former(table, tmp_path_factory) -> chaffinch.SelectionResult:
 
 
 @pytest.mark.e2e
-@pytest.mark.xdist_group("embedded")
 def test_the_command_says_what_changed_and_its_run_is_shown_again(former, newer, home):
     store = former.folder.parent.parent
     command = (former.run, str(newer), "--store", str(store), "--cluster", "none")
@@ -52,24 +51,21 @@ def test_the_command_says_what_changed_and_its_run_is_shown_again(former, newer,
     assert shown[at + 2].startswith("  Returned: noise_a, which changes the test loss by -")
 
     (run,) = [path.name for path in (store / "runs").iterdir() if "reselect" in path.name]
-    again = program("show", run, "--store", str(store), home=home)
-    assert again.stdout == ended.stdout
-    listed = program("runs", "--store", str(store), "--json", home=home)
+    assert in_process("show", run, "--store", store).stdout == ended.stdout
+    listed = in_process("runs", "--store", store, "--json")
     assert [entry["state"] for entry in json.loads(listed.stdout)] == ["finished", "finished"]
-    as_json = program("show", run, "--store", str(store), "--json", home=home)
+    as_json = in_process("show", run, "--store", store, "--json")
     assert json.loads(as_json.stdout)["settings"]["method"]["former"] == {
         "first": "number",
         "second": "number",
     }
 
 
-@pytest.mark.e2e
-@pytest.mark.xdist_group("embedded")
-def test_bad_input_is_one_line(former, newer, home, tmp_path):
+def test_bad_input_is_one_line(former, newer, server, tmp_path):
     fewer = tmp_path / "fewer.csv"
     pd.read_csv(newer).drop(columns=["second"]).to_csv(fewer, index=False)
-    asked = ("--store", str(former.folder.parent.parent), "--cluster", "none")
-    ended = program("reselect", former.run, str(fewer), *asked, home=home)
+    asked = ("--store", former.folder.parent.parent, "--cluster", "none")
+    ended = in_process("reselect", former.run, fewer, *asked)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "the newer rows lack 'second', which the former run kept" in ended.stderr
     assert ended.stderr.splitlines()[-1].startswith("Error: ")

@@ -8,10 +8,14 @@ import pytest
 from tests.flows.cli.programs import chaffinch, run
 from tests.object_storage import ObjectStorage
 from tests.postgres import PASSWORD, Postgres
+from tests.refusals import chaffinch_here
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("postgres")]
 
-SMALL = ("--target", "yield", "--n-features", "2", "--tuning", "none", "--cluster", "none")
+SMALL = (
+    *("--target", "yield", "--n-features", "2", "--tuning", "none", "--cluster", "none"),
+    *("--store", "shop-store"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +48,8 @@ def test_a_table_of_a_database_is_read_once_and_the_same_run_is_found_again(shop
 def test_what_an_etl_job_need_not_read_of_an_object(shop, home, objects: ObjectStorage, table):
     pd.read_csv(table).to_parquet(home / "harvest.parquet")
     address = objects.put(home / "harvest.parquet", "harvest.parquet")
-    (found,) = (home / "chaffinch-store" / "runs").glob("harvest-gbmo-lightgbm-*")
-    asked = ("columns", found.name, "--as", "parquet", "--source", address)
+    (found,) = (home / "shop-store" / "runs").glob("harvest-gbmo-lightgbm-*")
+    asked = ("columns", found.name, "--as", "parquet", "--source", address, "--store", "shop-store")
     ended = chaffinch(*asked, home=home, **objects.environment)
     assert (ended.returncode, ended.stdout) == (0, '["first", "second"]\n'), ended.stderr
     assert "2 columns are " in ended.stderr
@@ -53,7 +57,7 @@ def test_what_an_etl_job_need_not_read_of_an_object(shop, home, objects: ObjectS
 
 
 @pytest.mark.parametrize("wrong", ["password", "host", "address"])
-def test_whoever_is_not_let_in_gets_one_line(shop, tmp_path, wrong):
+def test_whoever_is_not_let_in_gets_one_line(shop, objects, tmp_path, monkeypatch, wrong):
     address, password = shop.at("harvest"), PASSWORD
     if wrong == "password":
         password = f"not {PASSWORD}"
@@ -61,9 +65,12 @@ def test_whoever_is_not_let_in_gets_one_line(shop, tmp_path, wrong):
         address = address.replace("127.0.0.1", "no-host.invalid")
     else:
         address = address.replace("owner@", f"owner:{PASSWORD}@")
-    ended = run(address, *SMALL, home=tmp_path, PGPASSWORD=password)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PGPASSWORD", password)
+    monkeypatch.setenv("PREFECT_API_URL", objects.endpoint)  # or it starts a server meanwhile
+    ended = chaffinch_here("run", address, *SMALL)
     assert (ended.returncode, ended.stdout) == (2, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith("Error: ")
     assert told_nothing(tmp_path, ended.stderr)
-    assert not list(tmp_path.glob("chaffinch-store/runs/*"))
+    assert not list(tmp_path.glob("shop-store/runs/*"))

@@ -11,7 +11,7 @@ from tests.flows.cli.programs import CHAFFINCH, environment, eventually, started
 from tests.made_up import good_table
 from tests.tasks.pipeline.hastened import all_sweeps, kept, n_sweeps
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
+pytestmark = pytest.mark.e2e
 
 HASTENED = """
 import os, pathlib, signal

@@ -27,6 +27,7 @@ from tests.flows.cli.programs import (
 )
 from tests.flows.conftest import Server, names_of
 from tests.flows.deployments.services import FOLDER, Service, compose, compose_services
+from tests.flows.serving.test_schedules import has_a_run_every_minute
 from tests.object_storage import ObjectStorage
 from tests.postgres import OWNER, PASSWORD, Postgres
 
@@ -195,6 +196,10 @@ def test_the_server_keeps_all_in_postgresql(up, postgres_server):
     with postgres_server.connected() as connection:
         asked = "SELECT count(*) FROM flow_run WHERE state_type = 'COMPLETED'"
         assert connection.exec_driver_sql(asked).scalar_one() >= 1
+
+
+def test_a_schedule_makes_a_run_that_is_done(up, machine, table, tmp_path):
+    has_a_run_every_minute(up, machine.environment(SERVICES["serve"]), table, tmp_path)
 
 
 def test_a_worker_in_place_of_serving_runs_what_prefect_yaml_deploys(up, machine, small, tmp_path):

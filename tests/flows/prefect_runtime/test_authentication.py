@@ -16,12 +16,11 @@ import pytest
 
 from tests import browser
 from tests.flows.cli.programs import (
-    CHAFFINCH,
     PREFECT,
-    chaffinch,
     environment,
     eventually,
     free_port,
+    in_process,
     run,
     started,
     stop,
@@ -30,7 +29,7 @@ from tests.flows.conftest import Server
 from tests.flows.test_ten_lines import lines, programs
 
 pytestmark = pytest.mark.e2e
-with_embedded = pytest.mark.xdist_group("embedded")
+in_one_worker = pytest.mark.xdist_group("secrets")
 
 SECRET = "hunter2-db-password"  # noqa: S105
 # Makes a Secret block and a deployment with the auth string of its environment, and says where.
@@ -122,7 +121,7 @@ def asked(request, tmp_path_factory) -> Iterator[Asked]:
         yield found
 
 
-@with_embedded
+@in_one_worker
 def test_who_does_not_know_the_secret_is_refused(asked):
     steps = [{"prefect.deployments.steps.run_shell_script": {"script": "id"}}]
     attacks = [
@@ -138,7 +137,7 @@ def test_who_does_not_know_the_secret_is_refused(asked):
             assert "access-control-allow-origin" not in answer.headers
 
 
-@with_embedded
+@in_one_worker
 def test_a_page_of_another_site_reads_nothing(asked):
     program = browser.program()
     if program is None:
@@ -167,79 +166,71 @@ def test_a_page_of_another_site_reads_nothing(asked):
     assert title == "refused: TypeError: Failed to fetch"
 
 
-@with_embedded
+@in_one_worker
 def test_the_secret_is_in_no_command_line(asked):
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(FileNotFoundError, ProcessLookupError):
             assert asked.auth_string.encode() not in path.read_bytes(), path
 
 
-@with_embedded
-def test_the_secret_of_a_run_is_in_no_line_and_no_file(table, tmp_path):
+def test_the_secret_of_a_run_is_in_no_line_and_no_file(table, home):
+    """An empty address is none: the run starts a server of its own."""
     settings = ("--target", "yield", "--tuning", "none", "--cluster", "none", "--verbose")
-    ended = run(str(table), *settings, "--store", str(tmp_path / "store"), home=tmp_path)
+    ended = run(str(table), *settings, "--store", "secret-store", home=home, PREFECT_API_URL="")
     assert ended.returncode == 0, ended.stderr
-    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path.read_bytes() for path in home.rglob("*") if path.is_file()]
     assert len(files) > 10
     secret = re.compile(rb"chaffinch:[\w-]{43}|Y2hhZmZpbmNoO")  # itself, or as base64
     for said in (ended.stdout.encode(), ended.stderr.encode(), *files):
         assert secret.search(said) is None
 
 
-@pytest.fixture(scope="module")
-def open_to_all(tmp_path_factory) -> Iterator[dict[str, str]]:
-    """Start a server that asks for no authentication; return the environment of its clients."""
-    home, port = tmp_path_factory.mktemp("open"), free_port()
-    env = environment(home, PREFECT_API_URL=f"http://127.0.0.1:{port}/api")
+def test_a_server_that_asks_for_no_authentication_is_warned_of_in_a_line(tmp_path):
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    env = environment(tmp_path)
     del env["PREFECT_SERVER_API_AUTH_STRING"]
     command = (*PREFECT, "server", "start", "--port", str(port))
-    with started(*command, env=env, log=home / "server.log"):
 
-        def is_up() -> bool:
-            try:
-                return httpx.get(f"{env['PREFECT_API_URL']}/health").is_success
-            except httpx.TransportError:
-                return False
+    def is_up() -> bool:
+        try:
+            return httpx.get(f"{url}/health").is_success
+        except httpx.TransportError:
+            return False
 
+    with started(*command, env=env, log=tmp_path / "server.log"):
         eventually(is_up)
-        yield env
-
-
-def test_serving_warns_in_a_line_of_a_server_that_asks_for_no_authentication(
-    open_to_all, table, tmp_path
-):
-    command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
-    log = tmp_path / "serve.log"
-    with started(*command, "--store", str(tmp_path / "store"), env=open_to_all, log=log):
-        eventually(lambda: "are served until" in log.read_text())
-    warned = [line for line in log.read_text().splitlines() if line.startswith("Warning: ")]
-    assert len(warned) == 1
-    assert "asks for no authentication" in warned[0]
-    assert "PREFECT_SERVER_API_AUTH_STRING" in warned[0]
+        ended = in_process("automations", PREFECT_API_URL=url)  # it checks as `serve` does
+    assert ended.returncode == 0
+    (warned,) = ended.stderr.splitlines()
+    assert warned.startswith(f"Warning: the Prefect server at {url} asks for no authentication")
+    assert "PREFECT_SERVER_API_AUTH_STRING" in warned
 
 
 @pytest.mark.parametrize(
     ("command", "auth"),
-    [
-        ("run", "tests:wrong"),
-        ("serve", "tests:wrong"),
-        ("automations", "tests:wrong"),
-        ("announce", "tests:wrong"),
-        ("announce", ""),
-    ],
+    [("serve", "tests:wrong"), ("automations", "tests:wrong"), ("announce", "")],
 )
 def test_a_wrong_auth_string_is_one_line(server: Server, table, tmp_path, command, auth):
     arguments = {
-        "run": [str(table), "--target", "yield", "--store", "store"],
-        "serve": ["--data", str(table), "--target", "yield", "--store", "store"],
-        "announce": [str(table)],
+        "serve": ["--data", table, "--target", "yield", "--store", tmp_path],
+        "announce": [table],
     }.get(command, [])
-    where = {"PREFECT_API_URL": server.url, "PREFECT_API_AUTH_STRING": auth}
-    ended = chaffinch(command, *arguments, home=tmp_path, **where)
+    ended = in_process(command, *arguments, PREFECT_API_AUTH_STRING=auth)
     assert (ended.returncode, ended.stdout) == (1, "")
-    *progress, last = ended.stderr.splitlines()
-    assert last == (
+    assert ended.stderr == refusal(server)
+
+
+def test_a_run_with_a_wrong_auth_string_ends_in_that_line(server: Server, table, tmp_path):
+    arguments = (str(table), "--target", "yield", "--store", "store")
+    where = {"PREFECT_API_URL": server.url, "PREFECT_API_AUTH_STRING": "tests:wrong"}
+    ended = run(*arguments, home=tmp_path, **where)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.endswith(f"    starting Prefect\n{refusal(server)}")
+
+
+def refusal(server: Server) -> str:
+    return (
         f"Error: the Prefect server at {server.url} answers 401 Unauthorized: set "
-        "PREFECT_API_AUTH_STRING to the server's PREFECT_SERVER_API_AUTH_STRING"
+        "PREFECT_API_AUTH_STRING to the server's PREFECT_SERVER_API_AUTH_STRING\n"
     )
-    assert progress[-1:] == ["    starting Prefect"] if command == "run" else progress == []

@@ -9,8 +9,7 @@ import pytest
 
 import chaffinch
 from chaffinch.storage.runs.store import Store
-from tests.flows.cli.programs import chaffinch as program
-from tests.flows.cli.programs import eventually, free_port
+from tests.flows.cli.programs import eventually, free_port, in_process
 from tests.tasks.made_up_runs import causes, runs_of_two_days
 
 pytestmark = pytest.mark.e2e
@@ -41,10 +40,9 @@ def store(runs, tmp_path):
     return Path(shutil.copytree(runs[0].folder.parents[1], tmp_path / "store"))
 
 
-def said(server, store, *command):
-    """Return what a command says on standard error, with the server or, where None, without."""
-    url = {} if server is None else {"PREFECT_API_URL": server.url}
-    ended = program(*command, "--store", str(store), home=store, **url)
+def said(url, store, *command):
+    """Return what a command says on standard error, with a server or, where None, without."""
+    ended = in_process(*command, "--store", store, PREFECT_API_URL=url)
     assert ended.returncode == 0, ended.stderr
     return ended.stderr
 
@@ -72,15 +70,15 @@ def owed(store, name):
 def test_killed_before_it_is_sent_the_next_command_sends_it_once(server, runs, store, later):
     first, second = (run.run for run in runs)
     name = f"killed-{later}"
-    said(server, store, "promote", first, "--as", name)
+    said(server.url, store, "promote", first, "--as", name)
     killed(server, store, "before", "promote", second, "--as", name)
     assert owed(store, name) == [second]
     assert [one.run for one in chaffinch.promotions(name, store=store)] == [first, second]
     more = {"promoted": [], "promote": [second], "rollback": [first]}[later]
     command = {"promote": ["promote", second, "--as", name]}.get(later, [later, name])
-    assert said(server, store, *command) == ""
+    assert said(server.url, store, *command) == ""
     assert owed(store, name) == []
-    assert said(server, store, "promoted") == ""
+    assert said(server.url, store, "promoted") == ""
     wanted = [first, second, *more]
     assert eventually(lambda: (found := heard(server, name))[len(wanted) - 1 :] and found) == wanted
     events = server.events(f"chaffinch.dataset.{name}")
@@ -91,19 +89,16 @@ def test_killed_after_it_is_sent_it_is_sent_again_by_the_same_id(server, runs, s
     killed(server, store, "after", "promote", runs[0].run, "--as", "twice")
     (event,) = eventually(lambda: server.events("chaffinch.dataset.twice"))
     assert owed(store, "twice") == [runs[0].run]
-    assert said(server, store, "promoted", "twice") == ""
+    assert said(server.url, store, "promoted", "twice") == ""
     assert owed(store, "twice") == []
     assert {one["id"] for one in server.events("chaffinch.dataset.twice")} == {event["id"]}
 
 
-def test_what_a_server_that_is_down_did_not_hear_it_hears_later(server, runs, store, tmp_path):
+def test_what_a_server_that_is_down_did_not_hear_it_hears_later(server, runs, store):
     url = f"http://127.0.0.1:{free_port()}/api"
-    command = ("promote", runs[0].run, "--as", "down", "--store", str(store))
-    ended = program(*command, home=tmp_path, PREFECT_API_URL=url)
-    assert ended.returncode == 0
-    (line,) = ended.stderr.splitlines()
+    (line,) = said(url, store, "promote", runs[0].run, "--as", "down").splitlines()
     assert line.startswith("Warning: an event of down is not sent yet: no Prefect server answers a")
-    assert said(server, store, "promoted") == ""
+    assert said(server.url, store, "promoted") == ""
     assert eventually(lambda: heard(server, "down")) == [runs[0].run]
 
 
@@ -111,11 +106,11 @@ def test_a_contract_that_cannot_be_read_holds_up_no_other_event(server, runs, st
     killed(server, store, "before", "promote", runs[0].run, "--as", "torn-event")
     (contract,) = (store / "promotions" / "contracts").iterdir()
     contract.unlink()
-    told = said(server, store, "promote", runs[1].run, "--as", "torn-event")
+    told = said(server.url, store, "promote", runs[1].run, "--as", "torn-event")
     assert told.startswith(f"Warning: an event of torn-event is not sent yet: {contract} cannot be")
     assert eventually(lambda: heard(server, "torn-event")) == [runs[1].run]
     assert owed(store, "torn-event") == [runs[0].run]
-    said(server, store, "promote", runs[0].run, "--as", "torn-event")
+    said(server.url, store, "promote", runs[0].run, "--as", "torn-event")
     assert owed(store, "torn-event") == []
 
 

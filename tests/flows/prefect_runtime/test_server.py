@@ -1,17 +1,14 @@
 """Which Prefect server a run takes, and the one line where there is none."""
 
 import http.server
-import subprocess
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from chaffinch.storage.runs.store import Store
-from tests.flows.cli.programs import CHAFFINCH, environment, free_port, run, still_running
+from tests.flows.cli.programs import free_port, in_process, run, still_running
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
+pytestmark = pytest.mark.e2e
 
 
 def said_before_any_work(table, home, **more):
@@ -25,12 +22,16 @@ def said_before_any_work(table, home, **more):
     return ended.stderr.strip()
 
 
-def test_an_address_in_the_environment_where_nobody_is(table, tmp_path):
-    url = f"http://127.0.0.1:{free_port()}/api"
-    assert said_before_any_work(table, tmp_path, PREFECT_API_URL=url) == (
-        f"Error: no Prefect server answers at {url} ([Errno 111] Connection refused): start it, "
-        "or unset PREFECT_API_URL to have one started for the run"
-    )
+@pytest.mark.parametrize("url", ["localhost", "http://127.0.0.1:{port}/api"])
+def test_an_address_in_the_environment_where_nobody_is(table, tmp_path, monkeypatch, url):
+    url = url.format(port=free_port())
+    monkeypatch.setenv("PREFECT_API_URL", url)
+    ended = in_process("run", table, "--target", "yield", "--store", tmp_path / "store")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"Error: no Prefect server answers at {url} (")
+    assert line.endswith("start it, or unset PREFECT_API_URL to have one started for the run")
+    assert not (tmp_path / "store").exists()
 
 
 def test_an_address_in_a_profile_where_nobody_is(table, tmp_path):
@@ -42,32 +43,6 @@ def test_an_address_in_a_profile_where_nobody_is(table, tmp_path):
     line = said_before_any_work(table, tmp_path)
     assert line.startswith(f"Error: no Prefect server answers at {url} (")
     assert profiles.read_bytes() == before
-
-
-def test_an_address_that_is_none(table, tmp_path):
-    line = said_before_any_work(table, tmp_path, PREFECT_API_URL="localhost")
-    assert line.startswith("Error: no Prefect server answers at localhost (")
-
-
-def test_an_empty_address_is_none_and_the_run_starts_its_own(table, home, tmp_path):
-    command = (str(table), "--target", "yield", "--tuning", "none", "--store", str(tmp_path))
-    ended = run(*command, "--cluster", "none", home=home, PREFECT_API_URL="")
-    assert ended.returncode == 0
-
-
-def test_an_output_that_cannot_be_written_is_one_line(home, tmp_path):
-    store = str(Store.open(tmp_path).path)
-    with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            (*CHAFFINCH, "runs", "--store", store),
-            env=environment(home),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    expected = "Error: the output cannot be written (No space left on device)\n"
-    assert (ended.returncode, ended.stderr) == (1, expected)
 
 
 def test_no_address_where_no_server_may_be_started(table, tmp_path):
@@ -95,8 +70,10 @@ def somebody_else() -> Iterator[str]:
         server.shutdown()
 
 
-def test_an_address_where_somebody_else_is(table, tmp_path, somebody_else):
-    ended = run(str(table), "--target", "yield", home=tmp_path, PREFECT_API_URL=somebody_else)
+def test_an_address_where_somebody_else_is(table, tmp_path, monkeypatch, somebody_else):
+    monkeypatch.setenv("PREFECT_API_URL", somebody_else)
+    asked = ("run", table, "--target", "yield", "--store", tmp_path / "store")
+    ended = in_process(*asked, PREFECT_API_URL=somebody_else)
     assert (ended.returncode, ended.stdout) == (1, "")
     last = ended.stderr.splitlines()[-1]
     assert last.startswith(f"Error: the Prefect server at {somebody_else} failed (Client error ")

@@ -14,8 +14,7 @@ import pytest
 
 from tests.flows.cli.programs import CHAFFINCH, environment, eventually, run, started, still_running
 
-# With the other tests of a server that a run starts for itself.
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("embedded")]
+pytestmark = pytest.mark.e2e
 
 # Far below the minute that Prefect continues asking a server that is gone.
 SECONDS_TO_STOP = 30
@@ -32,7 +31,7 @@ def slow_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     np.savetxt(path, np.column_stack([X, y]), "%.5f", ",", header=",".join(names), comments="")
     model = ("--model", "AdaBoostRegressor", "--tuning", "none")
     method = ("--method", "flbmo", "--n-features", "4")
-    return (str(path), "--target", "y", *model, *method, "--workers", "2")
+    return (str(path), "--target", "y", *model, *method, "--workers", "1")
 
 
 def manifests(store: Path) -> dict[str, int]:

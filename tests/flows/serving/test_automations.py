@@ -4,7 +4,6 @@ import http.server
 import json
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +12,14 @@ import pytest
 
 from chaffinch.flows.serving.automations import FAILED, SILENT, silence
 from chaffinch.storage.runs.store import Store
-from tests.flows.cli.programs import CHAFFINCH, environment, eventually, free_port, started
+from tests.flows.cli.programs import (
+    CHAFFINCH,
+    chaffinch,
+    eventually,
+    free_port,
+    in_process,
+    started,
+)
 from tests.flows.conftest import Server
 
 pytestmark = pytest.mark.e2e
@@ -24,13 +30,6 @@ def made(server: Server) -> dict[str, dict[str, Any]]:
     found = [a for a in server.find("automations") if a["name"].startswith("chaffinch: ")]
     assert len({automation["name"] for automation in found}) == len(found)
     return {automation["name"]: automation for automation in found}
-
-
-def make(server: Server, *more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        (*CHAFFINCH, "automations", *more), env=server.env, capture_output=True, text=True,
-        timeout=300, check=False,
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -64,12 +63,12 @@ def told(server: Server) -> Iterator[list[dict[str, Any]]]:
         listener.shutdown()
 
 
-def test_made_twice_each_is_there_once(server, forgotten):
-    first = make(server)
+def test_made_twice_each_is_there_once(server, forgotten, tmp_path):
+    first = chaffinch("automations", home=tmp_path, PREFECT_API_URL=server.url)
     assert first.returncode == 0, first.stderr
     before = made(server)
     assert set(before) == {SILENT, FAILED}
-    assert make(server).stdout == first.stdout
+    assert in_process("automations").stdout == first.stdout
     after = made(server)
     assert {name: a["id"] for name, a in after.items()} == {n: a["id"] for n, a in before.items()}
     assert after[SILENT]["trigger"]["within"] == 180  # three heartbeats
@@ -78,19 +77,16 @@ def test_made_twice_each_is_there_once(server, forgotten):
 
 
 def test_a_webhook_that_does_not_exist_is_one_line(server):
-    ended = make(server, "--webhook", "nobody")
+    ended = in_process("automations", "--webhook", "nobody")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == (
         "Error: there is no Webhook block 'nobody' on the server; make one in the UI, at Blocks\n"
     )
 
 
-def test_without_a_server_there_is_one_line(tmp_path):
+def test_without_a_server_there_is_one_line():
     url = f"http://127.0.0.1:{free_port()}/api"
-    ended = subprocess.run(
-        (*CHAFFINCH, "automations"), env=environment(tmp_path, PREFECT_API_URL=url),
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    ended = in_process("automations", PREFECT_API_URL=url)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith(f"Error: no Prefect server answers at {url}: start one with")
 
@@ -101,7 +97,7 @@ def test_a_run_that_is_killed_with_what_serves_it_crashes_and_is_told_of(
     """Serving makes what is missing; what a person has made or switched off, it leaves alone."""
     from prefect.client.orchestration import get_client
 
-    assert make(server, "--webhook", "told").returncode == 0
+    assert in_process("automations", "--webhook", "told").returncode == 0
     with get_client(sync_client=True) as client:
         server.forget("automations", [made(server)[SILENT]])
         client.create_automation(silence(10))  # a run's first heartbeat is its last here
@@ -135,7 +131,7 @@ def test_a_run_that_is_killed_with_what_serves_it_crashes_and_is_told_of(
 
 
 def test_a_run_that_fails_is_told_of(server, forgotten, told, table, small, tmp_path):
-    assert make(server, "--webhook", "told").returncode == 0
+    assert in_process("automations", "--webhook", "told").returncode == 0
     store = tmp_path / "store"
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
     more = ("--store", str(store), "--cluster", "none")

@@ -1,30 +1,18 @@
-"""A schedule makes a run, and the run is done: on a server with SQLite, and with PostgreSQL."""
+"""A schedule makes a run, and the run is done: with SQLite here, with PostgreSQL in test_whole."""
+
+from pathlib import Path
 
 import pytest
 
 from tests.flows.cli.programs import CHAFFINCH, eventually, started
-from tests.flows.conftest import nightly, prefect_server
-from tests.postgres import Postgres
-
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("postgres")]
-
-EVERY_MINUTE = "* * * * *"
+from tests.flows.conftest import Server, nightly
 
 
-@pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
-def test_a_schedule_makes_a_run_that_is_done(database, table, tmp_path, request):
-    where = {}
-    if database == "PostgreSQL":
-        postgres: Postgres = request.getfixturevalue("postgres_server")
-        with postgres.connected() as connection:
-            connection.exec_driver_sql("CREATE DATABASE prefect")
-        where["PREFECT_API_DATABASE_CONNECTION_URL"] = postgres.url("postgresql+asyncpg", "prefect")
+def has_a_run_every_minute(server: Server, env: dict[str, str], table: Path, folder: Path) -> None:
+    """Serve a table every minute until a run of it is done."""
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
-    more = ("--cron", EVERY_MINUTE, "--store", str(tmp_path / "store"))
-    with (
-        prefect_server(tmp_path, **where) as server,
-        started(*command, *more, env=server.env, log=tmp_path / "serve.log"),
-    ):
+    more = ("--cron", "* * * * *", "--cluster", "none", "--store", str(folder / "store"))
+    with started(*command, *more, env=env, log=folder / "serve.log"):
         deployments = eventually(lambda: server.deployments("harvest"))
         wanted = {"id": {"any_": [deployments[nightly("harvest")]["id"]]}}
 
@@ -35,5 +23,10 @@ def test_a_schedule_makes_a_run_that_is_done(database, table, tmp_path, request)
             return [run["name"] for run in runs if run["state_type"] == "COMPLETED"]
 
         assert set(eventually(done, 150)) == {"harvest.csv gbmo lightgbm"}
-    assert (tmp_path / "prefect" / "prefect.db").exists() == (database == "SQLite")
-    assert len(list(tmp_path.glob("store/runs/*/report.html"))) == 1
+    server.forget_deployments()
+    assert len(list(folder.glob("store/runs/*/report.html"))) == 1
+
+
+@pytest.mark.e2e
+def test_a_schedule_makes_a_run_that_is_done(server, table, tmp_path):
+    has_a_run_every_minute(server, server.env, table, tmp_path)

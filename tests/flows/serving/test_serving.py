@@ -16,9 +16,9 @@ import pytest
 from tests.flows.cli.programs import (
     CHAFFINCH,
     chaffinch,
-    environment,
     eventually,
     free_port,
+    in_process,
     started,
 )
 from tests.flows.conftest import Server, names_of, nightly, on_new_data
@@ -150,12 +150,10 @@ def test_new_data_that_are_announced_start_a_run_of_them(deployments, server, ta
         (["harvest.csv"], "new data are announced to a Prefect server: set PREFECT_API_URL"),
     ],
 )
-def test_what_cannot_be_announced_is_said_in_a_line(table, tmp_path, arguments, said):
+def test_what_cannot_be_announced_is_said_in_a_line(table, tmp_path, monkeypatch, arguments, said):
     (tmp_path / "harvest.csv").write_bytes(table.read_bytes())
-    ended = subprocess.run(
-        (*CHAFFINCH, "announce", *arguments), env=environment(tmp_path), cwd=tmp_path,
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    ended = in_process("announce", *arguments, PREFECT_API_URL=None)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"Error: {said}")
     assert ended.stderr.count("\n") == 1
@@ -191,9 +189,7 @@ class _IsSomethingElse(_Refuses):
         (_IsSomethingElse, "no Prefect server answers at {url} ("),
     ],
 )
-def test_a_server_that_does_not_take_an_announcement_is_a_line_and_a_failure(
-    table, tmp_path, who, said
-):
+def test_a_server_that_does_not_take_an_announcement_is_a_line_and_a_failure(table, who, said):
     with ExitStack() as stack:
         port = free_port()
         if who is not None:
@@ -202,15 +198,15 @@ def test_a_server_that_does_not_take_an_announcement_is_a_line_and_a_failure(
             threading.Thread(target=server.serve_forever).start()
             port = server.server_address[1]
         url = f"http://127.0.0.1:{port}/api"
-        ended = chaffinch("announce", str(table), home=tmp_path, PREFECT_API_URL=url)
+        ended = in_process("announce", table, PREFECT_API_URL=url)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith(f"Error: {said.format(url=url)}")
     assert ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:4200", "nonsense"])
-def test_an_address_of_a_server_that_is_none_is_a_line(table, tmp_path, url):
-    ended = chaffinch("announce", str(table), home=tmp_path, PREFECT_API_URL=url)
+def test_an_address_of_a_server_that_is_none_is_a_line(table, url):
+    ended = in_process("announce", table, PREFECT_API_URL=url)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith(f"Error: no Prefect server answers at {url}")
     assert ended.stderr.count("\n") == 1
@@ -265,36 +261,35 @@ def test_a_password_in_the_form_is_refused(deployments, server, small):
         (["--store", "{table}"], "store {table} cannot be made because a file has its place; name"),
     ],
 )
-def test_what_cannot_be_served_is_said_at_once_in_a_line(server, table, tmp_path, more, said):
+def test_what_cannot_be_served_is_said_at_once_in_a_line(
+    server, table, tmp_path, monkeypatch, more, said
+):
+    monkeypatch.chdir(tmp_path)
     more = [one.format(table=table) for one in more]
-    command = ("serve", "--data", str(table), "--target", "yield", *more)
-    ended = chaffinch(*command, home=tmp_path, PREFECT_API_URL=server.url)
+    ended = in_process("serve", "--data", table, "--target", "yield", *more)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"Error: {said.format(table=table)}")
     assert ended.stderr.count("\n") == 1
 
 
-def test_nothing_is_registered_for_a_store_that_cannot_be_written(server, table, tmp_path):
+def test_nothing_is_registered_for_a_store_that_cannot_be_written(server, table):
     before = {one["id"] for one in server.find("deployments")}
-    command = ("serve", "--data", str(table), "--target", "yield", "--name", "unwritten")
-    ended = chaffinch(*command, "--store", "/proc/none", home=tmp_path, PREFECT_API_URL=server.url)
+    command = ("serve", "--data", table, "--target", "yield", "--name", "unwritten")
+    ended = in_process(*command, "--store", "/proc/none")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("Error: no folder can be made at /proc/none; name another store")
     assert ended.stderr.count("\n") == 1
     assert {one["id"] for one in server.find("deployments")} == before
 
 
-@pytest.mark.parametrize(("url", "code"), [("", 2), ("http://127.0.0.1:{port}/api", 1)])
-def test_without_a_server_there_is_one_line_with_the_remedy(url, code, table, tmp_path):
-    env = environment(tmp_path, PREFECT_API_URL=url.format(port=free_port()))
-    if not url:
-        del env["PREFECT_API_URL"]
-    command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
-    ended = subprocess.run(
-        command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert ended.returncode == code
-    assert ended.stdout == ""
+@pytest.mark.parametrize("has_address", [False, True])
+def test_without_a_server_there_is_one_line_with_the_remedy(
+    has_address, table, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    url = f"http://127.0.0.1:{free_port()}/api" if has_address else None
+    ended = in_process("serve", "--data", table, "--target", "yield", PREFECT_API_URL=url)
+    assert (ended.returncode, ended.stdout) == (1 if has_address else 2, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith("Error: ")
     assert "`prefect server start`" in line

@@ -75,7 +75,7 @@ def test_stopped_it_pauses_the_nights_ends_its_runs_and_serves_again(
     with started(*command, env=server.env, log=log) as program:
         deployments = eventually(lambda: server.deployments("slow"))
         select = deployments["feature_selection/on-demand"]
-        execution = {"store": str(store), "workers": 2}
+        execution = {"store": str(store), "workers": 1}
         run = server.accepted(select["id"], {"settings": SETTINGS, "execution": execution})["id"]
         eventually(lambda: list(store.glob("runs/*/stages/train_base_model.json")))
         send(program.pid, number)

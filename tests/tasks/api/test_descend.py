@@ -108,13 +108,12 @@ def test_what_is_a_link_in_the_folder_is_written_where_it_leads(tables, tmp_path
     assert left_in(tmp_path / "elsewhere") == left_in(tmp_path / "plain")
 
 
+@pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
-def test_it_is_the_same_to_the_byte_wherever_and_whoever_computes(tables, tmp_path):
+def test_it_is_the_same_to_the_byte_wherever_and_whoever_computes(tables, tmp_path, scheduler):
     asked = DescentSettings(penalty=0.5, steps=6, blocks_per_step=4)
     descend(tables[0], tmp_path / "here", asked)
-    descend(
-        tables[0], tmp_path / "there", asked, sharing=SharingSettings(cluster="local", workers=2)
-    )
+    descend(tables[0], tmp_path / "there", asked, sharing=SharingSettings(cluster=scheduler))
     assert left_in(tmp_path / "here") == left_in(tmp_path / "there")
     assert not list((tmp_path / "here").rglob("*checkpoint*"))
 

@@ -23,7 +23,6 @@ from chaffinch.tasks.reporting.tables import candidate_sizes
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.interface import InProcess
 from tests.made_up import good_table
 from tests.tasks.pipeline.stages import stage
@@ -127,11 +126,10 @@ def made_of(method, workers=None, name="lightgbm", tuning="none"):
 
 @pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
-def test_workers_change_no_bit() -> None:
+def test_workers_change_no_bit(two_workers) -> None:
     few = AfsBm(slacks=(0.1, 0.01), rejections=4)
     _, here = made_of(few)
-    with open_workers("local", 2) as workers:
-        _, there = made_of(few, workers)
+    _, there = made_of(few, two_workers)
     assert repr(there) == repr(here)
 
 

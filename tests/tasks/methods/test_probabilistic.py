@@ -16,7 +16,6 @@ from chaffinch.tasks.methods.fitting import Recipe, Tuner
 from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.interface import InProcess
 from tests.made_up import good_table
 from tests.tasks.pipeline.stages import stage
@@ -76,10 +75,8 @@ def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
 
 @pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
-def test_workers_change_no_bit() -> None:
-    here = QUICK.search(material_of())
-    with open_workers("local", 2) as workers:
-        there = QUICK.search(material_of(workers))
+def test_workers_change_no_bit(two_workers) -> None:
+    here, there = QUICK.search(material_of()), QUICK.search(material_of(two_workers))
     assert [one.held_out_loss for one in here.searches] == [
         one.held_out_loss for one in there.searches
     ]

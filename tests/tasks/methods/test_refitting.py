@@ -23,7 +23,6 @@ from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.settings.method import declared, kinds, method_of
 from chaffinch.tasks.settings.selection import SelectionSettings
-from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.interface import InProcess
 from tests.made_up import good_table
 from tests.tasks.pipeline.stages import stage
@@ -132,7 +131,7 @@ def test_a_swarm_judges_on_the_mask_validation_rows(tmp_path) -> None:
 
 @pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
-def test_workers_change_no_bit() -> None:
+def test_workers_change_no_bit(two_workers) -> None:
     random = np.random.default_rng(0)
     X = random.normal(size=(200, 8))
     rows = Rows(X, X[:, 0] - X[:, 3] * X[:, 5] + random.normal(size=200))
@@ -158,11 +157,10 @@ def test_workers_change_no_bit() -> None:
         )
         return method_of(method).search(material)
 
-    with open_workers("local", 2) as workers:
-        for name in sorted(set(REFITTED) - {"robust_elimination"}):  # see test_robust_search.py
-            method = SWARM if name == "particle_swarm" else name
-            here, there = found(method, InProcess()), found(method, workers)
-            assert repr(there) == repr(here), name
+    for name in sorted(set(REFITTED) - {"robust_elimination"}):  # see test_robust_search.py
+        method = SWARM if name == "particle_swarm" else name
+        here, there = found(method, InProcess()), found(method, two_workers)
+        assert repr(there) == repr(here), name
 
 
 class Diverging(LinearRegression):

@@ -27,12 +27,13 @@ def select(table, **options):
     return chaffinch.select(table, "churned", **options)
 
 
+@pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
-def test_whoever_computes_the_contract_is_the_same() -> None:
+def test_whoever_computes_the_contract_is_the_same(scheduler) -> None:
     table = good_table(300)
     model = ModelSettings(name="lightgbm", tuning="none", folds=3)
     alone = select(table, model=model)
-    assert select(table, model=model, cluster="local", workers=2).contract == alone.contract
+    assert select(table, model=model, cluster=scheduler).contract == alone.contract
 
 
 def test_it_says_how_often_it_trains(caplog) -> None:

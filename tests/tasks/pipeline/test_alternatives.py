@@ -1,11 +1,9 @@
 """Alternatives in a run: sets that differ from the chosen one, retrained and scored."""
 
 import json
-from collections.abc import Iterator
 from functools import partial
 from typing import get_args
 
-import dask
 import numpy as np
 import pytest
 
@@ -14,25 +12,8 @@ from chaffinch import AlternativeSettings, InputError
 from chaffinch.tasks.methods.alternatives import Search
 from chaffinch.tasks.settings.alternatives import QualityName
 from chaffinch.tasks.settings.selection import SelectionSettings
-from chaffinch.tasks.workers.dask_cluster import open_workers
-from chaffinch.tasks.workers.dask_map import OverDask
 from tests.made_up import good_table
 from tests.tasks.methods.made_up_alternatives import LINE, select, table, two_that_share_nothing
-
-
-@pytest.fixture(scope="module")
-def scheduler() -> Iterator[str]:
-    """The address of a scheduler with two worker processes."""
-    with open_workers("local", 2) as workers:
-        assert isinstance(workers, OverDask)
-        made = workers.client.security
-        files = {
-            "ca-file": made.tls_ca_file,
-            "client.cert": made.tls_client_cert,
-            "client.key": made.tls_client_key,
-        }
-        with dask.config.set({f"distributed.comm.tls.{name}": at for name, at in files.items()}):
-            yield workers.client.scheduler.address
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +73,7 @@ def test_the_price_of_tau_never_falls(found) -> None:
     assert prices[-1]["qualities"] == asked
 
 
+@pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
 def test_whoever_computes_finds_the_same(found, tmp_path) -> None:
     there = select(alternatives=AlternativeSettings(**found.settings["alternatives"]),
@@ -165,6 +147,7 @@ def test_what_is_proven_of_the_sets_of_every_quality(quality) -> None:
         assert statuses == [proven] * 2
 
 
+@pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
 @pytest.mark.parametrize("quality", get_args(QualityName))
 def test_every_quality_finds_the_same_sets_with_workers(quality, scheduler) -> None:
