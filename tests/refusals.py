@@ -1,14 +1,18 @@
 """How tests of refusals ask, and what should not be left after one."""
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import chaffinch
 from chaffinch import ModelSettings
+from chaffinch.flows.cli.commands import cli, exit_code
 from tests.made_up import N
 
 COMMAND = [sys.executable, "-c", "from chaffinch.flows.cli.main import main; main()"]
@@ -41,3 +45,12 @@ def chaffinch_run(*arguments, home=None, preamble=""):
     command = [COMMAND[0], COMMAND[1], preamble + COMMAND[2], *map(str, arguments)]
     environment = os.environ | ({"PREFECT_HOME": str(home)} if home else {})
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def chaffinch_here(*arguments):
+    """Run the command line in this process, as the program does."""
+    out, err = io.StringIO(), io.StringIO()
+    arguments = [*map(str, arguments)]
+    with redirect_stdout(out), redirect_stderr(err):
+        code = exit_code(partial(cli.main, arguments))
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())

@@ -14,7 +14,7 @@ import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.storage.runs.store import Store
 from tests.made_up import bad_table, good_table
-from tests.refusals import chaffinch_run
+from tests.refusals import chaffinch_here, chaffinch_run
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3})
 # The files that a result is read from, and the stage that wrote each.
@@ -194,7 +194,7 @@ def test_the_listing_reads_no_file_but_manifests(finished):
     store, run = finished
     for name in READ:
         (run / name).write_bytes(b"{}")
-    (listed,) = json.loads(chaffinch_run("runs", "--store", store, "--json").stdout)
+    (listed,) = json.loads(chaffinch_here("runs", "--store", store, "--json").stdout)
     assert (listed["run"], listed["state"]) == (run.name, "finished")
 
 
