@@ -34,7 +34,7 @@ PAIRS += [(name, "linear") for name in FILTERS]
 PAIRS += [(name, "linear") for name in PROBABLE]  # it has a network of its own
 REFITS = [(name, "linear") for name in REFITTED]  # their cost is that of their fits
 INFORMATIVE = {"age", "colour", "income"}
-SEEDS = range(3)
+SEEDS = range(4)
 
 
 def select(table, method, model=None, *, seed=0, n_features=3, most_sweeps=4, **options):
