@@ -219,8 +219,8 @@ def at_every_step(monkeypatch):
 @pytest.mark.parametrize(
     ("at", "in_place"),
     [
-        (1, True),
-        (8, False),
+        (1, False),
+        (8, True),
         ("features.json", True),
         ("state.safetensors", True),
         ("state.safetensors", False),
