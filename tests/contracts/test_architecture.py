@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,11 @@ SAFE_IN_KERNELS = {
     *("float32", "float64", "int16", "int64", "uint64"),
 }
 
-of_every_file = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+
+@cache
+def nodes():
+    """Return the nodes of each file."""
+    return {path: list(ast.walk(ast.parse(path.read_text()))) for path in FILES}
 
 
 def test_rooms_import_only_what_they_may():
@@ -41,59 +46,56 @@ def test_rooms_import_only_what_they_may():
     assert "0 broken" in done.stdout
 
 
-def nodes(path):
-    return list(ast.walk(ast.parse(path.read_text())))
+def of_type(*kinds):
+    """Yield each node of these types in any file, and where it stands."""
+    for path, found in nodes().items():
+        for node in found:
+            if isinstance(node, kinds):
+                yield node, f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
 
 
-@of_every_file
-def test_a_file_opens_with_a_docstring(path):
-    assert ast.get_docstring(ast.parse(path.read_text()))
+def test_every_file_opens_with_a_docstring():
+    assert [at for node, at in of_type(ast.Module) if not ast.get_docstring(node)] == []
 
 
-@of_every_file
-def test_nothing_that_executes_what_it_loads_and_no_check_that_can_be_switched_off(path):
-    for node in nodes(path):
-        assert not isinstance(node, ast.Assert)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in NEVER_CALLED
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            modules = [getattr(node, "module", None) or "", *(name.name for name in node.names)]
-            if modules[0] == "joblib":
-                modules = [name for name in modules[1:] if name not in SAFE_OF_JOBLIB]
-                assert not modules
-            assert not NEVER_IMPORTED & {module.partition(".")[0] for module in modules}
+def test_no_check_can_be_switched_off_and_nothing_executes_what_it_loads():
+    assert [at for _, at in of_type(ast.Assert)] == []
+    for node, at in of_type(ast.Call):
+        assert getattr(node.func, "id", None) not in NEVER_CALLED, at
+    for node, at in of_type(ast.Import, ast.ImportFrom):
+        modules = [getattr(node, "module", None) or "", *(name.name for name in node.names)]
+        if modules[0] == "joblib":
+            modules = [name for name in modules[1:] if name not in SAFE_OF_JOBLIB]
+            assert not modules, at
+        assert not NEVER_IMPORTED & {module.partition(".")[0] for module in modules}, at
 
 
-@of_every_file
-def test_no_random_state_is_global(path):
-    assert not re.search(
-        r"np\.random\.(?!default_rng|Generator|PCG64\(|SeedSequence|RandomState\()",
-        path.read_text(),
-    )
-    assert not re.search(r"torch\.manual_seed|^import random", path.read_text(), re.MULTILINE)
+def test_no_random_state_is_global():
+    never = r"np\.random\.(?!default_rng|Generator|PCG64\(|SeedSequence|RandomState\()"
+    never = re.compile(rf"{never}|torch\.manual_seed|^import random", re.MULTILINE)
+    assert [path for path in FILES if never.search(path.read_text())] == []
 
 
-@of_every_file
-def test_what_is_compiled_into_a_kernel_stands_in_its_file(path):
+def test_what_is_compiled_into_a_kernel_stands_in_its_file():
     # a kernel kept on disk is compiled again when its own file changes, not when another does
-    for node in nodes(path):
-        if isinstance(node, ast.FunctionDef):
-            kinds = {getattr(decorator, "id", None) for decorator in node.decorator_list}
-            assert "inlined" not in kinds or node.name.startswith("_")
-        if isinstance(node, ast.ImportFrom):
-            assert not any(name.name.startswith("_") for name in node.names)
+    for node, at in of_type(ast.FunctionDef):
+        kinds = {getattr(decorator, "id", None) for decorator in node.decorator_list}
+        assert "inlined" not in kinds or node.name.startswith("_"), at
+    for node, at in of_type(ast.ImportFrom):
+        assert not any(name.name.startswith("_") for name in node.names), at
 
 
-@of_every_file
-def test_a_kernel_calls_nothing_that_the_compiler_could_mistake(path):
-    for node in nodes(path):
-        if not isinstance(node, ast.FunctionDef):
-            continue
-        if KERNELS.isdisjoint(getattr(d, "id", None) for d in node.decorator_list):
-            continue
-        for call in ast.walk(node):
+def test_a_kernel_calls_nothing_that_the_compiler_could_mistake():
+    kernels = [
+        (node, at)
+        for node, at in of_type(ast.FunctionDef)
+        if not KERNELS.isdisjoint(getattr(d, "id", None) for d in node.decorator_list)
+    ]
+    assert kernels
+    for kernel, at in kernels:
+        for call in ast.walk(kernel):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-                assert call.func.attr in SAFE_IN_KERNELS, f"{node.name}: {call.func.attr}"
+                assert call.func.attr in SAFE_IN_KERNELS, f"{at} {kernel.name}: {call.func.attr}"
 
 
 def errors_raised_by(function):

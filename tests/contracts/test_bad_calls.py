@@ -1,7 +1,5 @@
 """What is no file, table, name, path or estimator is told in one line, whoever asks."""
 
-import sys
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -10,11 +8,11 @@ from sklearn.preprocessing import FunctionTransformer
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
-from chaffinch.flows.cli.main import main
 from tests.made_up import N, bad_table
-from tests.refusals import AMOUNTS, chaffinch_run, changed, left_in, select
+from tests.refusals import AMOUNTS, chaffinch_here, changed, left_in, select
 
 
+@pytest.mark.usefixtures("served")
 def test_a_file_that_is_not_there(tmp_path):
     (tmp_path / "prices_2026.csv").write_text("a,y\n1,2\n")
     missing = tmp_path / "prices_2025.csv"
@@ -23,7 +21,7 @@ def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(InputError) as refusal:
         chaffinch.select(missing, "y")
     assert str(refusal.value) == message
-    done = chaffinch_run("run", missing, "--target", "y", "--store", tmp_path / "store")
+    done = chaffinch_here("run", missing, "--target", "y", "--store", tmp_path / "store")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {message}\n")
     assert not (tmp_path / "store").exists()
 
@@ -164,7 +162,7 @@ def test_rows_are_counted_as_in_the_users_file(tmp_path):
     ],
 )  # fmt: skip
 def test_what_the_command_line_itself_refuses(arguments, message):
-    done = chaffinch_run("run", "table.csv", *arguments)
+    done = chaffinch_here("run", "table.csv", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"Error: {message}")
     assert done.stderr.count("\n") == 1
@@ -208,6 +206,7 @@ def test_a_path_that_no_file_can_have(door, given, said, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [parquet]
 
 
+@pytest.mark.usefixtures("served")
 @pytest.mark.parametrize(
     "command",
     [
@@ -219,14 +218,13 @@ def test_a_path_that_no_file_can_have(door, given, said, tmp_path, monkeypatch):
     ],
     ids=lambda command: command[0],
 )
-def test_a_path_that_is_too_long_at_the_command_line(command, tmp_path, monkeypatch, capsys):
+def test_a_path_that_is_too_long_at_the_command_line(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["chaffinch", *command])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    said = capsys.readouterr().err
-    assert (ended.value.code, said.count("\n")) == (2, 1)
-    assert said.startswith(f"Error: path '{LONG[:40]}...' is too long, with 300 bytes and 300 in")
+    done = chaffinch_here(*command)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(
+        f"Error: path '{LONG[:40]}...' is too long, with 300 bytes and 300 in"
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,8 +5,6 @@ run, and no file half written.
 """
 
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,9 @@ import pandas as pd
 import pytest
 
 from chaffinch import InputError
-from chaffinch.flows.cli.main import main
 from chaffinch.tasks.selection.baselines.names import SCORES
 from tests.made_up import N, bad_table
-from tests.refusals import AMOUNTS, changed, left_in, select
+from tests.refusals import AMOUNTS, chaffinch_here, changed, left_in, select
 
 
 @dataclass
@@ -342,28 +339,13 @@ def test_it_is_refused_in_one_line_and_nothing_is_left(case, tmp_path):
     pd.testing.assert_frame_equal(case.data, before)
 
 
-@pytest.fixture(scope="module")
-def address():
-    """Where somebody answers; else each command starts a server that lasts as long as the tests."""
-    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/api"
-        server.shutdown()
-
-
+@pytest.mark.usefixtures("served")
 @pytest.mark.parametrize(
     "case", [case for case in EVERY if case.at_command], ids=lambda case: case.name
 )
-def test_the_command_line_says_the_same(case, tmp_path, monkeypatch, capfd, address):
-    monkeypatch.setenv("PREFECT_API_URL", address)
-    monkeypatch.setattr(BaseHTTPRequestHandler, "log_message", lambda *_: None)
+def test_the_command_line_says_the_same(case, tmp_path):
     case.data.to_csv(tmp_path / "table.csv", index=False)
-    command = ["chaffinch", "run", tmp_path / "table.csv", "--store", tmp_path / "store"]
-    monkeypatch.setattr("sys.argv", [*map(str, command), *as_arguments(case.options)])
-    monkeypatch.setattr("gc.freeze", lambda: None)  # as this process continues
-    with pytest.raises(SystemExit) as end:
-        main()
-
-    assert end.value.code == 2
-    assert capfd.readouterr() == ("", f"Error: {case.message}\n")
+    asked = ("run", tmp_path / "table.csv", "--store", tmp_path / "store")
+    done = chaffinch_here(*asked, *as_arguments(case.options))
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {case.message}\n")
     assert not left_in(tmp_path)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import dask.distributed  # its defaults must be there before a setting is changed
@@ -15,10 +16,9 @@ from sklearn.datasets import load_breast_cancer
 
 import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
-from chaffinch.flows.cli.main import main
 from chaffinch.storage.files import path_from
 from tests.made_up import bad_table, good_table
-from tests.refusals import chaffinch_run, left_in
+from tests.refusals import chaffinch_here, chaffinch_run, left_in
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3})
 
@@ -55,6 +55,7 @@ def test_a_path_that_only_a_shell_writes_out_is_refused(kind, tmp_path, monkeypa
     assert path_from("a/~b", "store") == Path("a/~b")
 
 
+@pytest.mark.usefixtures("served")
 @pytest.mark.parametrize("below", ["", "store"])
 def test_a_file_where_the_store_should_be(below, tmp_path):
     (tmp_path / "notes").write_text("mine")
@@ -65,7 +66,7 @@ def test_a_file_where_the_store_should_be(below, tmp_path):
     assert str(refusal.value) == message
 
     bad_table().to_csv(tmp_path / "table.csv", index=False)
-    done = chaffinch_run("run", tmp_path / "table.csv", "--target", "y", "--store", store)
+    done = chaffinch_here("run", tmp_path / "table.csv", "--target", "y", "--store", store)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {message}\n")
     assert (tmp_path / "notes").read_text() == "mine"
 
@@ -193,8 +194,7 @@ def with_other_files(store):
             path.write_bytes(path.read_bytes()[:-1])
 
 
-@pytest.mark.parametrize("do", [without_the_store, with_other_files], ids=lambda do: do.__name__)
-def test_a_store_that_is_changed_amid_a_run_is_a_storage_error_in_one_line(do, tmp_path):
+def test_a_store_that_is_changed_amid_a_run_is_a_storage_error_in_one_line(tmp_path):
     """At the beginning of a stage, unless what was changed is not read; the next call is right."""
 
     def selected(on_progress):
@@ -205,10 +205,11 @@ def test_a_store_that_is_changed_amid_a_run_is_a_storage_error_in_one_line(do, t
     moments = []
     whole = selected(lambda *moment: moments.append(moment))
     refused = 0
-    for moment in (one for one in moments if one[1:] == (0, 1)):
+    begun = [one for one in moments if one[1:] == (0, 1)]
+    for moment, do in zip(begun, cycle([without_the_store, with_other_files]), strict=False):
         shutil.rmtree(tmp_path / "store", ignore_errors=True)
 
-        def change(*reached, moment=moment):
+        def change(*reached, moment=moment, do=do):
             if reached == moment:
                 do(tmp_path / "store")
 
@@ -229,14 +230,14 @@ def test_a_run_that_is_not_there(finished):
         chaffinch.load_run(almost, store=store)
     assert str(refusal.value) == message
 
-    done = chaffinch_run("show", almost, "--store", store)
+    done = chaffinch_here("show", almost, "--store", store)
     shown = message.replace("there is no run", "there is no run or comparison")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {shown}\n")
 
 
 @pytest.mark.parametrize("command", [["show", "any"], ["runs"]])
 def test_a_store_that_is_not_there(command, tmp_path):
-    done = chaffinch_run(*command, "--store", tmp_path / "none")
+    done = chaffinch_here(*command, "--store", tmp_path / "none")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"Error: there is no store at {tmp_path / 'none'}; name the one that runs were given\n"
@@ -263,16 +264,15 @@ EMPTY = "store must be named but is empty text; give a path"
     ],
     ids=lambda command: command[0],
 )
+@pytest.mark.usefixtures("served")
 @pytest.mark.parametrize("store", ["", " "])
-def test_a_store_of_no_name_at_the_command_line(command, store, tmp_path, monkeypatch, capsys):
+def test_a_store_of_no_name_at_the_command_line(command, store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = tmp_path / "orders.csv"
     bad_table().to_csv(table, index=False)
     given = [part.format(table=table) for part in command]
-    monkeypatch.setattr(sys, "argv", ["chaffinch", *given, "--store", store])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert (ended.value.code, capsys.readouterr().err) == (2, f"Error: {EMPTY}\n")
+    done = chaffinch_here(*given, "--store", store)
+    assert (done.returncode, done.stderr) == (2, f"Error: {EMPTY}\n")
     assert list(tmp_path.iterdir()) == [table]
 
 
@@ -369,8 +369,8 @@ def test_a_damaged_run_is_listed_beside_the_others(tmp_path):
         for n in (2, 3)
     ]
     (tmp_path / "runs" / names[0] / "run.json").write_bytes(b"")
-    listed = chaffinch_run("runs", "--store", tmp_path, "--json")
+    listed = chaffinch_here("runs", "--store", tmp_path, "--json")
     assert listed.returncode == 0
     states = {entry["run"]: entry["state"] for entry in json.loads(listed.stdout)}
     assert states == {names[0]: "damaged", names[1]: "finished"}
-    assert names[0] in chaffinch_run("runs", "--store", tmp_path).stdout
+    assert names[0] in chaffinch_here("runs", "--store", tmp_path).stdout

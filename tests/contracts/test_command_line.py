@@ -121,7 +121,7 @@ def test_show_of_a_run_that_is_not_finished(store):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_names_every_option_and_default(command):
-    done = chaffinch_run(command, "--help")
+    done = chaffinch_here(command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"Usage: chaffinch {command} [OPTIONS]")
     assert all(word in done.stdout for word in COMMANDS[command])
@@ -130,7 +130,7 @@ def test_help_names_every_option_and_default(command):
 
 
 def test_help_offers_no_more_than_the_command_takes():
-    words = " ".join(chaffinch_run("run", "--help").stdout.split())
+    words = " ".join(chaffinch_here("run", "--help").stdout.split())
     assert "--baseline [mean|median|zero] What a masked feature is set to" in words
     assert "values by feature" not in words.lower()
     assert "--lags NUMBERS How many rows back" in words
@@ -140,14 +140,14 @@ def test_help_offers_no_more_than_the_command_takes():
 
 
 def test_help_lists_the_commands_in_whole_sentences():
-    done = chaffinch_run("--help")
+    done = chaffinch_here("--help")
     assert (done.returncode, done.stderr) == (0, "")
     commands = done.stdout.split("Commands:\n")[1].splitlines()
     lines = dict(line.split(maxsplit=1) for line in commands)
     assert set(lines) == set(COMMANDS)
     assert all(line.endswith(".") and not line.endswith("...") for line in lines.values())
-    assert chaffinch_run().stderr == done.stdout
-    assert chaffinch_run("--version").stdout == f"chaffinch, version {chaffinch.__version__}\n"
+    assert chaffinch_here().stderr == done.stdout
+    assert chaffinch_here("--version").stdout == f"chaffinch, version {chaffinch.__version__}\n"
 
 
 @pytest.mark.parametrize("statement", ["import chaffinch", COMMAND[2]])
@@ -170,7 +170,7 @@ def test_everything_public_can_be_imported():
 
 
 def test_quiet_and_verbose_go_against_each_other():
-    done = chaffinch_run("run", "table.csv", "--target", "y", "--quiet", "--verbose")
+    done = chaffinch_here("run", "table.csv", "--target", "y", "--quiet", "--verbose")
     said = "Error: --quiet and --verbose go against each other; give one of them\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
@@ -189,7 +189,7 @@ def hostile(tmp_path_factory):
 
 
 def test_names_of_columns_cannot_write_to_the_terminal(hostile):
-    done = chaffinch_run("show", hostile.run, "--store", hostile.folder.parents[1])
+    done = chaffinch_here("show", hostile.run, "--store", hostile.folder.parents[1])
     assert done.returncode == 0
     assert "Kept 3 of 3: \\x1b]0;TITLE\\x07x, two\\nlines, \\x1b[31mred\n" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
@@ -198,17 +198,17 @@ def test_names_of_columns_cannot_write_to_the_terminal(hostile):
 def test_nor_can_reasons_of_promotions(hostile):
     store = hostile.folder.parents[1]
     chaffinch.promote(hostile, "named", reason="\x1b[2J", store=store)
-    done = chaffinch_run("promoted", "named", "--store", store)
+    done = chaffinch_here("promoted", "named", "--store", store)
     assert "\\x1b[2J" in done.stdout
     assert "\x1b" not in done.stdout
 
 
 def test_columns_reach_another_program_as_they_are(hostile):
     asked = ("columns", hostile.run, "--store", hostile.folder.parents[1], "--as")
-    sql = chaffinch_run(*asked, "sql").stdout
+    sql = chaffinch_here(*asked, "sql").stdout
     assert sql == ", ".join(f'"{name}"' for name in HOSTILE) + "\n"
-    assert json.loads(chaffinch_run(*asked, "parquet").stdout) == HOSTILE
-    assert json.loads(chaffinch_run(*asked, "json").stdout)["columns"] == HOSTILE
+    assert json.loads(chaffinch_here(*asked, "parquet").stdout) == HOSTILE
+    assert json.loads(chaffinch_here(*asked, "json").stdout)["columns"] == HOSTILE
 
 
 def test_an_error_is_one_printable_line(tmp_path, capsys):

@@ -191,7 +191,7 @@ def test_the_listing_reads_no_file_but_manifests(finished):
     store, run = finished
     for name in READ:
         (run / name).write_bytes(b"{}")
-    (listed,) = json.loads(chaffinch_run("runs", "--store", store, "--json").stdout)
+    (listed,) = json.loads(chaffinch_here("runs", "--store", store, "--json").stdout)
     assert (listed["run"], listed["state"]) == (run.name, "finished")
 
 

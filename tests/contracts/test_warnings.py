@@ -8,7 +8,7 @@ import pytest
 import chaffinch
 from chaffinch import ModelSettings
 from tests.made_up import good_table
-from tests.refusals import chaffinch_run
+from tests.refusals import chaffinch_here, chaffinch_run
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 TELLS = (
@@ -34,10 +34,10 @@ def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
     back = chaffinch.load_run(result.run, store=tmp_path)
     assert back.warnings == result.warnings
 
-    shown = chaffinch_run("show", result.run, "--store", tmp_path)
+    shown = chaffinch_here("show", result.run, "--store", tmp_path)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert f"Warning: {TELLS}\nWarning: {NUMBERS}\n" in shown.stdout
-    shown = chaffinch_run("show", result.run, "--store", tmp_path, "--json")
+    shown = chaffinch_here("show", result.run, "--store", tmp_path, "--json")
     assert json.loads(shown.stdout)["warnings"] == [TELLS, NUMBERS]
 
 
@@ -48,10 +48,10 @@ def test_a_comparison_holds_and_shows_them_with_the_name_of_the_table(tmp_path):
         path, "churned", methods=["anova_f"], models=[LINEAR], folds=2, seeds=1, store=store
     )
     assert compared.warnings == (f"left: {TELLS}", f"left: {NUMBERS}")
-    shown = chaffinch_run("show", compared.name, "--store", store)
+    shown = chaffinch_here("show", compared.name, "--store", store)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert f"Warning: left: {TELLS}\nWarning: left: {NUMBERS}\n" in shown.stdout
-    shown = chaffinch_run("show", compared.name, "--store", store, "--json")
+    shown = chaffinch_here("show", compared.name, "--store", store, "--json")
     assert json.loads(shown.stdout)["warnings"] == list(compared.warnings)
 
 

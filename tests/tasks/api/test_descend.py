@@ -216,8 +216,16 @@ def at_every_step(monkeypatch):
 
 
 @pytest.mark.usefixtures("at_every_step")
-@pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("at", [1, 8, "features.json", "state.safetensors"])
+@pytest.mark.parametrize(
+    ("at", "in_place"),
+    [
+        (1, False),
+        (8, True),
+        ("features.json", True),
+        ("state.safetensors", True),
+        ("state.safetensors", False),
+    ],
+)
 def test_one_that_was_stopped_goes_on_as_if_it_never_had_been(
     tables, tmp_path, monkeypatch, at, in_place
 ):

@@ -184,10 +184,9 @@ PENALTIES = (0.05, 0.6)
 STEERED = {"hidden_layer_sizes": (8,), "most_sweeps": 12}
 
 
-@pytest.mark.parametrize("seeds", [1, 2])
-def test_each_set_of_pefs_has_the_seconds_of_its_own_searches_alone(loaded, work, seeds) -> None:
+def test_each_set_of_pefs_has_the_seconds_of_its_own_searches_alone(loaded, work) -> None:
     table = numbers(160, 8).assign(y=lambda t: t["x0"] - t["x1"])
-    method = Pefs(penalties=PENALTIES, seeds=seeds, **STEERED)
+    method = Pefs(penalties=PENALTIES, seeds=2, **STEERED)
     compared = loaded(table, folds=2, sizes=(1, 2, 5, 8), methods=[method])
     sets = everything(compared, Cell(0, 0, 0, 1))["pefs"]["sets"]
     own, *of_sizes = (one["selection_seconds"] for one in sets)
@@ -196,7 +195,7 @@ def test_each_set_of_pefs_has_the_seconds_of_its_own_searches_alone(loaded, work
     # of all features there is nothing to search
     assert of_sizes == pytest.approx([work.by_search.get(size, 0) for size in (1, 2, 5, 8)])
     assert of_sizes[-1] == 0
-    assert min(of_sizes[:-1]) >= 2 * seeds
+    assert min(of_sizes[:-1]) >= 4
 
 
 def test_a_size_that_pefs_searches_itself_has_its_share_of_these_searches(loaded, work) -> None:

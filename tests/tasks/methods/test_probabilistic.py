@@ -85,8 +85,14 @@ def test_workers_change_no_bit(two_workers) -> None:
             assert (sweep.probabilities == same.probabilities).all()
 
 
-def test_each_penalty_has_as_many_searches_as_seeds_and_each_seed_its_own() -> None:
-    found = QUICK.search(material_of())
+@pytest.fixture(scope="module")
+def found():
+    """What the searches find, for penalties and for sizes."""
+    return {method: method.search(material_of()) for method in (QUICK, SIZED)}
+
+
+def test_each_penalty_has_as_many_searches_as_seeds_and_each_seed_its_own(found) -> None:
+    found = found[QUICK]
     assert [(one.asked, one.seed) for one in found.searches] == [
         (0.05, 0), (0.05, 1), (0.2, 0), (0.2, 1),
     ]  # fmt: skip
@@ -97,11 +103,9 @@ def test_each_penalty_has_as_many_searches_as_seeds_and_each_seed_its_own() -> N
     assert (alone.searches[0].probabilities == first).all()
 
 
-def test_the_network_of_each_search_is_measured_on_the_mask_validation_rows() -> None:
-    material = material_of()
-    found = QUICK.search(material)
-    constant = np.var(material.rows("mask_validation").y)
-    assert all(0 < one.held_out_loss < constant / 2 for one in found.searches)
+def test_the_network_of_each_search_is_measured_on_the_mask_validation_rows(found) -> None:
+    constant = np.var(material_of().rows("mask_validation").y)
+    assert all(0 < one.held_out_loss < constant / 2 for one in found[QUICK].searches)
 
 
 def test_there_is_nothing_to_search_where_all_or_only_those_to_keep_are_asked_for() -> None:
@@ -149,25 +153,23 @@ def test_it_tells_where_a_search_ended_as_soon_as_it_has(caplog) -> None:
 # What it leaves
 
 
-def test_masks_stand_for_choice_by_penalty_or_by_size() -> None:
-    found = QUICK.search(material_of())
-    standing = QUICK.candidates(found)
+def test_masks_stand_for_choice_by_penalty_or_by_size(found) -> None:
+    standing = QUICK.candidates(found[QUICK])
     assert sorted(penalty for one in standing for penalty in one.settings) == [0.05, 0.2]
     assert all(one.mask[[0, 5]].all() for one in standing)
-    sized = SIZED.search(material_of())
-    assert [(int(one.mask.sum()), one.settings) for one in SIZED.candidates(sized)] == [
+    by_size = SIZED.candidates(found[SIZED])
+    assert [(int(one.mask.sum()), one.settings) for one in by_size] == [
         (2, [2]), (3, [0.5]),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("method", [QUICK, SIZED])
-def test_what_is_written_of_a_search_is_read_back_whole(method, tmp_path) -> None:
-    material = material_of()
-    found = method.search(material)
-    recorded = method.record(found, material.schema)
+def test_what_is_written_of_a_search_is_read_back_whole(found, method, tmp_path) -> None:
+    found, schema = found[method], material_of().schema
+    recorded = method.record(found, schema)
     pq.write_table(recorded.to_table(), tmp_path / "found.parquet")
     facts = json.loads(json.dumps(recorded.facts))
-    back = method.read(pq.read_table(tmp_path / "found.parquet"), facts, material.schema)
+    back = method.read(pq.read_table(tmp_path / "found.parquet"), facts, schema)
     for one, other in zip(found.searches, back.searches, strict=True):
         assert (one.asked, one.seed, one.held_out_loss) == (
             other.asked, other.seed, other.held_out_loss,

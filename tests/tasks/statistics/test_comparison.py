@@ -289,16 +289,6 @@ def test_groups_of_unequal_weight_count_by_their_weight() -> None:
     assert by_row.interval == pytest.approx(by_group.interval)
 
 
-def test_a_score_is_said_to_be_negated() -> None:
-    rng = np.random.default_rng(6)
-    y, before = np.arange(60) % 2, rng.dirichlet([1, 1], 60)
-    rows, units = Rows(np.zeros((60, 2)), y), resampling_units(60)
-    mask = np.array([True, False])
-    loss = Loss("roc_auc", "classification")
-    result = compare(loss, rows, before, before, before, mask, units, seed=0)
-    assert "the test loss (roc_auc, negated) is -0." in result.sentence
-
-
 def test_what_no_feature_helps_with_is_beaten_by_a_constant() -> None:
     rng = np.random.default_rng(7)
     small, large = rng.normal(0, 1, 400), rng.normal(0, 2, 400)
@@ -465,6 +455,7 @@ def test_a_scorer_has_a_constant_as_well() -> None:
     assert result.constant_loss == -0.5
     assert result.over_constant[0] < 0 < result.over_constant[1]
     assert result.difference < 0 < 1 + result.interval[0]
+    assert "the test loss (roc_auc, negated) is -0." in result.sentence
     assert result.verdict == "cannot tell"
     assert "not shown to be better than a constant" in result.sentence
 
