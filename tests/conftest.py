@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,17 +20,28 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
-# Whatever has many kernels is tested in one process, so that they are compiled there alone.
-COMPILED_ONCE = ("test_alternatives_", "test_dfs_")
 
+def pytest_configure() -> None:
+    """Let workers of pytest-xdist wait for a kernel that another compiles, and load it then."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    from filelock import FileLock
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.dispatcher import Dispatcher
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests by the kernels that they compile."""
-    for item in items:
-        name = Path(item.path).name
-        kernels = [start for start in COMPILED_ONCE if name.startswith(start)]
-        if kernels and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(kernels[0]))
+    compile_or_load = Dispatcher.compile
+
+    def compile_once(self: Dispatcher, signature: Any) -> Any:
+        folder = self.stats.cache_path
+        if folder is None:
+            return compile_or_load(self, signature)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        kernel = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
+        lock = FileLock(Path(folder, f"{kernel}.lock"), thread_local=False, is_singleton=True)
+        with global_compiler_lock, lock:
+            return compile_or_load(self, signature)
+
+    Dispatcher.compile = compile_once
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ def searches(draw):
     return form, k, limits, draw(exhaustive.constraints(n, k))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(searches())
 def test_the_best_set_is_the_first_of_the_best_of_all(searched):
     form, k, limits, constraints = searched
@@ -51,7 +51,7 @@ def test_the_best_set_is_the_first_of_the_best_of_all(searched):
         assert (found.indices, found.value, found.bound) == (None, -math.inf, -math.inf)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(searches())
 def test_a_bound_holds_when_it_is_too_late_to_search(searched):
     form, k, limits, constraints = searched
@@ -62,7 +62,7 @@ def test_a_bound_holds_when_it_is_too_late_to_search(searched):
         assert found.value == worth[found.indices]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(searches(), st.data())
 def test_all_sets_that_are_worth_enough_are_found(searched, data):
     form, k, limits, constraints = searched
@@ -80,7 +80,7 @@ def test_all_sets_that_are_worth_enough_are_found(searched, data):
     assert {*map(tuple, some.tolist())} <= {*enough}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(searches(), st.data())
 def test_so_many_of_the_best_sets_are_found(searched, data):
     form, k, limits, constraints = searched
@@ -110,7 +110,7 @@ def test_of_very_many_equal_sets_so_many_are_found_at_once():
     assert 0 <= found.bound <= exhaustive.ROUNDING
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(searches())
 def test_only_sets_that_are_worth_enough_are_looked_for(searched):
     form, k, limits, constraints = searched
@@ -129,7 +129,7 @@ def test_the_best_set_where_limits_are_tight(with_pairs):
     every = np.array(list(itertools.combinations(range(16), 6)))
     members = np.zeros((len(every), 16))
     np.put_along_axis(members, every, 1.0, axis=1)
-    for _ in range(60):
+    for _ in range(20):
         costs = np.triu(random.random((16, 16)), 1) / 4
         form = Form(random.exponential(size=16), costs + costs.T if with_pairs else None)
         halves = random.permuted(np.tile([True, False], (10, 8)), axis=1)

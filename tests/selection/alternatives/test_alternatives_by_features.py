@@ -64,7 +64,7 @@ def gone_through(designs: Designs, start, aggregate: str):
 
 
 @pytest.mark.parametrize("aggregate", COUNTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problems())
 def test_no_design_is_better_than_what_is_found_from_any_other(aggregate, problem) -> None:
     form, k, n_sets, overlap, limits, rules = problem
@@ -100,7 +100,7 @@ def any_design(sets, designs: Designs):
     return None if design is None else np.array(design, dtype=np.int32)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problems())
 def test_without_a_start_the_best_sum_is_found_or_that_there_is_none(problem) -> None:
     designs = Designs.checked(*problem)
@@ -116,7 +116,7 @@ def test_without_a_start_the_best_sum_is_found_or_that_there_is_none(problem) ->
         assert math.fsum(map(form.value, found.tolist())) == pytest.approx(best, abs=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(problems(), st.data())
 def test_a_set_is_barred_from_what_it_can_never_have(problem, data) -> None:
     """All sets are made feature by feature; what is left is what is allowed."""

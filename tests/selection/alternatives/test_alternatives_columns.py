@@ -71,7 +71,7 @@ def allowed_sets(designs: Designs) -> np.ndarray:
     return np.array(sets, dtype=np.int32).reshape(-1, designs.k)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SEEDS, st.booleans())
 def test_all_sets_that_are_one_swap_away_and_better_are_found(seed, is_capped) -> None:
     random = np.random.default_rng(seed)
@@ -100,7 +100,7 @@ def test_all_sets_that_are_one_swap_away_and_better_are_found(seed, is_capped) -
     assert {*map(tuple, few.tolist())} <= {*map(tuple, found.tolist())}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SEEDS)
 def test_sets_that_go_together_lose_no_less_than_as_many_classes(seed) -> None:
     random = np.random.default_rng(seed)
@@ -164,13 +164,15 @@ def test_a_cap_is_never_below_what_the_worst_set_of_the_best_design_is_worth(see
     costs = np.triu(random.exponential(0.2, (n, n)), 1)
     form = Form(random.exponential(size=n), costs + costs.T)
     designs = Designs(form, k, n_sets, overlap, Limits.none(n), Constraints())
-    sets = list(combinations(range(n), k))
-    best = max(
-        min(form.value(one) for one in chosen)
-        for chosen in combinations(sets, n_sets)
-        if all(len({*a} & {*b}) <= overlap for a, b in combinations(chosen, 2))
-    )
-    bound, master = price(designs, np.array(sets[:1], dtype=np.int32), None)
+    sets = np.array(list(combinations(range(n), k)), dtype=np.int32)
+    has = np.zeros((len(sets), n), dtype=int)
+    np.put_along_axis(has, sets, 1, axis=1)
+    go = has @ has.T <= overlap  # together; a set does not go with itself
+    go_all = go[:, :, None] & go[:, None, :] & go
+    worth = np.array([form.value(one) for one in sets.tolist()])
+    smallest = np.minimum.outer(np.minimum.outer(worth, worth), worth)
+    best = smallest[go_all].max()
+    bound, master = price(designs, sets[:1], None)
     capped, lower = price_further(master, bound, True, None)
     assert capped.cap >= best - 1e-9
     assert lower.value <= bound.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 
@@ -72,7 +73,7 @@ def searched(aggregate, way, problem, deadline=None) -> Solved:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("aggregate", ["sum", "min"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(problems())
 def test_no_design_is_better(aggregate, way, problem) -> None:
     best = best_by_trying_all(*problem, COUNTS[aggregate])
@@ -96,17 +97,18 @@ def larger_problem(seed: int):
     return form, 4, 3, seed % 3, Limits.none(9), Constraints()
 
 
+@functools.cache
+def best_of_larger(seed: int, aggregate: str) -> float:
+    return best_by_trying_all(*larger_problem(seed), COUNTS[aggregate])
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("aggregate", ["sum", "min"])
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.e2e) for n in range(2, 6))]
-)
+@pytest.mark.parametrize("seed", [2, *(pytest.param(n, marks=pytest.mark.e2e) for n in (0, 1, 5))])
 def test_no_design_of_larger_sets_is_better(seed, aggregate, way) -> None:
-    problem = larger_problem(seed)
-    found = searched(aggregate, way, problem)
+    found = searched(aggregate, way, larger_problem(seed))
     assert found.complete
-    best = best_by_trying_all(*problem, COUNTS[aggregate])
-    assert found.value == pytest.approx(best, abs=1e-12)
+    assert found.value == pytest.approx(best_of_larger(seed, aggregate), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -199,12 +201,11 @@ def test_a_search_that_is_cut_short_still_bounds_what_is_best(aggregate) -> None
 
 
 @pytest.mark.parametrize("aggregate", ["sum", "min"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_without_time_for_cliques_the_bound_still_holds(seed, aggregate, monkeypatch) -> None:
-    problem = larger_problem(seed)
-    best = best_by_trying_all(*problem, COUNTS[aggregate])
     monkeypatch.setattr(price_and_enumerate._Search, "_walk", lambda *what: False)
-    assert searched(aggregate, "with sets dropped first", problem).bound >= best
+    found = searched(aggregate, "with sets dropped first", larger_problem(seed))
+    assert found.bound >= best_of_larger(seed, aggregate)
 
 
 def test_equal_calls_give_equal_sets_and_leave_what_they_are_given_alone() -> None:
@@ -222,7 +223,7 @@ def test_a_set_is_no_alternative_of_itself() -> None:
 
 
 @pytest.mark.parametrize("way", ["as it comes", "by cliques alone"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(problems())
 def test_where_the_sum_finds_sets_the_worst_set_is_searched_for_from_them(way, problem) -> None:
     """Even if the search by the worst finds none by itself."""

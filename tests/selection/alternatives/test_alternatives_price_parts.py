@@ -76,7 +76,7 @@ def best_of(known, counts) -> float:
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problems(), SEEDS)
 def test_at_any_prices_cliques_are_searched_to_the_best(problem, seed) -> None:
     known, bound = priced(problem, seed)
@@ -94,7 +94,7 @@ def test_at_any_prices_cliques_are_searched_to_the_best(problem, seed) -> None:
             assert counts(known.worths[walk.best]) == pytest.approx(best, abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problems(), SEEDS)
 def test_whole_designs_of_sets_that_are_worth_enough_are_found_or_proven_not_to_be(
     problem, seed
@@ -121,7 +121,7 @@ def test_whole_designs_of_sets_that_are_worth_enough_are_found_or_proven_not_to_
             assert worths(form, found).min() > above
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problems(), SEEDS)
 def test_the_sets_of_a_design_are_among_those_that_lose_as_little(problem, seed) -> None:
     known, bound = priced(problem, seed)
@@ -151,7 +151,7 @@ def test_the_sets_of_a_design_are_among_those_that_lose_as_little(problem, seed)
             assert last == pytest.approx(lose[1] if len(lose) > 1 else may_lose, abs=1e-8)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problems(), SEEDS)
 def test_a_set_of_a_better_design_is_never_dropped(problem, seed) -> None:
     known, bound = priced(problem, seed)
@@ -174,7 +174,7 @@ def test_a_set_of_a_better_design_is_never_dropped(problem, seed) -> None:
         assert counts(worths[walk.best]) == pytest.approx(best, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problems(), SEEDS)
 def test_any_prices_bound_and_a_design_loses_what_it_is_worth_less(problem, seed) -> None:
     form, _, n_sets, overlap, _, _ = problem

@@ -105,7 +105,7 @@ def questions(draw, *, share: bool = False):
 
 
 @pytest.mark.parametrize("aggregate", SEARCHES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(questions())
 def test_the_best_of_all_designs_is_found(aggregate, question) -> None:
     values, k, n_sets, overlap = question
@@ -122,7 +122,7 @@ def test_the_best_of_all_designs_is_found(aggregate, question) -> None:
 
 
 @pytest.mark.parametrize("aggregate", SEARCHES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(questions())
 def test_a_bound_holds_however_early_the_search_stops(aggregate, question) -> None:
     values, k, n_sets, overlap = question
@@ -140,7 +140,7 @@ def test_a_bound_holds_however_early_the_search_stops(aggregate, question) -> No
         pytest.param("up from a design", (worst_set_targets, "_MOST_SETS", 0), id="up"),
     ],
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(questions())
 def test_either_way_alone_finds_the_best_worst_set(way, limit, question) -> None:
     values, k, n_sets, overlap = question
@@ -152,7 +152,7 @@ def test_either_way_alone_finds_the_best_worst_set(way, limit, question) -> None
     assert found.complete or (way, found.sets) == ("down from the bound", None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(questions(), st.lists(st.integers(0, 40), min_size=7, max_size=7))
 def test_the_search_up_meets_the_best_from_any_target(question, units) -> None:
     """In whole units, so that no design that annealing has found hides one passed over."""
@@ -175,7 +175,7 @@ def test_the_search_up_meets_the_best_from_any_target(question, units) -> None:
             assert worth.min() == best
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(questions(), st.lists(st.integers(0, 40), min_size=7, max_size=7))
 def test_a_bound_by_the_uses_of_the_best_features_holds(question, units) -> None:
     values, k, n_sets, overlap = question
@@ -232,7 +232,7 @@ def test_a_few_features_that_outweigh_the_others_lower_the_bound() -> None:
 
 
 @pytest.mark.parametrize("aggregate", SEARCHES)
-@settings(max_examples=90, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(questions(share=True))
 def test_prices_prove_the_best_from_any_design(aggregate, question) -> None:
     values, k, n_sets, overlap = question
@@ -251,7 +251,7 @@ def test_prices_prove_the_best_from_any_design(aggregate, question) -> None:
 
 
 @pytest.mark.parametrize("aggregate", SEARCHES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(questions(share=True))
 def test_prices_prove_the_best_where_no_other_way_leads_to_it(aggregate, question) -> None:
     values, k, n_sets, overlap = question
@@ -392,7 +392,7 @@ def test_the_worst_set_is_worth_no_more_than_the_mean_of_the_best_sum(question) 
 
 
 @pytest.mark.parametrize("kind", ["even", "exponential", "heavy-tailed", "equal"])
-@pytest.mark.parametrize("overlap", range(5))
+@pytest.mark.parametrize("overlap", [0, 2, 3])
 def test_six_sets_of_five_are_proven_best(kind, overlap) -> None:
     """Whichever way of searching it takes."""
     random = np.random.default_rng(overlap)
@@ -482,7 +482,7 @@ def test_a_quarrel_of_pairs_that_no_counting_of_pairs_can_settle() -> None:
 )
 def test_what_cannot_be_proven_in_time_has_sets_and_a_bound(aggregate, k, n_sets, overlap) -> None:
     values = np.random.default_rng(0).exponential(size=250)
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + 0.2
     found = SEARCHES[aggregate](values, k, n_sets, overlap, deadline=deadline)
     assert_is_a_design(found, values, k, n_sets, overlap, COUNTS[aggregate])
     heuristic = greedy_balancing(values, k, n_sets, overlap)

@@ -49,7 +49,7 @@ def fits(problem, chosen):
     return (problem.weights[list(chosen)].sum(axis=0) <= problem.caps).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 10_000),
     st.integers(5, 14),
@@ -114,7 +114,7 @@ def test_large_sets_take_no_more_work_than_there_is(kind) -> None:
     assert left[0] >= -2 * n_left * (k + 1 + n_rows)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10_000), st.integers(2, 12), st.data())
 def test_the_cheapest_pairs_of_each_are_listed_first_the_smallest_cost(seed, n, data) -> None:
     most = data.draw(st.integers(1, n - 1))

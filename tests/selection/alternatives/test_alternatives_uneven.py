@@ -159,7 +159,7 @@ def uneven(draw):
 
 
 @pytest.mark.parametrize(("search", "aggregate"), SEARCHES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(uneven(), st.sampled_from([0.5, 1.0]))
 def test_optimal_is_the_best_and_no_set_is_above_a_bound(search, aggregate, problem, tau) -> None:
     quality, k, constraints = problem

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from datetime import date
 from decimal import Decimal
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -224,10 +223,6 @@ BAD = {
         {"n_features": 3, "seed": -1},
         "seed must be a whole number, at least 0, but is -1",
     ),
-    "half a seed": ({"n_features": 3, "seed": 0.5}, "seed must be a whole number"),
-    "true as penalty": ({"penalty": True}, "penalty must be a finite number, .* but is True"),
-    "a penalty that no float holds": ({"penalty": 10**400}, "penalty must be a finite number"),
-    "true": ({"n_features": True}, r"must be a whole number in 1\.\.120 but is True; give an int"),
     "task": ({"n_features": 3, "task": "ranking"}, "task must be classification or regression"),
 }
 
@@ -250,7 +245,6 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
         (np.full(1500, 3.5), None, "y must vary but is the same in every row"),
         (np.arange(1400.0), None, r"y must have shape \(1500,\), as X has rows, but has \(1400,\)"),
         (np.full(1500, np.nan), None, GAP.format(1)),
-        (np.full(1500, np.nan), "classification", GAP.format(1)),
         (
             np.linspace(0, 1, 1500),
             "classification",
@@ -262,7 +256,6 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
             "y holds text of more than 1,000 different values, which are too many to be classes",
         ),
         (np.array(["a", None] * 750), None, GAP.format(2)),
-        (["a", "b", np.nan] * 500, None, GAP.format(3)),
         (np.array([0, 1, None] * 500), "regression", GAP.format(3)),
         (np.array([True, None] * 750), None, GAP.format(2)),
         (np.array(["2024-01-01", "NaT"] * 750, "datetime64[D]"), None, GAP.format(2)),
@@ -270,17 +263,6 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
             ["a", "b", 1] * 500,
             None,
             "y must hold labels of one type but holds 'a' and 1; make them all text, or all num",
-        ),
-        (np.array([1, 2.5, "a"] * 500, object), None, "holds 1 and 'a'; make them all text, or"),
-        (
-            np.array([b"a", b"b"] * 750),
-            None,
-            "y must hold numbers, true and false, or text but holds b'a'; make text of its cla",
-        ),
-        (
-            [{}] * 1500,
-            None,
-            r"y must hold text or numbers but holds \{\}; make text of its labels",
         ),
         (
             np.array(["2024-01-01", "2025-01-01"] * 750, "datetime64[D]"),
@@ -298,59 +280,22 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
             r"int or float but holds Decimal\('2.5'\) in row 2; give numbers, as \[float\(value\)",
         ),
         (
-            [Fraction(row, 3) for row in range(1500)],
-            None,
-            r"int or float but holds Fraction\(0, 1\) in row 1; give numbers, as \[float\(value\)",
-        ),
-        (
-            np.arange(1500) * 1j,
-            None,
-            r"y must hold real numbers but holds 0j in row 1; give their real parts, or sizes",
-        ),
-        ([0.5, 2j] * 750, None, r"y must hold real numbers but holds .* in row 1; give their real"),
-        (
-            [np.ma.masked, *range(1499)],
-            None,
-            GAP.format(1),
-        ),
-        (["a", np.ma.masked, "b"] * 500, None, GAP.format(2)),
-        (
             [0.5, np.inf, 2.5] * 500,
             None,
             "y must be finite but is inf in row 2; leave out such",
         ),
-        (
-            np.array([1, 2.5, -np.inf] * 500, object),
-            None,
-            "y must be finite but is -inf in row 3; leave out such rows, or give finite numbers in",
-        ),
         ([0.5, 2.5, np.nan] * 500, None, GAP.format(3)),
-        (np.array([0.5, 2.5, np.nan] * 500, object), "regression", GAP.format(3)),
         (pd.array([0.5, 2.5, None] * 500, dtype="Float64"), None, GAP.format(3)),
-        (np.array([0.5, pd.NA, 2.5] * 500, object), None, GAP.format(2)),
-        (
-            [10**400, 0.5] * 750,
-            None,
-            "y must hold numbers that float64 can hold but has larger whole ones; divide them",
-        ),
-        (
-            [2**63 + 1, 2**70] * 750,
-            None,
-            r"y must hold whole numbers below 2\^63, or .* but holds 9223372036854775809; give",
-        ),
         (
             dict(enumerate(np.arange(1500.0))),
             None,
             r"is of type dict; give list\(y.values\(\)\), in the order of the rows",
         ),
-        ((row % 7 for row in range(1500)), None, r"is of type generator; give list\(y\)"),
-        (set(range(1500)), None, "is of type set; it has no order; give a list in the order of"),
         (
             scipy.sparse.csr_array(np.ones((1500, 1))),
             None,
             r"y must be no sparse matrix; give y.toarray\(\).ravel\(\)",
         ),
-        ([[1], [2, 3]] * 750, None, "values in each row but has rows of several lengths; give one"),
         (
             np.ma.masked_equal(np.arange(1500.0), 7),
             None,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.core import Rows, Schema
+from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
 from chaffinch.tasks.selection.masked_loss import black_box
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
@@ -43,7 +43,7 @@ def _by_definition(evaluator: MaskEvaluator, mask: np.ndarray) -> float:
     return evaluator.loss(evaluator.rows.y, prediction, evaluator.rows.weight)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_any_mask_has_the_loss_of_the_table_it_stands_for(evaluator, data) -> None:
     flags = st.lists(st.booleans(), min_size=5, max_size=5)
@@ -52,7 +52,7 @@ def test_any_mask_has_the_loss_of_the_table_it_stands_for(evaluator, data) -> No
     assert BlackBox(evaluator)(masks).tolist() == expected
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(order=st.permutations(range(5)))
 def test_removals_one_by_one_are_the_same_as_masks(evaluator, order) -> None:
     engine, mask = BlackBox(evaluator), np.ones(5, dtype=bool)
@@ -71,14 +71,21 @@ def test_removals_one_by_one_are_the_same_as_masks(evaluator, order) -> None:
 TREES = ["lightgbm", "xgboost", "RandomForest", "ExtraTrees", "HistGradientBoosting"]
 
 
+def _few_trees(name: str, rows: Rows, schema: Schema) -> FittedModel:
+    """Fit a model of ten trees, or of one."""
+    rounds = {"HistGradientBoosting": {"max_iter": 10}, "DecisionTree": {}, "ExtraTree": {}}
+    parameters = rounds.get(name, {"n_estimators": 10})
+    task = "Classifier" if schema.n_classes else "Regressor"
+    return fit(name if name.islower() else name + task, rows, schema, parameters, seed=0)
+
+
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 @pytest.mark.parametrize("name", [*TREES, "DecisionTree", "ExtraTree"])
 def test_a_row_of_a_tree_model_is_predicted_the_same_in_any_company(name, n_classes) -> None:
     # what lets the black box predict the changed rows alone
     rows = _classes(TRAIN, n_classes)
     schema = Schema(SCHEMA.features, SCHEMA.n_categories, n_classes)
-    task = "Classifier" if n_classes else "Regressor"
-    model = fit(name if name.islower() else name + task, rows, schema, {}, seed=0)
+    model = _few_trees(name, rows, schema)
     together, rng = model.predict(TRAIN.X), np.random.default_rng(0)
     for size in (1, 2, 7, 63, 64, 65, 200):
         some = rng.permutation(len(rows))[:size]
@@ -93,9 +100,7 @@ def test_predicting_changed_rows_alone_changes_no_bit(
 ) -> None:
     monkeypatch.setattr(black_box, "_BYTES_AT_ONCE", bytes_at_once)
     schema = Schema(SCHEMA.features, SCHEMA.n_categories, n_classes)
-    task = "Classifier" if n_classes else "Regressor"
-    name = name if name.islower() else name + task
-    model = fit(name, _classes(TRAIN, n_classes), schema, {}, seed=0)
+    model = _few_trees(name, _classes(TRAIN, n_classes), schema)
     rows = _classes(ROWS, n_classes)
     rows.X[20:, 0] = BASELINE[0]  # few rows change with this feature, many with others
     rows.X[:, 3] = BASELINE[3]  # and none with this one

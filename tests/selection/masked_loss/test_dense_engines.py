@@ -117,7 +117,7 @@ def close(losses: Floats, expected: Floats) -> None:
 
 
 @pytest.mark.parametrize(("name", "parameters", "n_classes"), CASES)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(data=st.data())
 def test_every_loss_is_the_black_boxs(name, parameters, n_classes, data) -> None:
     model = trained(name, parameters, n_classes)

@@ -35,7 +35,6 @@ def first(table) -> np.ndarray:
             "X must be an array of numbers or a pandas frame but holds datetime64[s]; give",
             {"X": X.astype("datetime64[s]")},
         ),
-        ("but holds timedelta64[s]; give numbers", {"X": X.astype("timedelta64[s]")}),
         (
             "y must hold numbers, true and false, or text but holds datetime64[s]; give numbers",
             {"y": np.arange(20).astype("datetime64[s]")},
@@ -47,14 +46,6 @@ def first(table) -> np.ndarray:
         (
             "baseline 'mean' of 'x1' is inf, for the column holds infinite values",
             {"X": WITH_INFINITY, "baseline": "mean"},
-        ),
-        (
-            "the model's prediction must hold real numbers but holds complex ones",
-            {"model": lambda table: table[:, 0] * 1j},
-        ),
-        (
-            "the model's prediction must have no masked values",
-            {"model": lambda table: np.ma.masked_less(table[:, 0], 0)},
         ),
         (
             "the model's prediction must be no tensor with gradients",

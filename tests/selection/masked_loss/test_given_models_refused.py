@@ -56,7 +56,7 @@ def refused(message: str, model, table=X, y=Y, loss="squared_error", **how) -> N
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("threads", [0, -1, 2.5, "2", None, True])
+@pytest.mark.parametrize("threads", [0, 2.5])
 @pytest.mark.parametrize("make", [trees, lambda: first], ids=["trees", "function"])
 def test_threads_are_a_whole_number(make, threads) -> None:
     refused(

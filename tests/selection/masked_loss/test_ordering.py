@@ -87,6 +87,7 @@ print(binned_information_of_pairs(*rows_of_names(300, 0)).tolist())
 """
 
 
+@pytest.mark.e2e
 def test_kernels_that_were_kept_are_not_mixed_up_with_those_of_others(tmp_path):
     """The compiler numbers functions again in each process; here all have one number."""
     said = [

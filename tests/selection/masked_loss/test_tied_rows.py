@@ -57,40 +57,42 @@ def mirrored(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-# what is trained -> the maker of its rows, the scorer, how many seeds
+# what is trained -> the maker of its rows, the scorer, seeds. Where ties are not settled, rows rank
+# in another way at 0 and 2 of "forest of four", 2 of "extra trees", 1 and 6 of "histogram", and 0
+# of "XGBoost".
 CASES = {
     "forest of ten": (
         lambda seed: RandomForestClassifier(10, min_samples_leaf=5, random_state=seed),
         smooth,
         "accuracy",
-        8,
+        (0,),
     ),
     "forest of ten, f1": (
         lambda seed: RandomForestClassifier(10, min_samples_leaf=5, random_state=seed),
         smooth,
         "f1",
-        8,
+        (0, 1),
     ),
     "forest of four": (
         lambda seed: RandomForestClassifier(4, min_samples_leaf=3, random_state=seed),
         smooth,
         "roc_auc",
-        4,
+        (0, 2),
     ),
     "extra trees": (
         lambda seed: ExtraTreesClassifier(6, max_depth=3, random_state=seed),
         smooth,
         "roc_auc",
-        8,
+        (2,),
     ),
-    "one tree": (lambda _: DecisionTreeClassifier(max_depth=3), smooth, "roc_auc", 3),
+    "one tree": (lambda _: DecisionTreeClassifier(max_depth=3), smooth, "roc_auc", (0,)),
     "histogram": (
         lambda _: HistGradientBoostingClassifier(
             max_iter=30, learning_rate=0.5, min_samples_leaf=1
         ),
         mirrored,
         "roc_auc",
-        8,
+        (1, 6),
     ),
     "LightGBM": (
         lambda _: lightgbm.LGBMClassifier(
@@ -98,19 +100,19 @@ CASES = {
         ),
         mirrored,
         "roc_auc",
-        25,
+        (0, 1),
     ),
     "XGBoost": (
         lambda _: xgboost.XGBClassifier(n_estimators=100, n_jobs=1),
         coarse,
         "accuracy",
-        15,
+        (0, 1),
     ),
     "XGBoost, three classes": (
         lambda _: xgboost.XGBClassifier(n_estimators=60, n_jobs=1),
         lambda seed: coarse(seed, 3),
         "accuracy",
-        15,
+        (0, 1),
     ),
 }
 
@@ -124,8 +126,8 @@ def own_loss(scorer: str, model, X: np.ndarray, y: np.ndarray, masked: list[int]
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_scorer_of_classes_is_that_of_the_models_own_predictions(name: str) -> None:
-    make, rows, scorer, n_seeds = CASES[name]
-    for seed in range(n_seeds):
+    make, rows, scorer, seeds = CASES[name]
+    for seed in seeds:
         X, y = rows(seed)
         half = 0 if rows is mirrored else len(X) // 2  # mirrored ones are asked about as learnt
         learnt, left = slice(0, half or None), slice(half, None)
@@ -133,6 +135,8 @@ def test_a_scorer_of_classes_is_that_of_the_models_own_predictions(name: str) ->
         engine = masked_loss(model, X[left], y[left], loss=scorer, baseline=np.ones(X.shape[1]))
         assert type(engine).__name__ == "TreeEngine"
         own = partial(own_loss, scorer, model, X[left], y[left])
+        masks = [np.arange(X.shape[1]) != j for j in range(2)]
+        of_masks = [own([0]), own([1])]
         for removed in (None, 2, 0):
             if removed is not None:
                 engine.remove(removed)
@@ -140,5 +144,4 @@ def test_a_scorer_of_classes_is_that_of_the_models_own_predictions(name: str) ->
             assert engine.loss == pytest.approx(own(gone), rel=1e-12)
             each = [own([*gone, j]) if j not in gone else np.inf for j in range(X.shape[1])]
             assert engine.without_each() == pytest.approx(each, rel=1e-12)
-            masks = [np.arange(X.shape[1]) != j for j in range(2)]
-            assert engine(masks) == pytest.approx([own([0]), own([1])], rel=1e-12)
+            assert engine(masks) == pytest.approx(of_masks, rel=1e-12)

@@ -49,7 +49,7 @@ def searched(prepared, seed=0, *, keep=(), **rules):
 # What is found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_classes", [0, 2])
 def test_informative_features_are_found_among_noise(seed, n_classes):
     prepared = prepared_of(rows_of(seed, n=1500, n_classes=n_classes), n_classes)
@@ -57,7 +57,7 @@ def test_informative_features_are_found_among_noise(seed, n_classes):
     assert set(np.flatnonzero(search.sweeps[-1].mask)) == {0, 3, 5, 7}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_is_steered_to_a_number_of_features(seed):
     search = searched(prepared_of(rows_of(seed, d=24)), seed, n_features=4)
     assert set(np.flatnonzero(search.sweeps[-1].mask)) == {0, 3, 5, 7}
