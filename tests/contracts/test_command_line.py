@@ -21,7 +21,7 @@ from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.tasks.errors import WorkersError
 from tests.made_up import good_table
-from tests.refusals import COMMAND, chaffinch_here, chaffinch_run
+from tests.refusals import COMMAND, chaffinch_here
 
 HEAVY = ("numpy", "pandas", "pyarrow", "prefect", "distributed", "sklearn", "lightgbm", "torch")
 COMMANDS = {

@@ -14,7 +14,7 @@ import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.storage.runs.store import Store
 from tests.made_up import bad_table, good_table
-from tests.refusals import chaffinch_here, chaffinch_run
+from tests.refusals import chaffinch_here
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3})
 # The files that a result is read from, and the stage that wrote each.

@@ -8,7 +8,7 @@ import pytest
 import chaffinch
 from chaffinch import ModelSettings
 from tests.made_up import good_table
-from tests.refusals import chaffinch_here, chaffinch_run
+from tests.refusals import chaffinch_here
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 TELLS = (
