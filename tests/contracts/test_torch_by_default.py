@@ -143,5 +143,5 @@ def test_masked_losses_of_a_module_are_the_same(mode):
 def test_a_network_made_on_the_meta_device_is_refused():
     with torch.device("meta"):
         given = network()
-    with pytest.raises(InputError, match=r"^network must have weights but was made on .* meta"):
+    with pytest.raises(InputError, match=r"^network cannot be copied \(.*meta"):
         found(network=given, n_features=2, hidden_layer_sizes=None)

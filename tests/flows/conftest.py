@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chaffinch.flows.prefect_runtime.environment import prepare
 
+from chaffinch.flows.prefect_runtime.server import prepare
 from tests.flows.cli.programs import AUTH, PREFECT, environment, eventually, free_port, started
 
 SERVER_SECONDS = 90

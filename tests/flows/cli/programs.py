@@ -99,8 +99,7 @@ def in_process(*command: object, **settings: str | None) -> subprocess.Completed
 
     A program of its own takes two seconds to import what is imported here already.
     """
-    from chaffinch.flows.prefect_runtime.environment import prepare
-
+    from chaffinch.flows.prefect_runtime.server import prepare
     from tests.refusals import chaffinch_here
 
     prepare()  # or what Prefect reads of it depends on which test comes first
