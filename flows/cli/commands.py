@@ -212,10 +212,7 @@ def cli() -> None:
     "--method",
     default="gbmo",
     metavar="METHOD",
-    help="gbmo and afs_bm find the number of features by themselves, flbmo keeps a fixed number; "
-    "pefs trains a network and the probability of each feature; "
-    f"to compare with, there are {', '.join(kinds()[3:-1])}. chaffinch methods describes each.  "
-    "[default: gbmo]",
+    help=f"One of {', '.join(kinds())}; chaffinch methods describes each.  [default: gbmo]",
 )
 @click.option(
     "--set",

@@ -66,7 +66,7 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
     if n_found < n_asked:
         were = "was" if n_asked == 1 else "were"
         line += f"; {n_asked} {were} asked for, but {why_missing(found)}"
-    yield f"{line}{':' if n_found else '.'}"
+    yield f"{line}."
     if n_found < n_asked and (room := what_makes_room(found)):
         yield f"  {room}"
     for known in filter(None, (proof_of_all(found), why_worthless(found))):
@@ -226,6 +226,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             style="bold" if one.part == "test" else None,
         )
     console.print(table)
+    _print_line(console, "Both models were fitted on train and mask validation.")
     shown = ", ".join(result.features[:NAMES_SHOWN])
     more = f" and {kept - NAMES_SHOWN} more" if kept > NAMES_SHOWN else ""
     _print_line(console, f"Kept {kept} of {total}: {shown}{more}")
@@ -293,7 +294,10 @@ def show_runs(store: Store, *, as_json: bool) -> None:
         finished = [one.name for one in comparisons if one.name not in unfinished]
         for about, names in (
             ("Comparisons, for chaffinch show", finished),
-            ("Comparisons that are not finished, of which chaffinch show reports why", unfinished),
+            (
+                "Unfinished comparisons, which continue when their command is given again",
+                unfinished,
+            ),
         ):
             if names:
                 _print_line(console, f"{about}: {', '.join(names)}")
@@ -305,7 +309,9 @@ def _in_words(entry: dict[str, Any]) -> dict[str, str]:
         "run": entry["run"],
         "created (UTC)": entry["created"][:19].replace("T", " "),
         "state": entry["state"] + (f" at {at.replace('_', ' ')}" if at else ""),
+        "target": entry["target"] or "",
         "kept": "" if kept is None else f"{kept} of {entry['candidates']}",
+        "loss": loss_in_words(entry["loss"]) if entry["loss"] else "",
         "test loss, all": short(entry["test_loss_all"]),
         "selected": short(entry["test_loss_selected"]),
         "verdict": entry["verdict"] or "",

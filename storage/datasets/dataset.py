@@ -84,7 +84,7 @@ class Dataset:
             whole = whole and manifest["files"].get(_TABLE) == sha256_of_file(path / _TABLE)
         except FileNotFoundError as error:
             raise StorageError(
-                f"dataset {hash[:16]} is not in {folder}; run on its source again"
+                f"dataset {hash[:16]} is not in {folder}; select again with this store"
             ) from error
         except StorageError:
             raise

@@ -74,7 +74,7 @@ def check_varying(prepared: Prepared, n_features: int | None) -> None:
     """Refuse rows of which no feature varies, or fewer than `n_features`; InputError."""
     varying = prepared.varying
     n_varying, names = int(varying.sum()), np.array(prepared.schema.features, dtype=object)
-    left_out = "left out are " + quoted_with_reasons(dict.fromkeys(names[~varying], CONSTANT))
+    left_out = "left out: " + quoted_with_reasons(dict.fromkeys(names[~varying], CONSTANT))
     if not n_varying:
         raise InputError(f"X has no feature: {left_out}; give columns that vary")
     if n_features is not None and n_features > n_varying:

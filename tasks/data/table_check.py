@@ -183,7 +183,7 @@ def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
 
 def _left_out(excluded: dict[str, str]) -> Iterator[str]:
     if excluded:
-        yield f"left out are {quoted_with_reasons(excluded)}"
+        yield f"left out: {quoted_with_reasons(excluded)}"
 
 
 def _check_features(
@@ -191,7 +191,7 @@ def _check_features(
 ) -> None:
     if not features:
         left_out = quoted_with_reasons(excluded)
-        why = f"left out are {left_out}; give columns of numbers or text that vary"
+        why = f"left out: {left_out}; give columns of numbers or text that vary"
         other = "every column is dropped or has another role; drop fewer, or give more"
         raise InputError(f"the table has no feature: {why if left_out else other}")
     lowest = max(1, len(set(settings.columns.keep)))

@@ -321,8 +321,7 @@ def lines_of_difference(found: Difference) -> list[str]:
         lines.append("No feature of either moved between the tables.")
     elif moved:
         lines.append(
-            "Moved most between the tables (from 0, not at all, to 1: every number above all those "
-            "before, or below, or no category in common): "
+            "Largest drift between the tables (0: same distribution, 1: no overlap): "
             f"{', '.join(map(_of_drift, moved))}."
         )
     elif found.why_no_drift:

@@ -50,10 +50,12 @@ def summary(run: Run) -> dict[str, Any]:
     return {
         "run": run.name,
         "created": run.created,
+        "target": None if state else run.description["settings"]["target"],
         "state": state or ("unfinished" if to_do else "finished"),
         "next_stage": to_do,
         "kept": sum(chosen["mask"]) if chosen else None,
         "candidates": len(chosen["mask"]) if chosen else None,
+        "loss": results["train_base_model"]["loss"] if "train_base_model" in results else None,
         "test_loss_all": test.get("all_features"),
         "test_loss_selected": test.get("selected"),
         "verdict": evaluated["comparison"]["verdict"] if evaluated else None,
@@ -167,9 +169,10 @@ class SelectionResult:
     _trusted: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
+        warned = f", warnings={list(self.warnings)!r}" if self.warnings else ""
         return (
             f"SelectionResult(run={self.run!r}, features={self.features!r}, "
-            f"verdict={self.verdict!r})"
+            f"verdict={self.verdict!r}{warned})"
         )
 
     # Lists, since pandas takes a tuple for one name; new ones, since a list can be changed.

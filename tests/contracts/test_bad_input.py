@@ -50,7 +50,7 @@ TABLES = [
         "folds", bad_table(**RARE), at_command=True),
     bad("few rows", f"the table has 5 rows but {NEEDS}; give more rows, or use fewer folds",
         FEW_ROWS),
-    bad("constant features", "the table has no feature: left out are 'a', 'b' and 'c' (constant); "
+    bad("constant features", "the table has no feature: left out: 'a', 'b' and 'c' (constant); "
         "give columns of numbers or text that vary", bad_table(a=1, b="x", c=0.5), at_command=True),
     bad("two columns of one name", "the table names column 'a' twice, at positions 1 and 2; "
         "rename one", bad_table().set_axis(["a", "a", "c", "y"], axis=1)),
@@ -80,7 +80,7 @@ TABLES = [
                                     ("categorical", True, "numbers or text"))),
     bad("target of lists", "target 'y' is of type list<item: int64>; give numbers or classes",
         bad_table(y=[[1]] * N)),
-    bad("nothing but dates and lists", "the table has no feature: left out are 'a' (type "
+    bad("nothing but dates and lists", "the table has no feature: left out: 'a' (type "
         "list<item: int64>: to use one, make it numbers or text), 'b' and 'c' (timestamps: to use "
         "one, name it as the time column or as categorical); give columns of numbers or text that "
         "vary", bad_table(a=[[1]] * N, **dict.fromkeys("bc", pd.date_range("2026", periods=N)))),

@@ -62,7 +62,7 @@ def test_select_leaves_it_out_and_says_so(kind, plain) -> None:
     result = run_of(table)
     is_time = kind in ("timestamp", "timestamp[tz]", "date")
     reason = TIMESTAMPS if is_time else f"type {kind}: to use one, make it numbers or text"
-    assert result.warnings == (f"left out are 'odd' ({reason})",)
+    assert result.warnings == (f"left out: 'odd' ({reason})",)
     assert result.contract["warnings"] == list(result.warnings)
     assert {"name": "odd", "reason": reason} in result.contract["dropped"]
     assert "odd" not in result.candidates
@@ -85,7 +85,7 @@ def test_a_file_that_was_read_before_is_refused_where_the_column_is_named(tmp_pa
     pq.write_table(table_with(took=COLUMNS["duration[us]"]), path)
     result = run_of(path, tmp_path / "store")
     assert len(result.warnings) == 1
-    assert "left out are &#39;took&#39;" in (result.folder / "report.html").read_text()
+    assert "left out: &#39;took&#39;" in (result.folder / "report.html").read_text()
     refused = "^weight column 'took' is of type duration.us.; give numbers above 0$"
     with pytest.raises(InputError, match=refused):
         run_of(path, tmp_path / "store", weight="took")
@@ -117,7 +117,7 @@ def test_a_comparison_leaves_it_out_and_says_so(tmp_path) -> None:
     table = table_with(when=COLUMNS["timestamp"], took=COLUMNS["duration[us]"])
     found = chaffinch.compare(table, "y", methods=["anova_f"], models=[LINEAR], folds=2, seeds=1)
     assert found.warnings == (
-        f"Table: left out are 'when' ({TIMESTAMPS}), 'took' (type duration[us]: to use one, make "
+        f"Table: left out: 'when' ({TIMESTAMPS}), 'took' (type duration[us]: to use one, make "
         "it numbers or text)",
     )
 
@@ -126,9 +126,7 @@ def test_a_reselection_leaves_new_ones_out_and_refuses_them_where_features_were(
     before = run_of(table_with())
     odd = {"when": COLUMNS["timestamp"], "tags": COLUMNS["list<item: int64>"]}
     after = chaffinch.reselect(before, table_with(**odd))
-    assert any(
-        f"left out are 'when' ({TIMESTAMPS}), 'tags' (type list" in w for w in after.warnings
-    )
+    assert any(f"left out: 'when' ({TIMESTAMPS}), 'tags' (type list" in w for w in after.warnings)
     assert after.features == before.features
     for kind, told in (("timestamp", "timestamp"), ("binary", "binary")):
         newer = table_with()
@@ -162,7 +160,7 @@ def test_a_strict_run_or_comparison_stops_at_warnings_before_anything_is_trained
             begin()
         leak, left_out = error.value.warnings
         assert "predicts the target" in leak
-        assert f"left out are 'when' ({TIMESTAMPS})" in left_out
+        assert f"left out: 'when' ({TIMESTAMPS})" in left_out
         assert str(error.value).endswith(f"{leak}; {left_out}")
         sent = pickle.loads(pickle.dumps(error.value))  # noqa: S301
         assert (str(sent), sent.warnings) == (str(error.value), error.value.warnings)

@@ -115,7 +115,7 @@ def test_categories_that_name_the_rows_but_for_a_few_that_occur_twice():
 def test_columns_that_are_no_use_are_told_with_the_reason():
     table = table_with(name=text([f"n{i}" for i in range(N)]), same=text(["a"] * N))
     assert warned("left out", table) == [
-        "left out are 'name' (identifier: every value is different), 'same' (constant)"
+        "left out: 'name' (identifier: every value is different), 'same' (constant)"
     ]
 
 

@@ -94,7 +94,7 @@ def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing
     ended = run("dated.parquet", *asked, "--store", str(store), "--json", home=home)
     assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
     assert ended.stderr.splitlines()[-2:] == [
-        "Warning: left out are 'at' (timestamps: to use one, name it as the time column or as "
+        "Warning: left out: 'at' (timestamps: to use one, name it as the time column or as "
         "categorical)",
         "Error: 1 warning (--strict), so nothing was trained",
     ]

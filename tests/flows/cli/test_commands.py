@@ -128,9 +128,7 @@ def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing
     store, path = tmp_path / "store", tmp_path / "dated.parquet"
     dated = good_table().assign(at=pd.Timestamp("2026-01-01"))
     dated.to_parquet(path)
-    told = (
-        "left out are 'at' (timestamps: to use one, name it as the time column or as categorical)"
-    )
+    told = "left out: 'at' (timestamps: to use one, name it as the time column or as categorical)"
     strict = ("--cluster", "none", "--strict", "--store", store)
     compared = ("--target", "churned", "--methods", "anova_f", "--models", "linear", "--folds", 2)
     ended = in_process("compare", path, *compared, *strict)
@@ -142,4 +140,4 @@ def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing
     former = chaffinch.select(dated.drop(columns="at"), "churned", model=LINEAR, store=store)
     ended = in_process("reselect", former.run, path, *strict)
     assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
-    assert "left out are 'at' (timestamps" in ended.stderr.splitlines()[-2]
+    assert "left out: 'at' (timestamps" in ended.stderr.splitlines()[-2]

@@ -412,12 +412,10 @@ def test_features_that_do_not_vary_are_never_among_those_that_are_found(monkeypa
     with pytest.raises(InputError) as refusal:
         found(X, y, n_features=4)
     assert str(refusal.value) == (
-        "n_features must be in 1..3 but is 4; left out are 'a', 'b', 'c', 'e' and 'f' (constant)"
+        "n_features must be in 1..3 but is 4; left out: 'a', 'b', 'c', 'e' and 'f' (constant)"
     )
     for options in ({"n_features": 5}, {"penalty": 0.1}):
-        with pytest.raises(
-            InputError, match=r"X has no feature: left out are 'a', .* \(constant\);"
-        ):
+        with pytest.raises(InputError, match=r"X has no feature: left out: 'a', .* \(constant\);"):
             found(X[["a", "b", "f"]], y, **options)
 
 

@@ -405,9 +405,7 @@ def test_columns_that_take_no_part_are_told_with_the_reason(source) -> None:
     table = pd.read_csv(source).assign(always=1.0, unknown=np.nan)
     found = chaffinch.compare(table, "y", methods=["anova_f"], models=[LINEAR], seeds=1)
     (warning,) = found.warnings
-    assert warning.endswith(
-        ": left out are 'always' (constant), 'unknown' (every value is missing)"
-    )
+    assert warning.endswith(": left out: 'always' (constant), 'unknown' (every value is missing)")
 
 
 def test_the_result_of_compare_holds_what_is_odd(source) -> None:

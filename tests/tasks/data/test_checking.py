@@ -99,7 +99,7 @@ def test_no_feature():
         drop=("a", "b"),
     )
     refused(
-        "the table has no feature: left out are 'a' (constant), 'b' (every value is missing); "
+        "the table has no feature: left out: 'a' (constant), 'b' (every value is missing); "
         "give columns of numbers or text that vary",
         table_with(a=np.ones(N), b=pa.nulls(N, pa.float64())),
     )
@@ -109,7 +109,7 @@ def test_a_timestamp_is_left_out_with_a_warning_unless_it_is_named():
     when = pa.array(range(N), pa.timestamp("us"))
     (warning,) = described(table_with(when=when)).warnings
     assert warning == (
-        "left out are 'when' (timestamps: to use one, name it as the time column or as categorical)"
+        "left out: 'when' (timestamps: to use one, name it as the time column or as categorical)"
     )
     for named in ({"drop": ("when",)}, {"time": "when"}):
         assert described(table_with(when=when), **named).features == ("a", "b")
@@ -121,7 +121,7 @@ def test_a_timestamp_is_left_out_with_a_warning_unless_it_is_named():
         keep=("when",),
     )
     refused(
-        "the table has no feature: left out are 'a' and 'b' (timestamps: to use one, name it as "
+        "the table has no feature: left out: 'a' and 'b' (timestamps: to use one, name it as "
         "the time column or as categorical); give columns of numbers or text that vary",
         table_with(a=when, b=when),
     )
@@ -175,7 +175,7 @@ def test_more_or_fewer_features_than_there_can_be(method, keep, message):
 
 def test_where_fewer_features_are_left_than_asked_for_it_says_which_were_left_out():
     refused(
-        "n_features must be in 1..2 but is 3; left out are 'c' (constant)",
+        "n_features must be in 1..2 but is 3; left out: 'c' (constant)",
         table_with(c=pa.array([1.0] * N)),
         method=Pefs(n_features=3),
     )
