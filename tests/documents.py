@@ -12,7 +12,7 @@ PAGES = sorted(
     ]
 )
 INTERNAL = [ROOT / path / "README.md" for path in ("storage", "tasks/methods", "tasks/selection")]
-# Folders in a store, next to a result or ignored by git.
+# Folders of a store, and one that git ignores.
 _ELSEWHERE = {
     "bench-results",
     "cells",

@@ -62,7 +62,7 @@ def select(
     Parameters
     ----------
     data : path or address, or pandas, polars or Arrow table
-        CSV or TSV (plain or gz), a Parquet file or folder, here or at ``"s3://bucket/key"``; a
+        CSV or TSV (plain or .gz), a Parquet file or folder, here or at ``"s3://bucket/key"``; a
         table or a query in a database, ``"postgresql://host/database#table"`` or ``"...#SELECT
         ..."``; or a table in memory. No address holds a password: that comes from the environment.
     target : str

@@ -1,4 +1,4 @@
-"""A method is one file and one line in the registry: everything else takes it from there."""
+"""A method of its own class is one file and one line in the registry, where all else finds it."""
 
 import json
 
