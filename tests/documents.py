@@ -11,8 +11,20 @@ PAGES = sorted(
         *(ROOT / room / "README.md" for room in ("deployments", "examples")),
     ]
 )
+INTERNAL = [ROOT / path / "README.md" for path in ("storage", "tasks/methods", "tasks/selection")]
+# Folders of a store, and one that git ignores.
+_ELSEWHERE = {
+    "bench-results",
+    "cells",
+    "dependencies",
+    "experiments",
+    "model",
+    "promotions",
+    "stages",
+}
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_PATH = re.compile(r"`(\w[\w./-]*(?:\.py|/))`")
 
 
 def name_of(page: object) -> str:
@@ -44,6 +56,11 @@ def links(page: Path) -> list[str]:
     """Return the links of a page that lead to files of the repository, or places in them."""
     prose = _FENCE.sub("", page.read_text())
     return [link for link in _LINK.findall(prose) if not link.startswith("http")]
+
+
+def paths(page: Path) -> set[str]:
+    """Return the Python files and folders of the repository that a page names in backticks."""
+    return {path.rstrip("/") for path in _PATH.findall(page.read_text())} - _ELSEWHERE
 
 
 def anchors(page: Path) -> set[str]:

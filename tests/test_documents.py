@@ -9,7 +9,17 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 from chaffinch.flows.cli.commands import cli
-from tests.documents import PAGES, anchors, commands, links, name_of, python
+from tests.documents import (
+    INTERNAL,
+    PAGES,
+    ROOT,
+    anchors,
+    commands,
+    links,
+    name_of,
+    paths,
+    python,
+)
 
 
 @pytest.fixture
@@ -42,7 +52,7 @@ def test_every_command_has_the_options_that_it_is_given(page):
         command.make_context(words[0], words[1:])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *INTERNAL], ids=name_of)
 def test_every_link_leads_to_a_file_and_a_heading(page):
     for link in links(page):
         path, _, anchor = link.partition("#")
@@ -50,3 +60,12 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", [*PAGES, *INTERNAL], ids=name_of)
+def test_every_path_in_backticks_is_one_of_the_repository(page):
+    """It may leave out the first folders, as in `baselines/names.py`."""
+    rooms = ("deployments", "examples", "flows", "src", "storage", "tasks", "tests")
+    known = [f"/{room}" for room in rooms]
+    known += [str(path) for room in rooms for path in (ROOT / room).rglob("*")]
+    assert [one for one in paths(page) if not any(k.endswith(f"/{one}") for k in known)] == []

@@ -1,7 +1,12 @@
-"""Column types, inferred from all values and independent of their order.
+"""Column types: every type of a source becomes one of five, with one marker for missing values.
 
-A text is a number or boolean if a program could have written it so. Whole numbers are codes if
-some of them have leading zeros. All other text is a category.
+They are float64, int64, bool, category (dictionary of int32 codes and sorted texts) and timestamp
+(microseconds, UTC if a zone was given). Of any other type only its name is kept, in each row that
+has a value, or the column is refused by name.
+
+Types are inferred from all values and do not depend on their order. A text is a number or boolean
+if a program could have written it so. Whole numbers are codes if some of them have leading zeros.
+All other text is a category.
 """
 
 from __future__ import annotations
@@ -184,12 +189,6 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     whole = column.combine_chunks()
     return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
 
-
-# Every source type is mapped to one of five types, with one marker for missing values.
-#
-# float64, int64, bool, category (dictionary of int32 codes and sorted texts) and timestamp
-# (microseconds, UTC if a zone was given). Of any other type only its name is kept, in each row
-# that has a value, or the column is refused by name.
 
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
 TIMESTAMP = pa.timestamp("us")

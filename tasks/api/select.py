@@ -15,7 +15,7 @@ from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
-from chaffinch.tasks.settings.method import Method, class_of, kinds, method_of
+from chaffinch.tasks.settings.method import Method, method_of, rankings
 from chaffinch.tasks.settings.selection import (
     PERCENT,
     Baseline,
@@ -62,7 +62,7 @@ def select(
     Parameters
     ----------
     data : path or address, or pandas, polars or Arrow table
-        CSV or TSV (plain or gz), a Parquet file or folder, here or at ``"s3://bucket/key"``; a
+        CSV or TSV (plain or .gz), a Parquet file or folder, here or at ``"s3://bucket/key"``; a
         table or a query in a database, ``"postgresql://host/database#table"`` or ``"...#SELECT
         ..."``; or a table in memory. No address holds a password: that comes from the environment.
     target : str
@@ -228,10 +228,9 @@ def method_settings(
     """Return a method's settings; the arguments replace its sizes, penalties or lowest score."""
     method = method_of(method)
     if min_score is not None and not _takes(type(method), "min_score"):
-        rankings = [kind for kind in kinds() if _takes(class_of(kind), "min_score")]
         raise InputError(
             f"min_score is for a ranking but the method is {method.kind}; leave it out, or use "
-            f"one of {', '.join(rankings)}"
+            f"one of {', '.join(rankings())}"
         )
     if n_features is not None and not _takes(type(method), "n_features"):
         raise InputError(f"method {method.kind} takes no n_features; leave it out")

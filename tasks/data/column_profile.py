@@ -1,4 +1,4 @@
-"""Summary statistics of one column: a row of the report's table of columns."""
+"""Summary statistics of one column for the report, and limits of magnitude."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,4 +1,4 @@
-"""Final models and their evaluation on the test set."""
+"""Final models, their evaluation on the test set, and the changes of a reselection."""
 
 from __future__ import annotations
 

@@ -120,6 +120,11 @@ def kinds() -> tuple[str, ...]:
     return tuple(_CLASSES)
 
 
+def rankings() -> tuple[str, ...]:
+    """Return the kinds that keep features by a lowest score; imports all methods."""
+    return tuple(kind for kind in _CLASSES if "min_score" in class_of(kind).model_fields)
+
+
 def register(kind: str, place: str) -> None:
     """Add a method under its kind; `place` is ``module:class`` of a `SearchMethod`."""
     if kind in (*_CLASSES, RESELECT):

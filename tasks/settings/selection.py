@@ -10,10 +10,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from chaffinch.tasks.selection.baselines.names import WEIGHTED
 from chaffinch.tasks.selection.errors import in_one_line
-from chaffinch.tasks.settings.alternatives import WEIGHTED as QUALITIES_WEIGHTED
-from chaffinch.tasks.settings.alternatives import AlternativeSettings, Asked, alternatives_of
+from chaffinch.tasks.settings.alternatives import (
+    WEIGHTED,
+    AlternativeSettings,
+    Asked,
+    alternatives_of,
+)
 from chaffinch.tasks.settings.base import (
     Cluster,
     Settings,
@@ -28,7 +31,7 @@ from chaffinch.tasks.settings.columns import (
     refuse_scaled_roles,
     roles_beside_scale,
 )
-from chaffinch.tasks.settings.method import AnyMethod, form_of_methods
+from chaffinch.tasks.settings.method import AnyMethod, declared, form_of_methods, rankings
 from chaffinch.tasks.settings.reselection import Reselect
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
@@ -216,16 +219,17 @@ class SelectionSettings(Settings):
     @model_validator(mode="after")
     def _method_fits(self) -> "SelectionSettings":
         self.method.check_tuning(self.model.tuning)
-        asked, weight, those = self.alternatives, self.columns.weight, QUALITIES_WEIGHTED
-        if asked is not None and weight and asked.quality not in those:
+        asked, weight = self.alternatives, self.columns.weight
+        if asked is not None and weight and asked.quality not in WEIGHTED:
             raise ValueError(
                 f"quality {asked.quality} takes no sample weights; leave out the weight column "
-                f"{weight!r}, or use {', '.join(those[:-1])} or {those[-1]}"
+                f"{weight!r}, or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
             )
         if weight and not self.method.takes_weights:
+            those = [kind for kind in rankings() if declared(kind).takes_weights]
             raise ValueError(
                 f"method {self.method.kind} takes no sample weights; leave out the weight column "
-                f"{weight!r}, or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
+                f"{weight!r}, or use {', '.join(those[:-1])} or {those[-1]}"
             )
         return self
 

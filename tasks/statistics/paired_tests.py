@@ -1,4 +1,4 @@
-"""Significance of differences of losses: corrected paired t test, Holm's correction, Pareto front.
+"""Significance of differences of losses: corrected t test, Holm, Pareto front, verdicts.
 
 NaN stands for a cell without a loss.
 """

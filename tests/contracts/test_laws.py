@@ -7,12 +7,11 @@ import pytest
 import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.methods import Pefs
-from chaffinch.tasks.selection.baselines.names import SCORES
-from chaffinch.tasks.settings.method import declared, kinds
+from chaffinch.tasks.settings.method import declared, kinds, rankings
 from tests.made_up import good_table
 
 MASKED = ["gbmo", "flbmo", "afs_bm"]
-RANKED = list(SCORES)
+RANKED = list(rankings())
 PROBABLE = ["pefs"]
 REFITTED = [kind for kind in kinds() if declared(kind).refits]
 METHODS = [*MASKED, *RANKED, *REFITTED, *PROBABLE]

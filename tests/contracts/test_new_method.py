@@ -1,4 +1,4 @@
-"""A method is one file and one line in the registry: everything else takes it from there."""
+"""A method of its own class is one file and one line in the registry, where all else finds it."""
 
 import json
 
@@ -63,6 +63,8 @@ def test_it_is_in_the_help_the_form_and_the_refusal_of_others(table):
     assert forms["Spread"]["properties"]["kind"]["const"] == "spread"
     with pytest.raises(chaffinch.InputError, match="spread but is 'spraed'"):
         method_of("spraed")
+    with pytest.raises(chaffinch.InputError, match="permutation, tree_shap or spread"):
+        chaffinch.select(table, "target", method="anova_f", weight="mean area")
 
 
 def test_two_methods_cannot_have_one_kind(table):

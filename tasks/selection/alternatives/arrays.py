@@ -1,4 +1,4 @@
-"""Problem and state of the branch and bound: the arrays shared by its kernels."""
+"""Problem and state of the branch and bound: the arrays of its kernels, and loops over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constraints on feature sets: included and excluded features, groups, costs.
+"""Constraints on feature sets: included and excluded features, groups, costs, dissimilarity.
 
 All but the number of sets per feature are linear rows: a set is allowed if, for each row, the
 weights of its features sum to at most the row's cap. The search only uses rows.

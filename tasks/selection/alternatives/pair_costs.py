@@ -1,4 +1,4 @@
-"""Convex part of the pair costs, for tighter bounds than those from the cheapest pairs.
+"""Pair costs: the smallest of each feature, and a convex part, which gives tighter bounds.
 
 Counting each pair at the cheapest of either of its features is a weak bound for similar features:
 the cheapest partners of a feature are not cheap with each other. With a matrix

@@ -1,4 +1,4 @@
-"""Results of a search for alternatives."""
+"""Results of a search for alternatives, and the problem of a simultaneous one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,11 @@
-"""Mutual information of features in bins: a plain count of joint values, fast for all pairs.
+"""Features as filters read them: standardised columns, or codes in bins.
 
+A number is one column, with missing values replaced by the mean. A category is one-hot encoded,
+with missing as a separate value; the score of the feature is that of its best column. Columns are
+standardised, which changes none of the statistics, but keeps their sums of squares accurate far
+from zero. They are yielded one by one, so that memory does not grow with categories.
+
+The mutual information of features in bins is a plain count of joint values, fast for all pairs.
 With n_ab rows that have the value a of one feature and b of the other, of n in all,
 
     I = sum over a, b of n_ab / n log(n n_ab / (n_a n_b)),
@@ -20,14 +26,6 @@ from scipy.sparse import csc_array, hstack, issparse
 
 from chaffinch.tasks.selection.core import Floats, Rows, Schema
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
-
-# A feature as the columns that a filter scores.
-#
-# A number is one column, with missing values replaced by the mean. A category is one-hot encoded,
-# with missing as a separate value; the score of the feature is that of its best column.
-#
-# Columns are standardised, which changes none of the statistics, but keeps their sums of squares
-# accurate far from zero. They are yielded one by one, so that memory does not grow with categories.
 
 _LARGE, _SMALLER = 2.0**900, 2.0**-200  # sums of 2**100 rows fit
 _FULL = 0.2  # below this share of nonzeros a sparse table is faster

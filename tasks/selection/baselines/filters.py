@@ -1,7 +1,8 @@
-"""Filters: each feature scored by itself against the target, without any model.
+"""Filters: features scored against the target, without any model.
 
-A feature's score does not depend on the other features, so that features can be distributed.
-See `columns.py` for categories and missing values.
+By `correlation`, `anova_f` and `mutual_information` a feature's score does not depend on the other
+features, so that features can be distributed; by `mrmr`, `fcbf` and `relieff` it does. See
+`columns.py` for categories and missing values.
 """
 
 from __future__ import annotations

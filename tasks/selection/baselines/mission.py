@@ -1,7 +1,17 @@
-"""MISSION, with its compiled inner loop.
+"""MISSION: gradients in a count sketch, and only the largest weights predict.
 
-The heap holds the features with the largest weights, the smallest at the root; `place` is the
-position of a feature in the heap, or -1.
+Aghazadeh, Spring, LeJeune, Dasarathy, Shrivastava and Baraniuk, "MISSION: ultra large-scale
+feature selection using count-sketches", ICML 2018, algorithm 1: each row's gradient is added to
+the sketch, the features of the row are read back from it, and a heap keeps the k with the largest
+weights, with which alone the next row is predicted.
+
+Here rows are shuffled for every pass, an intercept is learnt as well, and the step size is in
+units of the mean squared length of a row. Weights in the heap are read again before others may
+replace them. A sketch as wide as the table has a cell for each feature: no hashes are needed, and
+it is gradient descent with hard thresholding.
+
+In the compiled inner loop, the root of the heap is the feature with the smallest of its weights;
+`place` is the position of a feature in the heap, or -1.
 """
 
 from __future__ import annotations
@@ -156,18 +166,6 @@ def read_all(sketch: Any, salts: Any, out: Any) -> None:
     for feature in range(len(out)):
         out[feature] = _read(sketch, salts, feature, room)
 
-
-# MISSION: gradients in a count sketch, and only the largest weights predict.
-#
-# Aghazadeh, Spring, LeJeune, Dasarathy, Shrivastava and Baraniuk, "MISSION: ultra large-scale
-# feature selection using count-sketches", ICML 2018, algorithm 1: each row's gradient is added to
-# the sketch, the features of the row are read back from it, and a heap keeps the k with the largest
-# weights, with which alone the next row is predicted.
-#
-# Here rows are shuffled for every pass, an intercept is learnt as well, and the step size is in
-# units of the mean squared length of a row. Weights in the heap are read again before others may
-# replace them. A sketch as wide as the table has a cell for each feature: no hashes are needed, and
-# it is gradient descent with hard thresholding.
 
 _DEPTH, _PASSES, _RATE = 3, 10, 0.1
 _NARROWEST, _SHARE = 1_000, 4  # a sketch is a quarter as wide as the table, but not narrower

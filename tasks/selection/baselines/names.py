@@ -1,11 +1,8 @@
-"""Names and properties of the rankings; imports nothing, for a fast command line.
-
-`RankingName` lists them again, because a type cannot be computed; `PlainName` those without
-settings of their own.
-"""
+"""Names and properties of the built-in rankings; imports nothing, for a fast command line."""
 
 from typing import Literal, get_args
 
+# Those without settings of their own.
 PlainName = Literal[
     "correlation",
     "anova_f",
@@ -63,7 +60,6 @@ OF_ROWS_HELD_OUT: tuple[RankingName, ...] = ("permutation", "tree_shap")
 # Those that use models only, or the rows held out; the others use the training rows.
 _OF_MODELS: tuple[RankingName, ...] = ("select_from_model", *OF_ROWS_HELD_OUT)
 OF_TRAINING_ROWS: tuple[RankingName, ...] = tuple(name for name in SCORES if name not in _OF_MODELS)
-# All but those with settings of their own.
 PLAIN: tuple[PlainName, ...] = get_args(PlainName)
 
 

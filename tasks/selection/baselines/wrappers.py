@@ -1,23 +1,6 @@
-"""Binary particle swarm optimisation of a mask.
+"""Searches that refit the model: recursive elimination, sequential selection, particle swarm.
 
-Kennedy and Eberhart, "A discrete binary version of the particle swarm algorithm", IEEE
-International Conference on Systems, Man, and Cybernetics (1997), with the inertia of Shi and
-Eberhart, "A modified particle swarm optimizer", IEEE World Congress on Computational Intelligence
-(1998). As a baseline it comes from Saito, Shirakawa and Akimoto, "Embedded feature selection using
-probabilistic model-based optimization", GECCO Companion (2018), where it is called ErFS, has 10
-individuals and 25 generations, and a fitness from 30 % of the training data.
-
-=====================================================  ==================
-papers                                                 here
-=====================================================  ==================
-v = w v + c1 r1 (own best - x) + c2 r2 (best - x)      `_velocities`
--6 <= v <= 6                                           `_FASTEST`
-x = 1 if a number drawn from 0..1 < 1 / (1 + exp -v)   `_masks`
-=====================================================  ==================
-
-Departs: a mask that would be empty, or hold more features than are allowed, has those nearest to
-being drawn instead. Of equal losses the smaller mask is the better one. All particles of a
-generation move at once, so that they can be judged at once; no mask is judged twice.
+They ask for the losses, or the importances, of a model fitted on the features of a mask.
 """
 
 from __future__ import annotations
@@ -136,6 +119,27 @@ class FoundMasks:
         sizes = ", ".join(map(str, sorted({int(mask.sum()) for mask in self.masks})))
         raise ValueError(f"n_features must be one of the sizes found ({sizes}) but is {n_features}")
 
+
+# Binary particle swarm optimisation of a mask.
+#
+# Kennedy and Eberhart, "A discrete binary version of the particle swarm algorithm", IEEE
+# International Conference on Systems, Man, and Cybernetics (1997), with the inertia of Shi and
+# Eberhart, "A modified particle swarm optimizer", IEEE World Congress on Computational Intelligence
+# (1998). As a baseline it comes from Saito, Shirakawa and Akimoto, "Embedded feature selection
+# using probabilistic model-based optimization", GECCO Companion (2018), where it is called ErFS and
+# has 10 individuals, 25 generations, and a fitness from 30 % of the training data.
+#
+# =====================================================  ==================
+# papers                                                 here
+# =====================================================  ==================
+# v = w v + c1 r1 (own best - x) + c2 r2 (best - x)      `_velocities`
+# -6 <= v <= 6                                           `_FASTEST`
+# x = 1 if a number drawn from 0..1 < 1 / (1 + exp -v)   `_masks`
+# =====================================================  ==================
+#
+# Departs: a mask that would be empty, or hold more features than are allowed, has those nearest to
+# being drawn instead. Of equal losses the smaller mask is the better one. All particles of a
+# generation move at once, so that they can be judged at once; no mask is judged twice.
 
 # Keeps a probability between 0.0025 and 0.9975: Kennedy and Eberhart, section 4
 _FASTEST = 6.0

@@ -1,6 +1,7 @@
-"""The two sweeps over dense rows, compiled: blocks of 8 rows, and the triangle within each.
+"""Compiled kernels: sweeps over dense and sparse rows, Adam's step, moments of columns.
 
-`residual_variance.py` has the formulas. A *channel* is one order of one output; its accumulator is
+`residual_variance.py` has the formulas. Dense rows come in blocks of 8, with the triangle within
+each. A *channel* is one order of one output; its accumulator is
 the sum, over the rows already met, of x~ times that channel's number of the row. The columns are
 cut into tiles of a fixed width, in which everything about a column lies together: 8 rows, the
 weight, the gradient, then the accumulators, in fours. Offsets inside a tile are constants, so that

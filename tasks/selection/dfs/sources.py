@@ -1,4 +1,4 @@
-"""Where rows come from: a table in memory, or blocks of rows that are read one after the other."""
+"""Sources of rows, in memory or read block by block, and targets as centred outputs."""
 
 from __future__ import annotations
 

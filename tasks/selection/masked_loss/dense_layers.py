@@ -1,4 +1,4 @@
-"""The first layer of a network or a linear model, feature by feature.
+"""Networks and linear models in one form: first layer by feature, outputs, losses.
 
 A pre-activation is a bias plus one contribution for each feature. A feature of one encoded column
 contributes value x weights; a feature of several (a one-hot category) has as many contributions

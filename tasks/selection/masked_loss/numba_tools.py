@@ -1,4 +1,4 @@
-"""Compilation of kernels: without the GIL, and cached on disk where possible."""
+"""Compilation of kernels, without the GIL and cached on disk where possible; a sort for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hyper-parameters: names and limits per model, and their error messages."""
+"""What models share: limits of hyper-parameters, checks of rows, models that users give."""
 
 from __future__ import annotations
 

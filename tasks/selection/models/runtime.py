@@ -1,4 +1,4 @@
-"""One thread for numeric work, so that no result depends on the number of threads.
+"""One thread for numeric work, and torch with its defaults, so that results do not vary.
 
 The number of threads of BLAS, and of torch, is a global setting of the process; OpenMP has one for
 each Python thread. If several of these work here, the last one to leave restores the settings of

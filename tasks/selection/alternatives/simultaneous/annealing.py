@@ -21,11 +21,6 @@ from chaffinch.tasks.selection.alternatives.result import Designs, Sets
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
-# Designs by simulated annealing, compiled: what is too large to be searched through.
-#
-# Both start from any sets of k features and exchange features; what is wrong with a design is
-# counted, and an exchange that makes it worse is made ever more rarely. Nothing is proven by it.
-
 _FIRST_TEMPERATURE, _LAST_TEMPERATURE = 0.6, 0.15  # of pairs shared too often
 _HOT, _COLD = 1.0, 1e-3  # where worth counts
 _FACTOR, _TERM = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
@@ -417,8 +412,8 @@ def annealed(
 
 # First designs by annealing, where there are too many sets to hope for a proof in moments.
 #
-# `annealing.py` does it; here is what it is given. Groups, a budget and a limit to the sets of a
-# feature are not known to it: with any of them there are no such designs.
+# Groups, a budget and a limit to the sets of a feature are not known to annealing: with any of them
+# there are no such designs.
 
 _MANY_PLACES = 25
 _MOVES_OF_A_PLACE, _MOST_MOVES = 4_000, 1_000_000

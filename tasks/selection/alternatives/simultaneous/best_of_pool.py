@@ -1,4 +1,4 @@
-"""Designs among known sets: cliques of sets, any two of which may go together, compiled.
+"""Designs among known sets: by cliques of compatible sets, an integer program, and swaps.
 
 A design is worth its bound less its *loss* (`prices.py`), which is the sum of
 
@@ -9,7 +9,7 @@ A design is worth its bound less its *loss* (`prices.py`), which is the sum of
 The search adds sets one at a time. What is shared with the sets so far is known when a set is
 added; what uses lack is convex in the number of uses, so that a further use costs as much as the
 next one at least. The open places can therefore not lose less than the sum of the smallest losses
-among the candidates, no two of which may be of one class (`best_of_pool.py`), and a partial design
+among the candidates, no two of which may be of one class (see below), and a partial design
 is dropped if that is above what may be lost.
 """
 

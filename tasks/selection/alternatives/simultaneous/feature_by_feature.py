@@ -4,7 +4,7 @@ For univariate quality, and for FCBF, which adds conflicts between features. If 
 sets, groups or a budget affect few of the best features, designs are nearly as good as without
 them. There are then too many sets near the bound by prices to list them
 (`price_and_enumerate.py`); but the largest contribution of features by their uses is close to the
-actual one. The two searches are those of univariate quality: `feature_by_feature.py` for the sum,
+actual one. The two searches are those of univariate quality: the one here for the sum,
 `worst_set_targets.py` for the smallest; `whole_numbers.py` has the features barred from a set.
 
 Features that every set must have are removed first, so that sets are smaller, and share less.

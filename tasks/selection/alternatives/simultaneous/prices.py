@@ -1,4 +1,18 @@
-"""Candidate sets of designs, and the loss of a design relative to its bound."""
+"""A bound on what designs are worth, the loss of a design against it, and candidate sets.
+
+Charge each set a price p_R for some subsets R that it has, single features, pairs and larger
+ones, and refund the charges by how often each subset is used. A design that is worth f in all is
+then worth, with the c_R of `result.py` and for each size r of subsets a price s of sharing,
+
+    sum over its sets of (worth - charges)
+    + sum over R of (p_R c_R - s c_R (c_R - 1) / 2)
+    + sum over r of s * (subsets of that size, with a price, that its pairs of sets share),
+
+and each of the terms has a largest value by itself: m times that of the best charged set, the
+largest over c_R = 0, 1, 2, ..., and what m (m - 1) / 2 pairs of sets may share. Their sum bounds
+every design, for any prices (Lagrangian relaxation); what the terms of one design lack to
+their largest values, its *loss*, is what it is worth less than the bound.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +34,6 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound.solve import (
 from chaffinch.tasks.selection.alternatives.quality import Form, worths
 from chaffinch.tasks.selection.alternatives.result import ROUNDING, Designs, Sets
 from chaffinch.tasks.selection.core import Floats, Mask
-
-# A bound on what designs are worth: subsets of features are sold, and bought back dearer.
-#
-# Charge each set a price p_R for some subsets R that it has, single features, pairs and larger
-# ones, and refund the charges by how often each subset is used. A design that is worth f in all is
-# then worth, with the c_R of `result.py` and for each size r of subsets a price s of sharing,
-#
-#     sum over its sets of (worth - charges)
-#     + sum over R of (p_R c_R - s c_R (c_R - 1) / 2)
-#     + sum over r of s * (subsets of that size, with a price, that its pairs of sets share),
-#
-# and each of the terms has a largest value by itself: m times that of the best charged set, the
-# largest over c_R = 0, 1, 2, ..., and what m (m - 1) / 2 pairs of sets may share. Their sum bounds
-# every design, for any prices (Lagrangian relaxation); what the terms of one design lack to
-# their largest values, its *loss*, is what it is worth less than the bound.
 
 Subsets = NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""Several univariate sets at once, best in total: simultaneous search, sum aggregation.
+"""Several univariate sets at once: simultaneous search, by their sum or by the worst set.
 
 Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv 2307.11607v3,
 definition 5 with equations 11 (a set is worth the sum of its features' values) and 17 (sum over

@@ -1,4 +1,4 @@
-"""Problem and state of the search for multiplicities: the arrays shared by its kernels."""
+"""Searches for multiplicities: values as integers, barred features, problem and state."""
 
 from __future__ import annotations
 
