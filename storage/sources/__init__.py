@@ -1,6 +1,10 @@
 """Sources: every table that can be read, resolved once into an object of a small class.
 
-A new kind of source is one file with a subclass of `Source`, and one line in `KINDS`.
+A new kind of source is a file with a frozen dataclass that subclasses `Source`, and its line in
+`KINDS` before `SqlSource`, which takes the schemes of all SQLAlchemy dialects. A new format of
+files is a file with an instance of `Format`, and its line in `FORMATS` of formats.py: files on this
+disk and in S3, the names of data sets and all messages follow. Both have a case in
+tests/contracts/test_sources_alike.py. `TAKEN` in formats.py lists in messages what a source may be.
 """
 
 from __future__ import annotations

@@ -14,12 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from chaffinch.storage.errors import InputError
-
-TAKEN = (
-    "a path to .csv, .tsv, .txt (each plain or .gz) or Parquet, a folder of Parquet files, any of "
-    "these at s3://bucket/key, postgresql://host/database#table or another database, or a table of "
-    "pandas, polars or Arrow"
-)
+from chaffinch.storage.sources.formats import TAKEN
 
 
 def _any_case(word: str) -> str:

@@ -10,7 +10,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +23,11 @@ import pyarrow.csv
 
 from chaffinch.storage.datasets.column_names import check_columns
 from chaffinch.storage.errors import InputError
-
-TEXT_ENDINGS = (".csv", ".tsv", ".txt")
+from chaffinch.storage.sources.source import Format
 
 
 @dataclass(frozen=True)
-class Header:
+class _Header:
     """The first line that is not blank."""
 
     names: list[str]  # the first is empty for an unnamed index of pandas
@@ -41,19 +40,20 @@ class Header:
         return self.names if self.names[0] else self.names[1:]
 
 
-def read_header(file: Any, name: str, kind: str) -> Header:
+def _read_header(file: Any, name: str) -> _Header:
     """Read the header of an open text file, and no rows."""
     magic = file.read(4)
     file.seek(0)
     if magic == b"PAR1":
         raise InputError(f"{name} is a Parquet file; rename it so that it ends in .parquet")
     if magic[:2] == b"\x1f\x8b" and not name.lower().endswith(".gz"):
-        raise InputError(f"{name} is compressed by gzip; rename it so that it ends in {kind}.gz")
+        ending = f"{Path(name).suffix.lower()}.gz"
+        raise InputError(f"{name} is compressed by gzip; rename it so that it ends in {ending}")
     packed = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
     # bytes after the header that are not UTF-8 are found when the rows are read
     text = io.TextIOWrapper(packed, "utf-8-sig", errors="surrogateescape", newline="")
     try:
-        header = _read(text, name, kind)
+        header = _parse_header(text, name)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{name} is damaged ({error}); write it again") from error
     finally:
@@ -67,13 +67,14 @@ def read_header(file: Any, name: str, kind: str) -> Header:
     return header
 
 
-def _read(text: io.TextIOWrapper, name: str, kind: str) -> Header:
+def _parse_header(text: io.TextIOWrapper, name: str) -> _Header:
     first = next((line for line in text if line.strip()), "")
     if not first:
         raise InputError(f"{name} is empty; give a header and at least one row")
     if "\0" in first:  # as in UTF-16, and in nearly all files that are no text
         raise InputError(_no_text(name))
-    if kind == ".tsv" or (kind == ".txt" and "\t" in first):
+    ending = Path(name.lower().removesuffix(".gz")).suffix
+    if ending == ".tsv" or (ending == ".txt" and "\t" in first):
         delimiter = "\t"
     else:
         delimiter = ";" if ";" in first and "," not in first else ","
@@ -82,7 +83,7 @@ def _read(text: io.TextIOWrapper, name: str, kind: str) -> Header:
         names = next(row for row in csv.reader(text, delimiter=delimiter) if row)
     except csv.Error as error:
         raise InputError(f"{name} has no readable header ({error}); correct it") from error
-    return Header(names, delimiter, len(first))
+    return _Header(names, delimiter, len(first))
 
 
 def _no_text(name: str) -> str:
@@ -96,17 +97,19 @@ _MOST_GUESSES = 8
 _MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
 
 
-def read_delimited(path: Path, kind: str, categorical: Collection[str] = ()) -> pa.Table:
+def _read(files: Sequence[Path], categorical: Collection[str]) -> pa.Table:
     """Read UTF-8 text with a header; `categorical` columns of numbers stay text."""
-    with _open(path, kind) as text:
+    (path,) = files
+    with _open(path) as text:
         table = _read_guessing(text, categorical)
     _check_utf8(table, text)
     return _without_unnamed_index(table, path.name)
 
 
-def text_column_bytes(path: Path, kind: str) -> dict[str, int]:
+def _column_bytes(files: Iterable[tuple[str, Path]]) -> dict[str, int]:
     """Return the size of each column's fields in bytes, delimiters included."""
-    with _open(path, kind) as text:
+    ((_, path),) = files
+    with _open(path) as text:
         found = {name: len(name.encode()) + 1 for name in text.names}
         with pa.csv.open_csv(path, **text.options(), convert_options=text.as_it_is) as stream:
             for batch in stream:
@@ -114,6 +117,17 @@ def text_column_bytes(path: Path, kind: str) -> dict[str, int]:
                     found[name] += pc.sum(pc.binary_length(column)).as_py() + len(column)
     found.pop("", None)  # an unnamed index
     return found
+
+
+DELIMITED = Format(
+    name="delimited text",
+    listed=".csv, .tsv, .txt (each plain or .gz)",
+    endings=(".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
+    read=_read,
+    columns=lambda file, name: _read_header(file, name).columns,
+    column_bytes=_column_bytes,
+    has_types=False,
+)
 
 
 @dataclass(frozen=True)
@@ -144,11 +158,11 @@ def _conversion(options: dict[str, Any]) -> pa.csv.ConvertOptions:
 
 
 @contextmanager
-def _open(path: Path, kind: str) -> Iterator[_Text]:
+def _open(path: Path) -> Iterator[_Text]:
     """Read the header, and raise errors inside as InputError."""
     try:
         with path.open("rb") as file:
-            header = read_header(file, path.name, kind)
+            header = _read_header(file, path.name)
         block = min(max(_LEAST_BLOCK, _BYTES_PER_COLUMN * len(header.names)), _MOST_BLOCK)
         # a row must fit into a block, and very wide tables have very long headers
         text = _Text(path, header.delimiter, header.names, max(block, 16 * header.n_characters))

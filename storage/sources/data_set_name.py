@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import LONGEST_STEM, check_name
 from chaffinch.storage.sources import source_of
-from chaffinch.storage.sources.csv import TEXT_ENDINGS
-from chaffinch.storage.sources.parquet import PARQUET_ENDINGS
+from chaffinch.storage.sources.formats import without_endings
 
-_ENDINGS = (*TEXT_ENDINGS, ".gz", *PARQUET_ENDINGS)
 _IN_MEMORY = ("DataFrame", "Table")  # names of sources in memory
 
 
@@ -31,10 +28,7 @@ def name_of_table(label: str, remedy: str) -> str:
     name is cut at 115. InputError, with `remedy`, for a table in memory, or if nothing of its name
     is left.
     """
-    name = label
-    while Path(name).suffix.lower() in _ENDINGS:
-        name = Path(name).stem
-    name = as_name(name)[:LONGEST_STEM]
+    name = as_name(without_endings(label))[:LONGEST_STEM]
     if label in _IN_MEMORY or not name:
         raise InputError(
             f"the table, {label}, has no name that a data set could have; give one, as in {remedy}"

@@ -14,21 +14,9 @@ import pyarrow as pa
 from chaffinch.storage.datasets.column_names import nearest
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import check_path, check_regular, sha256_of_file
-from chaffinch.storage.sources.addresses import TAKEN
-from chaffinch.storage.sources.csv import (
-    TEXT_ENDINGS,
-    read_delimited,
-    read_header,
-    text_column_bytes,
-)
-from chaffinch.storage.sources.parquet import (
-    PARQUET_ENDINGS,
-    parquet_column_bytes,
-    parquet_columns,
-    parquet_files,
-    read_parquet,
-)
-from chaffinch.storage.sources.source import Source
+from chaffinch.storage.sources.formats import format_of
+from chaffinch.storage.sources.parquet import parquet_files
+from chaffinch.storage.sources.source import Format, Source
 
 
 @dataclass(frozen=True)
@@ -36,7 +24,6 @@ class FileSource(Source):
     """A file, or a folder of Parquet files, on this disk."""
 
     path: Path
-    has_header = True
 
     @classmethod
     def of(cls, data: Any, scheme: str | None) -> Self | None:
@@ -58,25 +45,25 @@ class FileSource(Source):
             pass
 
     def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
-        with self._files() as (kind, files):
-            if kind in TEXT_ENDINGS:
-                return read_delimited(self.path, kind, categorical)
-            return read_parquet(files)
+        with self._files() as (form, files):
+            return form.read(files, categorical)
 
     def columns(self) -> list[str]:
-        with self._files() as (_, files), files[0].open("rb") as file:
+        with self._files() as (form, files), files[0].open("rb") as file:
             file.peek()  # a disk that fails is not a damaged file
-            return columns_of_file(file, files[0].name)
+            return form.columns(file, files[0].name)
 
     def column_bytes(self) -> Mapping[str, int]:
-        with self._files() as (kind, files):
-            if kind in TEXT_ENDINGS:
-                return text_column_bytes(self.path, kind)
-            return parquet_column_bytes((file.name, file) for file in files)
+        with self._files() as (form, files):
+            return form.column_bytes((file.name, file) for file in files)
 
     def has_types(self) -> bool:
-        with self._files() as (kind, _):
-            return kind not in TEXT_ENDINGS
+        with self._files() as (form, _):
+            return form.has_types
+
+    def has_header(self) -> bool:
+        with self._files() as (form, _):
+            return form.has_header
 
     def fingerprint(self) -> str:
         """SHA-256 of the file's bytes; for a folder, of the names and hashes of its files."""
@@ -89,8 +76,7 @@ class FileSource(Source):
             return digest.hexdigest()
 
     @contextmanager
-    def _files(self) -> Iterator[tuple[str, list[Path]]]:
-        """Give the ending that determines the format, and the files."""
+    def _files(self) -> Iterator[tuple[Format, list[Path]]]:
         with reading(self.path):
             files = parquet_files(self.path) if self.path.is_dir() else [self.path]
             yield format_of(files[0].name), files
@@ -115,26 +101,3 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(
             f"{path} cannot be read ({error.strerror or error}); check its disk, or name another"
         ) from error
-
-
-def format_of(name: str) -> str:
-    """Return the ending that determines how a file is read; InputError if it is unknown."""
-    endings = [ending.lower() for ending in Path(name).suffixes]
-    if is_text(name):
-        return endings[-2] if endings[-1] == ".gz" else endings[-1]
-    if endings and endings[-1] in PARQUET_ENDINGS:
-        return endings[-1]
-    raise InputError(f"{name} has no known ending; give {TAKEN}")
-
-
-def is_text(name: str) -> bool:
-    """Return whether a file of that name is delimited text, plain or compressed."""
-    return Path(name.lower().removesuffix(".gz")).suffix in TEXT_ENDINGS
-
-
-def columns_of_file(file: Any, name: str) -> list[str]:
-    """Return the names of the columns of an open file, without its rows."""
-    kind = format_of(name)
-    if kind in TEXT_ENDINGS:
-        return read_header(file, name, kind).columns
-    return parquet_columns(file, name)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from chaffinch.storage.datasets.column_names import check_columns, text_of_label
 from chaffinch.storage.datasets.column_types import whole_number_too_large
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.sources.addresses import TAKEN
+from chaffinch.storage.sources.formats import TAKEN
 from chaffinch.storage.sources.parquet import without_unnamed_index
 from chaffinch.storage.sources.source import Source
 

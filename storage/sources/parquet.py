@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import pyarrow.parquet
 from chaffinch.storage.datasets.column_names import check_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import check_regular
+from chaffinch.storage.sources.source import Format
 
-PARQUET_ENDINGS = (".parquet", ".pq")
 # Options of ParquetFile, which refuses a footer with lists of more than a million by default.
 WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
 
@@ -46,13 +46,13 @@ def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]
             f"folder {folder} holds the folder {inner[0]}, and partitions are not read; "
             "name a folder that holds its Parquet files directly"
         )
-    names = [name for name, _ in seen if Path(name).suffix.lower() in PARQUET_ENDINGS]
+    names = [name for name, _ in seen if Path(name).suffix.lower() in PARQUET.endings]
     if not names:
         raise InputError(f"folder {folder} has no .parquet files; name one that holds some")
     return names
 
 
-def read_parquet(files: Sequence[Path]) -> pa.Table:
+def _read(files: Sequence[Path], categorical: Collection[str]) -> pa.Table:
     """Read files of one schema in order."""
     tables: list[pa.Table] = []
     for path in files:
@@ -72,7 +72,7 @@ def read_parquet(files: Sequence[Path]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def parquet_columns(file: Any, name: str) -> list[str]:
+def _columns(file: Any, name: str) -> list[str]:
     """Return the names of the columns of an open file, from its footer."""
     try:
         schema = pa.parquet.ParquetFile(file, **WIDE).schema_arrow
@@ -84,7 +84,7 @@ def parquet_columns(file: Any, name: str) -> list[str]:
     return list(without_unnamed_index(schema.empty_table()).column_names)
 
 
-def parquet_column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
+def _column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
     """Return the compressed size of each column over all files, from their footers."""
     found: Counter[str] = Counter()
     for name, file in files:
@@ -100,6 +100,17 @@ def parquet_column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
             for i, column in enumerate(columns):
                 found[column] += group.column(i).total_compressed_size
     return found
+
+
+PARQUET = Format(
+    name="Parquet",
+    listed="Parquet",
+    endings=(".parquet", ".pq"),
+    read=_read,
+    columns=_columns,
+    column_bytes=_column_bytes,
+    has_sizes=True,
+)
 
 
 def _n_stored(kind: pa.DataType) -> int:

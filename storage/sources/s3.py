@@ -23,9 +23,10 @@ from pyarrow import fs
 
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.sources.addresses import check_no_secret, credentials, without
-from chaffinch.storage.sources.files import FileSource, columns_of_file, format_of, is_text
-from chaffinch.storage.sources.parquet import parquet_column_bytes, parquet_names
-from chaffinch.storage.sources.source import Source
+from chaffinch.storage.sources.files import FileSource
+from chaffinch.storage.sources.formats import find_format, format_of
+from chaffinch.storage.sources.parquet import PARQUET, parquet_names
+from chaffinch.storage.sources.source import Format, Source
 
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _DENIED = (
@@ -48,8 +49,7 @@ class S3Source(Source):
 
     bucket: str
     key: str  # without a slash at either end; empty for the bucket itself
-    read_once = True
-    has_header = True
+    rereadable = False
 
     @classmethod
     def of(cls, data: Any, scheme: str | None) -> Self | None:
@@ -86,16 +86,19 @@ class S3Source(Source):
     def columns(self) -> list[str]:
         with closing(self._open()) as files:
             name, file = next(files)
-            return columns_of_file(file, name)
+            return format_of(name).columns(file, name)
 
     def column_bytes(self) -> Mapping[str, int]:
-        if self.has_types():
-            return parquet_column_bytes(self._open())  # footers alone: no copy
+        if self._format.has_sizes:
+            return self._format.column_bytes(self._open())
         with self._copy() as copy:
             return copy.column_bytes()
 
     def has_types(self) -> bool:
-        return not is_text(self.name)
+        return self._format.has_types
+
+    def has_header(self) -> bool:
+        return self._format.has_header
 
     def fingerprint(self) -> str | None:
         """Hash of the ETag, length and time of each object; None where a storage has no ETag."""
@@ -109,6 +112,11 @@ class S3Source(Source):
                 digest.update(f"{_endpoint()}\0{path}\0".encode())
                 digest.update(b"\0".join(metadata.get(name, b"") for name in _OF_CONTENT) + b"\n")
         return digest.hexdigest()
+
+    @property
+    def _format(self) -> Format:
+        """The format by the name alone; a folder holds Parquet."""
+        return find_format(self.name) or PARQUET
 
     @contextmanager
     def _copy(self) -> Iterator[FileSource]:

@@ -1,8 +1,10 @@
-"""What every kind of source can do."""
+"""What every kind of source and every format of files can do."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import pyarrow as pa
@@ -18,14 +20,11 @@ class Source(Protocol):
 
     Attributes
     ----------
-    read_once : bool
-        Whether a second read costs much and may give other rows.
-    has_header : bool
-        Whether the names of columns can be read without the rows, at little cost.
+    rereadable : bool
+        Whether a second read costs little and gives the same rows.
     """
 
-    read_once: ClassVar[bool] = False
-    has_header: ClassVar[bool] = False
+    rereadable: ClassVar[bool] = True
 
     @classmethod
     def of(cls, data: Any, scheme: str | None) -> Self | None:
@@ -96,6 +95,26 @@ class Source(Protocol):
         """Return whether the source distinguishes text from numbers, as CSV and TSV do not."""
         return True
 
+    def has_header(self) -> bool:
+        """Return whether `columns` needs no rows, and so costs little."""
+        return False
+
     def fingerprint(self) -> str | None:
         """Return 64 hexadecimal digits that change with the content; None if there are none."""
         return None
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of files. Its functions raise InputError for content that they cannot read."""
+
+    name: str
+    listed: str  # its files, where messages list what a source may be
+    endings: tuple[str, ...]  # in lower case
+    read: Callable[[Sequence[Path], Collection[str]], pa.Table]  # files, and categorical columns
+    columns: Callable[[Any, str], list[str]]  # of an open binary file and its name
+    # of names and paths; also of names and open files where the format `has_sizes`
+    column_bytes: Callable[[Iterable[tuple[str, Any]]], Mapping[str, int]]
+    has_types: bool = True
+    has_header: bool = True
+    has_sizes: bool = False  # of columns, so that `column_bytes` reads little of a file

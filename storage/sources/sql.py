@@ -72,7 +72,7 @@ class SqlSource(Source):
     url: sa.URL
     query: str  # a table, as in shop.orders, or a SELECT
     password_from: str | None
-    read_once = True
+    rereadable = False
 
     @classmethod
     def of(cls, data: Any, scheme: str | None) -> Self | None:

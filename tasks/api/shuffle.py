@@ -18,6 +18,8 @@ from chaffinch.storage.shuffled.writer import (
     shuffle_svmlight,
     write_shuffled,
 )
+from chaffinch.storage.sources.formats import find_format
+from chaffinch.storage.sources.parquet import PARQUET
 from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.selection.dfs.sources import read_rows
@@ -42,7 +44,7 @@ def shuffle_files(
     """Write files as a table in random order; their first bytes decide how they are read."""
     parquet = are_parquet(files)
     if not parquet:
-        _refuse_delimited(files)
+        _refuse_other_formats(files)
     _check_for(_PARQUET if parquet else _SVMLIGHT, settings)
     on_progress(SHUFFLE, 0, 1)
     if parquet:
@@ -69,13 +71,14 @@ def shuffle_files(
     return table
 
 
-def _refuse_delimited(files: Sequence[str]) -> None:
-    """Refuse files named as CSV, which every other command reads."""
+def _refuse_other_formats(files: Sequence[str]) -> None:
+    """Refuse files of another format by their names; .txt is svmlight, too."""
     for file in files:
         name = Path(file).name
-        if Path(name.removesuffix(".gz")).suffix.lower() in (".csv", ".tsv"):
+        found = None if name.lower().endswith((".txt", ".txt.gz")) else find_format(name)
+        if found not in (None, PARQUET):
             raise InputError(
-                f"{name} is delimited text by its name, but shuffle reads Parquet and {_SVMLIGHT}; "
+                f"{name} is {found.name} by its name, but shuffle reads Parquet and {_SVMLIGHT}; "
                 "write it as Parquet"
             )
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import Source as TableSource
+from chaffinch.storage.sources.formats import without_endings
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.settings.identity import digest, identity, versions
@@ -201,7 +202,7 @@ def labels_of(sources: Sequence[TableSource]) -> list[str]:
     """Return the name of each table, from its file or its number."""
     if not sources:
         raise InputError("there is no table to compare on; name one")
-    labels = [_label(source.name) for source in sources]
+    labels = [without_endings(source.name).strip(".") or source.name for source in sources]
     in_memory = [i for i, source in enumerate(sources) if source.address is None]
     if len(in_memory) > 1:  # tables in memory have no names
         for n, i in enumerate(in_memory, start=1):
@@ -213,11 +214,6 @@ def labels_of(sources: Sequence[TableSource]) -> list[str]:
                 "identifies tables by their names"
             )
     return labels
-
-
-def _label(name: str) -> str:
-    bare = re.sub(r"(\.(csv|tsv|txt|parquet|pq|gz))+$", "", name, flags=re.IGNORECASE)
-    return bare.strip(".") or name
 
 
 def name_of(plan: Plan) -> str:

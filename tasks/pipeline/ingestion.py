@@ -55,7 +55,7 @@ def ingest(data: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
     """Convert a table to typed, content-hashed, hash-shuffled Parquet."""
     source = source_of(data)
     before = _read_before.get()
-    if before is None or not source.read_once:
+    if before is None or source.rereadable:
         return _ingested(source, settings, datasets)
     asked = (source, settings.model_dump_json())
     if asked not in before:
@@ -81,7 +81,7 @@ def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Da
 
 def _check_header(source: Source, settings: SelectionSettings) -> None:
     """Raise InputError if a file lacks a column, before its rows are read."""
-    if source.has_header and settings.history is None:  # settings may name lag features
+    if settings.history is None and source.has_header():  # history adds lag features
         names = source.columns()
         known = may_lack(settings)
         check_known([name for name in settings.columns.drop if name not in known], names)

@@ -132,7 +132,7 @@ def _begun(
         datasets = Path(temporary) if store is None else store.datasets
         on_progress("ingest", 0, 1)
         # with history, a source that may change is read once: scales and features must match rows
-        once = settings.history is not None and source.read_once
+        once = settings.history is not None and not source.rereadable
         rows = source_of(source.read(settings.columns.categorical)) if once else source
         dataset = wrap_step(ingest)(rows, settings, datasets)
         on_progress("ingest", 1, 1)

@@ -1,6 +1,6 @@
-"""Every kind of source gives the same dataset and the same columns for the same rows."""
+"""Every kind of source, and every format of files, gives the same dataset for the same rows."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.json
 import pytest
 import sqlalchemy as sa
 
@@ -16,8 +17,12 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.storage import sources
 from chaffinch.storage.datasets.dataset import ingest
-from chaffinch.storage.sources import Source, source_of
+from chaffinch.storage.sources import Source, formats, source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set
+from chaffinch.storage.sources.source import Format
+from chaffinch.tasks.api.shuffle import shuffle_files
+from chaffinch.tasks.comparing.plan import labels_of
+from chaffinch.tasks.settings.descent import ShuffleSettings
 from tests.object_storage import ObjectStorage
 from tests.sources import read_source
 
@@ -34,14 +39,28 @@ FRAME = pd.DataFrame(
 TYPES = dict(zip(FRAME.columns, ["category", "int64", "float64", "bool", "float64"], strict=True))
 
 
-def csv(folder: Path, name: str = "x.csv", **options: Any) -> Path:
-    FRAME.to_csv(folder / name, index=False, **options)
-    return folder / name
+def csv(path: Path) -> None:
+    FRAME.to_csv(path, index=False)
 
 
-def parquet(folder: Path) -> Path:
-    FRAME.to_parquet(folder / "x.parquet")
-    return folder / "x.parquet"
+def tsv(path: Path) -> None:
+    FRAME.to_csv(path, index=False, sep="\t")
+
+
+TEXT = {".csv": csv, ".tsv": tsv, ".txt": tsv, ".csv.gz": csv, ".tsv.gz": tsv, ".txt.gz": tsv}
+FILES: dict[str, Callable[[Path], None]] = {
+    **TEXT,
+    ".parquet": FRAME.to_parquet,
+    ".pq": FRAME.to_parquet,
+}
+
+
+def file(ending: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        FILES[ending](folder / f"x{ending}")
+        return folder / f"x{ending}"
+
+    return write
 
 
 def parts(folder: Path) -> Path:
@@ -72,19 +91,15 @@ def in_s3(write: Callable[[Path], Path]) -> Callable[[Path, Any], Any]:
 
 
 KINDS: dict[str, Callable[[Path, Any], Any]] = {
-    "csv": on_disk(csv),
-    "csv.gz": on_disk(lambda folder: csv(folder, "x.csv.gz")),
-    "tsv": on_disk(lambda folder: csv(folder, "x.tsv", sep="\t")),
-    "parquet": on_disk(parquet),
-    "path": lambda folder, request: parquet(folder),
+    **{ending: on_disk(file(ending)) for ending in FILES},
+    "path": lambda folder, request: file(".parquet")(folder),
     "folder": on_disk(parts),
     "table": lambda folder, request: f"{sqlite(folder)}#orders",
     "query": lambda folder, request: "#".join((sqlite(folder), "SELECT * FROM orders")),
     "pandas": lambda folder, request: FRAME,
     "polars": lambda folder, request: pl.from_pandas(FRAME),
     "arrow": lambda folder, request: pa.Table.from_pandas(FRAME),
-    "s3 csv": in_s3(csv),
-    "s3 parquet": in_s3(parquet),
+    **{f"s3 {ending}": in_s3(file(ending)) for ending in FILES},
     "s3 folder": in_s3(parts),
 }
 pytestmark = pytest.mark.xdist_group("objects")
@@ -94,7 +109,18 @@ pytestmark = pytest.mark.xdist_group("objects")
 def test_equal_rows_are_one_dataset_from_every_kind_of_source(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    data = KINDS[kind](tmp_path, request)
+    # SQLite stores no booleans
+    source = check_alike(KINDS[kind](tmp_path, request), tmp_path, ["yes"] * (kind == "query"))
+    assert source.has_types() == (kind.removeprefix("s3 ") not in TEXT)
+    on_disk_or_s3 = kind.removeprefix("s3 ") in {*FILES, "path", "folder"}
+    assert source.has_header() == on_disk_or_s3
+
+
+def test_every_ending_of_a_file_is_held() -> None:
+    assert set(FILES) == {ending for known in formats.FORMATS for ending in known.endings}
+
+
+def check_alike(data: Any, tmp_path: Path, drop: Collection[str] = ()) -> Source:
     source = source_of(data)
     assert source_of(source) is source
     source.check()
@@ -103,7 +129,6 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
     assert list(sizes) == list(FRAME.columns)
     assert min(sizes.values()) > 0
     assert source.read().equals(read_source(data))
-    assert source.has_types() == ("csv" not in kind and "tsv" not in kind)
     assert source.fingerprint() == source_of(data).fingerprint()
     if source.address is None:
         assert source.name in ("DataFrame", "Table")
@@ -111,17 +136,15 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
         assert read_source(source.address).equals(source.read())
         assert source_of(source.address).name == source.name
 
-    roles: dict[str, Any] = {"categorical": ["code"]}
-    if kind == "query":  # SQLite stores no booleans
-        roles["drop"] = ["yes"]
-    dataset = ingest(source, tmp_path / "store", **roles)
-    expected = FRAME.drop(columns=roles.get("drop", []))
+    dataset = ingest(source, tmp_path / "store", categorical=["code"], drop=drop)
+    expected = FRAME.drop(columns=list(drop))
     assert dataset.columns == {name: TYPES[name] for name in expected.columns}
     same = ingest(expected, tmp_path / "other", categorical=["code"])
     assert (dataset.hash, dataset.n_rows) == (same.hash, N_ROWS)
+    return source
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "folder", "table"])
+@pytest.mark.parametrize("kind", [".csv", ".parquet", "folder", "table"])
 def test_a_missing_source_is_one_line(kind: str, tmp_path: Path) -> None:
     data = str(KINDS[kind](tmp_path, None))
     for ask in (Source.check, Source.columns, Source.column_bytes, Source.read):
@@ -170,3 +193,38 @@ def test_a_further_kind_of_source_is_one_class_in_the_registry(
     assert result.run.startswith("counted_120-")
     assert len(result.model.predict("counted://120")) == 120
     assert result.contract.bytes_in("counted://120").all == table.nbytes
+
+
+def lines_bytes(files: Iterable[tuple[str, Path]]) -> dict[str, int]:
+    ((_, path),) = files
+    table = pa.json.read_json(path)
+    return {name: table.column(name).nbytes for name in table.column_names}
+
+
+LINES = Format(
+    name="JSON Lines",
+    listed=".jsonl",
+    endings=(".jsonl",),
+    read=lambda files, categorical: pa.json.read_json(files[0]),
+    columns=lambda file, name: pa.json.read_json(file).column_names,
+    column_bytes=lines_bytes,
+    has_header=False,
+)
+
+
+@pytest.mark.parametrize("place", [on_disk, in_s3])
+def test_a_further_format_of_files_is_one_line_in_the_table(
+    place: Any, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "orders.v2.jsonl"
+    FRAME.to_json(path, orient="records", lines=True)
+    with pytest.raises(InputError, match=r"orders.v2.jsonl has no known ending; give a path to"):
+        read_source(path)
+    monkeypatch.setattr(formats, "FORMATS", [*formats.FORMATS, LINES])
+    source = check_alike(place(lambda folder: path)(tmp_path, request), tmp_path)
+    assert source.has_types()
+    assert not source.has_header()
+    assert name_of_data_set(source, None, "--name orders") == "orders.v2"
+    assert labels_of([source]) == ["orders.v2"]
+    with pytest.raises(InputError, match=r"^orders.v2.jsonl is JSON Lines by its name, but"):
+        shuffle_files([str(path)], tmp_path / "out.parquet", ShuffleSettings())

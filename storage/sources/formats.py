@@ -1,0 +1,38 @@
+"""The formats of files, by the ending of a name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.sources.csv import DELIMITED
+from chaffinch.storage.sources.parquet import PARQUET
+from chaffinch.storage.sources.source import Format
+
+FORMATS = [DELIMITED, PARQUET]
+TAKEN = (
+    f"a path to {' or '.join(known.listed for known in FORMATS)}, a folder of Parquet files, any "
+    "of these at s3://bucket/key, postgresql://host/database#table or another database, or a table "
+    "of pandas, polars or Arrow"
+)
+
+
+def find_format(name: str) -> Format | None:
+    """Return the format of a file of that name; None if its ending is unknown."""
+    ends = name.lower()[1:]  # a name that is an ending alone has none
+    return next((known for known in FORMATS if ends.endswith(known.endings)), None)
+
+
+def format_of(name: str) -> Format:
+    if (found := find_format(name)) is None:
+        raise InputError(f"{name} has no known ending; give {TAKEN}")
+    return found
+
+
+def without_endings(name: str) -> str:
+    """Return ``orders.v2`` for ``orders.v2.csv.gz``."""
+    endings = "".join(end for known in FORMATS for end in known.endings)
+    suffixes = {f".{part}" for part in endings[1:].split(".")}
+    while Path(name).suffix.lower() in suffixes:
+        name = Path(name).stem
+    return name
