@@ -95,7 +95,7 @@ def test_where_the_worst_counts_the_proof_is_told_once(capsys) -> None:
     show(result, as_json=False)
     said = capsys.readouterr().out
     worths = [one["quality"] for one in result.alternatives["sets"]]
-    assert "mutual_information:\n  The worst of them is the best that it can be: proven.\n" in said
+    assert "mutual_information.\n  The worst of them is the best that it can be: proven.\n" in said
     for worth in worths:
         assert f"quality {worth:.4g}\n" in said
 

@@ -116,7 +116,7 @@ def test_without_a_run_there_is_no_loss_and_without_a_table_no_drift(before, aft
     assert (found.loss, found.drift) == (None, ())
     for why in (found.why_no_loss, found.why_no_drift):
         assert "is not in" in why
-        assert why.endswith("run on its source again")
+        assert why.endswith("select again with this store")
 
 
 def test_files_of_the_run_that_were_changed_are_not_fitted_on(before, after, store, tmp_path):
@@ -211,8 +211,7 @@ def test_in_words(before, after, store):
     assert "with the new 2 features against" in loss
     assert "with the former 2; difference -" in loss
     assert drift.startswith(
-        "Moved most between the tables (from 0, not at all, to 1: every number above all those "
-        "before, or below, or no category in common): x2 0.9"
+        "Largest drift between the tables (0: same distribution, 1: no overlap): x2 0.9"
     )
     fewer = run_of(causes("x1", "x2", "x3", n=100, seed=4).drop(columns=["x2"]), store)
     first, gone, loss, _ = lines_of_difference(chaffinch.difference(before, fewer))
@@ -241,4 +240,4 @@ def test_in_words(before, after, store):
 def test_how_far_a_feature_moved_is_said_as_it_is(before, after, drift, said):
     one = FeatureDrift("x", "Kolmogorov-Smirnov", *drift)
     found = replace(chaffinch.difference(before, after), drift=(one,))
-    assert lines_of_difference(found)[-1].endswith(f"in common): {said}.")
+    assert lines_of_difference(found)[-1].endswith(f"no overlap): {said}.")
