@@ -295,7 +295,7 @@ def show_runs(store: Store, *, as_json: bool) -> None:
         for about, names in (
             ("Comparisons, for chaffinch show", finished),
             (
-                "Unfinished comparisons, which continue when their command is given again",
+                "Unfinished comparisons (chaffinch show gives the reason)",
                 unfinished,
             ),
         ):

@@ -336,7 +336,7 @@ def assert_refused(store: Path, capsys) -> None:
     with pytest.raises(InputError, match=f"^{why}.* cannot score these predictions"):
         load_comparison(run)
     shown = listed(store, capsys)
-    assert f"Unfinished comparisons, which the same command continues: {run.name}\n" in shown
+    assert f"Unfinished comparisons (chaffinch show gives the reason): {run.name}\n" in shown
     assert "Comparisons, for chaffinch show" not in shown
 
 
