@@ -311,7 +311,6 @@ def _in_words(entry: dict[str, Any]) -> dict[str, str]:
         "state": entry["state"] + (f" at {at.replace('_', ' ')}" if at else ""),
         "target": entry["target"] or "",
         "kept": "" if kept is None else f"{kept} of {entry['candidates']}",
-        "loss": loss_in_words(entry["loss"]) if entry["loss"] else "",
         "test loss, all": short(entry["test_loss_all"]),
         "selected": short(entry["test_loss_selected"]),
         "verdict": entry["verdict"] or "",

@@ -318,7 +318,7 @@ def test_the_manifest_says_what_is_there(tmp_path: Path) -> None:
 
 def test_missing_and_damaged_datasets_are_storage_errors_with_a_remedy(tmp_path: Path) -> None:
     dataset = ingest(pa.table({"x": [1, 2]}), tmp_path)
-    with pytest.raises(StorageError, match=r"dataset 0000000000000000 is not in .*run on its"):
+    with pytest.raises(StorageError, match=r"dataset 0000000000000000 is not in .*; select again"):
         Dataset.open(tmp_path, "0" * 64)
     manifest = dataset.path / "dataset.json"
     good = manifest.read_bytes()
