@@ -210,9 +210,9 @@ def cli() -> None:
 @click.argument("data")
 @click.option(
     "--method",
-    default="gbmo",
+    default="auto",
     metavar="METHOD",
-    help=f"One of {', '.join(kinds())}; chaffinch methods describes each.  [default: gbmo]",
+    help=f"One of {', '.join(kinds())}; chaffinch methods describes each.  [default: auto]",
 )
 @click.option(
     "--set",
@@ -226,13 +226,18 @@ def cli() -> None:
     "--n-features",
     type=int,
     metavar="K",
-    help="gbmo, afs_bm, rfecv, particle_swarm: keep at most K; any other: keep exactly K.",
+    help="auto, gbmo, afs_bm, rfecv, particle_swarm: keep at most K; any other: exactly K.",
 )
 @click.option(
     "--min-score",
     type=float,
     metavar="SCORE",
     help="A ranking, in place of --n-features: keep the features whose score is at least SCORE.",
+)
+@click.option(
+    "--validation",
+    metavar="HOW",
+    help="Method auto: folds or holdout, in place of --set validation=HOW.  [default: auto]",
 )
 @settings_options(SelectionSettings, SELECTION)
 @settings_options(ExecutionSettings, STRICT)
@@ -242,6 +247,7 @@ def run(
     data: str,
     method: str,
     values: tuple[str, ...],
+    validation: str | None,
     n_features: int | None,
     min_score: float | None,
     as_json: bool,
@@ -269,6 +275,7 @@ def run(
     from chaffinch.tasks.pipeline.progress import steps_of
     from chaffinch.tasks.pipeline.run import check
 
+    values += () if validation is None else (f"validation={validation}",)
     own = values_of(type(method_of(method)), values)
     asked = method_settings(method_of({"kind": method, **own}), n_features, min_score)
     chosen = {**nested(given, SELECTION), "method": asked}

@@ -208,6 +208,7 @@ _COLUMNS = (
 )
 SELECTION = _options(
     f"target model.name {_COLUMNS} task loss baseline model.tuning model.folds seed shares "
+    "tolerance "
     "history.lags history.rolling history.columns history.series history.scale "
     "alternatives.number alternatives.tau alternatives.quality alternatives.search "
     "alternatives.aggregate alternatives.time_limit"

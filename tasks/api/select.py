@@ -15,9 +15,8 @@ from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
-from chaffinch.tasks.settings.method import Method, method_of, rankings
+from chaffinch.tasks.settings.method import PERCENT, Method, method_of, rankings
 from chaffinch.tasks.settings.selection import (
-    PERCENT,
     Baseline,
     ExecutionSettings,
     ModelSettings,
@@ -30,7 +29,7 @@ def select(
     data: Any,
     target: str,
     *,
-    method: str | Method = "gbmo",
+    method: str | Method = "auto",
     model: str | ModelSettings | Any = "lightgbm",
     n_features: int | None = None,
     min_score: float | None = None,
@@ -48,6 +47,7 @@ def select(
     series: str | None = None,
     scale: Literal["none", "series"] = "none",
     shares: tuple[int, int, int, int] = PERCENT,
+    tolerance: float = 0.02,
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
@@ -69,22 +69,24 @@ def select(
         Column to predict. Columns of a pandas table may be named here and below by their own
         labels where these are whole numbers.
     method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv
-        ``"gbmo"`` finds the number of features by itself, and so does ``"afs_bm"``, which trains
-        and masks in turn; ``"flbmo"`` keeps a fixed number; ``"robust_elimination"`` judges by
-        models, one for each fold, that have seen masked rows, and ``"pefs"`` trains a network of
-        its own and the probability of each feature: both find the number unless it is given. To
-        compare with: ``"correlation"``, ``"anova_f"``, ``"mutual_information"``, ``"mrmr"``,
-        ``"relieff"``, ``"fcbf"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``,
-        ``"permutation"``, ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and
-        keep the best; ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"``
-        and ``"particle_swarm"`` fit the model again and again as they search.
+        ``"auto"`` uses every row to train, order and judge in turn, and finds the number of
+        features by itself. Methods of the papers: ``"gbmo"`` finds the number too, and so does
+        ``"afs_bm"``, which trains and masks in turn; ``"flbmo"`` keeps a fixed number;
+        ``"robust_elimination"`` judges by models, one for each fold, that have seen masked rows,
+        and ``"pefs"`` trains a network of its own and the probability of each feature: both find
+        the number unless it is given. To compare with: ``"correlation"``, ``"anova_f"``,
+        ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"lasso"``,
+        ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``, ``"tree_shap"``,
+        ``"mission"`` and ``"dfs"`` rank the features once and keep the best; ``"rfe"``,
+        ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"`` and
+        ``"particle_swarm"`` fit the model again and again as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.
     n_features : int, optional
-        GBMO, AFS-BM, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any other
-        method: keep exactly this many. In place of what the method's settings have by default; if
-        they name another, that is an error.
+        ``"auto"``, GBMO, AFS-BM, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any
+        other method: keep exactly this many. In place of what the method's settings have by
+        default; if they name another, that is an error.
     min_score : float, optional
         A ranking, in place of a number: keep the features whose score is at least this, in the
         ranking's own unit; those on the keep list in any case.
@@ -175,6 +177,7 @@ def select(
             scale,
         ),
         shares=shares,
+        tolerance=tolerance,
     )
     return selected(data, settings, estimator, cluster, workers, store, on_progress)
 

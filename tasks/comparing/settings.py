@@ -28,7 +28,7 @@ from chaffinch.tasks.settings.selection import (
 if TYPE_CHECKING:
     from chaffinch.tasks.data.outer_folds import OuterFolds
 
-_RIVALS = ("gbmo", "select_from_model", "permutation", "anova_f")
+_RIVALS = ("auto", "gbmo", "select_from_model", "permutation")
 
 
 class ComparisonSettings(Settings):

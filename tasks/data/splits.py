@@ -2,14 +2,16 @@
 
 Rows are split once, before training. Models are fitted on the training set, masks are evaluated on
 the mask validation set, and the model validation set chooses between final masks. The test set is
-used only for the final scores. Sets keep the proportions of classes; a group is never split; with
+used only for the final scores. A cross-fitted method has a training set, which it folds, and a test
+set or none. Sets keep the proportions of classes; a group is never split; with
 a time column, each set is strictly later than the one before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,8 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 
 PARTS = ("train", "mask_validation", "model_validation", "test")
 # the first three default shares, rescaled, for a given test set
-_PERCENT_OF_THE_REST = np.array([53, 35, 12])
+_SHARES_OF_THE_REST = dict(zip(PARTS, (53, 35, 12), strict=False))
+_NO_ROWS = np.array([], dtype=np.int64)
 
 MORE_ROWS = "give more rows"
 FEWER_FOLDS = "use fewer folds"
@@ -93,9 +96,20 @@ def split_rows(
     InputError if there are too few rows, groups, times or rows of a class.
     """
     rows = Roles(y, groups, times, classes=classes)
-    part = _assign(rows, settings, np.array(settings.shares), least_members(settings))
+    parts = _shares(settings, len(y))
+    part = _assign(rows, settings, parts)
     require_to_train_on(int((part == 0).sum()), settings.method, y)
-    return Splits(*(np.flatnonzero(part == number) for number in range(len(PARTS))))
+    found = {name: np.flatnonzero(part == number) for number, name in enumerate(parts)}
+    return Splits(**dict.fromkeys(PARTS, _NO_ROWS) | found)
+
+
+def _shares(settings: SelectionSettings, n_rows: int) -> dict[str, int]:
+    """Return the percent of the rows of each set."""
+    # the qualities of alternatives are measured on sets of their own
+    if not settings.method.is_cross_fitted or settings.alternatives is not None:
+        return dict(zip(PARTS, settings.shares, strict=True))
+    test = settings.shares[-1] if settings.method.has_test_part(settings, n_rows) else 0
+    return {"train": 100 - test} | ({"test": test} if test else {})
 
 
 def split_around(test: Index, rows: Roles, settings: SelectionSettings) -> Splits:
@@ -106,7 +120,7 @@ def split_around(test: Index, rows: Roles, settings: SelectionSettings) -> Split
     rest = np.setdiff1d(np.arange(len(rows.y)), test)
     if rows.times is not None:
         rest = rest[rows.times[rest] < rows.times[test].min()]
-    part = _assign(rows.take(rest), settings, _PERCENT_OF_THE_REST, least_members(settings)[:-1])
+    part = _assign(rows.take(rest), settings, _SHARES_OF_THE_REST, is_inside=True)
     train, mask_validation, model_validation = (rest[part == number] for number in range(3))
     return Splits(train, mask_validation, model_validation, test)
 
@@ -116,30 +130,36 @@ def has_folds(settings: SelectionSettings) -> bool:
     return settings.model.tuning != "none" or bool(settings.method.folded_parts)
 
 
-def least_members(settings: SelectionSettings, *, by_time: bool = False) -> Index:
-    """Return the least number of rows of each class, groups, or times of each set, shape (4,).
+def least_members(
+    settings: SelectionSettings, n_parts: int = len(PARTS), *, by_time: bool = False
+) -> Index:
+    """Return the least number of rows of each class, groups, or times of each set, shape (p,).
 
     The training set needs one for each fold of tuning or search; with times one more, because the
     earliest block is never held out.
     """
     folds = settings.model.folds + by_time if has_folds(settings) else 0
-    return np.array([max(1, folds), 1, 1, 1])
+    return np.array([max(1, folds), *[1] * (n_parts - 1)])
 
 
-def _assign(rows: Roles, settings: SelectionSettings, percent: Index, least: Index) -> Index:
-    """Return the number of each row's set; `least` has three sets around a given test set."""
+def _assign(
+    rows: Roles, settings: SelectionSettings, shares: Mapping[str, int], *, is_inside: bool = False
+) -> Index:
+    """Return the number of each row's set, in the order of `shares`; `is_inside` an outer fold."""
     if rows.groups is not None and rows.times is not None:
         raise InputError("rows are split by groups or by times, not by both: give one of them")
     n_rows, by_time = len(rows.y), rows.times is not None
     labels = rows.y.astype(np.int64) if rows.has_classes else np.zeros(n_rows, dtype=np.int64)
-    in_time = least_members(settings, by_time=by_time)[: len(least)]
+    percent, least = np.array([*shares.values()]), least_members(settings, len(shares))
+    in_time = least_members(settings, len(shares), by_time=by_time)
+    require = partial(_require, is_inside=is_inside)
     random = np.random.default_rng(settings.seed)
     if rows.has_keys or not rows.has_classes:
-        require_rows(n_rows, in_time, by_time=by_time)
+        require("the table", "row", n_rows, in_time, MORE_ROWS, by_time=by_time)
     if rows.groups is not None:
         owner = f"group column {settings.columns.group or ''!r}"
         remedy = "give rows of more groups, or name a finer one"
-        _require(owner, "different value", len(np.unique(rows.groups)), least, remedy)
+        require(owner, "different value", len(np.unique(rows.groups)), least, remedy)
         part = assign_groups(labels, rows.groups, percent, least, random)
     elif rows.times is not None:
         owner, n_distinct = (
@@ -147,20 +167,25 @@ def _assign(rows: Roles, settings: SelectionSettings, percent: Index, least: Ind
             len(np.unique(rows.times)),
         )
         remedy = f"give rows of more times, or name a finer one ({NOT_FINER})"
-        _require(owner, "different value", n_distinct, in_time, remedy, by_time=True)
+        require(owner, "different value", n_distinct, in_time, remedy, by_time=True)
         part = assign_times(rows.times, percent, in_time)
         least = np.ones_like(least)
     else:
         if rows.has_classes:
-            _require_of_classes(rows, labels, least)
+            present, counts = np.unique(labels, return_counts=True)
+            rarest = int(np.argmin(counts))
+            owner = f"class {_name_of_class(rows, present[rarest])}"
+            remedy = f"give more rows of it{_or_merge(len(present))}"
+            require(owner, "row", int(counts[rarest]), least, remedy, kind=RareClassError)
         part = assign_rows(labels, percent, least, random)
     if rows.has_classes:
-        _require_in_sets(rows, labels, part, least)
+        _require_in_sets(rows, labels, part, dict(zip(shares, least, strict=True)), is_inside)
     return part
 
 
-def require_rows(n_rows: int, least: Index, *, by_time: bool = False) -> None:
+def require_rows(settings: SelectionSettings, n_rows: int, *, by_time: bool) -> None:
     """Raise InputError unless there are as many rows as all sets together need."""
+    least = least_members(settings, len(_shares(settings, n_rows)), by_time=by_time)
     _require("the table", "row", n_rows, least, MORE_ROWS, by_time=by_time)
 
 
@@ -172,14 +197,17 @@ def _require(
     remedy: str,
     *,
     by_time: bool = False,
+    is_inside: bool = False,
     kind: type[InputError] = InputError,
 ) -> None:
     needed, where, parts = int(least.sum()), "", ", 1 in each part"
     if n_members >= needed:
         return
-    if least[0] > 1:
+    if len(least) == 1:
+        parts = ", for the folds"
+    elif least[0] > 1:
         parts = f" ({least[0]} to train on, for the folds, and 1 in each other part)"
-    if len(least) < len(PARTS):
+    if is_inside:
         where = " outside an outer fold"
         remedy += f", or {MORE_OUTER_FOLDS}"
     elif n_members - needed >= _FEWEST_FOLDS + by_time - least[0]:
@@ -188,28 +216,21 @@ def _require(
     raise kind(f"{owner} has {has} but needs {needed}{parts}", remedy)
 
 
-def _require_of_classes(rows: Roles, labels: Index, least: Index) -> None:
-    """Raise RareClassError unless the rarest class has a row for each set and fold."""
-    present, counts = np.unique(labels, return_counts=True)
-    rarest = int(np.argmin(counts))
-    owner = f"class {_name_of_class(rows, present[rarest])}"
-    remedy = f"give more rows of it{_or_merge(len(present))}"
-    _require(owner, "row", int(counts[rarest]), least, remedy, kind=RareClassError)
-
-
-def _require_in_sets(rows: Roles, labels: Index, part: Index, least: Index) -> None:
+def _require_in_sets(
+    rows: Roles, labels: Index, part: Index, least: Mapping[str, int], is_inside: bool
+) -> None:
     """Raise RareClassError unless every set has enough rows of every class."""
     n_classes = int(labels.max()) + 1
     cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
-    counts = cells.reshape(len(least), n_classes)
-    short = np.argwhere((counts < least[:, np.newaxis]) & (counts.sum(axis=0) > 0))
+    counts, needed = cells.reshape(len(least), n_classes), np.array([*least.values()])
+    short = np.argwhere((counts < needed[:, np.newaxis]) & (counts.sum(axis=0) > 0))
     for number, label in short[:1]:
         n_there = int(counts[number, label])
-        within = " inside an outer fold" if len(least) < len(PARTS) else ""
+        within = " inside an outer fold" if is_inside else ""
         raise RareClassError(
             f"class {_name_of_class(rows, label)} has {n_there} row{'' if n_there == 1 else 's'} "
-            f"in the {PARTS[number]} part{within} but needs {least[number]}, because groups stay "
-            "whole and times in order",
+            f"in the {[*least][number]} part{within} but needs {needed[number]}, because groups "
+            "stay whole and times in order",
             NO_ROLES + _or_merge(int(counts.any(axis=0).sum())),
         )
 

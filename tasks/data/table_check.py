@@ -36,7 +36,7 @@ from chaffinch.tasks.data.roles import (
     named_roles,
     refuse_others,
 )
-from chaffinch.tasks.data.splits import least_members, require_rows
+from chaffinch.tasks.data.splits import require_rows
 from chaffinch.tasks.data.table_warnings import Findings
 from chaffinch.tasks.selection.core import Schema, Task
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -80,7 +80,7 @@ def describe_table(
     refuse_others(table, settings)
     if outer_folds is None:
         by_time = settings.columns.time is not None
-        require_rows(table.num_rows, least_members(settings, by_time=by_time), by_time=by_time)
+        require_rows(settings, table.num_rows, by_time=by_time)
     target_column = column_of(table, settings.target, "target")
     target = describe_target(target_column, settings)
     check_roles(table, settings)

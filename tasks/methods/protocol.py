@@ -22,7 +22,7 @@ from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.workers.interface import OnDone, Workers
 
-Seen = Literal["train", "mask_validation"]
+Seen = Literal["train", "mask_validation", "model_validation"]
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class SearchContext:
     folds: Callable[[*tuple[Seen, ...]], Sequence[Fold]]
     workers: Workers  # this process, or workers of a cluster; the result is the same
     on_progress: OnDone  # called with the number of finished items and the total
+    # Returns the unit of each row of one or more sets: rows of a unit are resampled together.
+    units: Callable[[*tuple[Seen, ...]], Index]
     warnings: tuple[str, ...] = ()  # data-quality warnings about the table, for errors
-    # Returns the unit of each mask-validation row: rows of a unit are resampled together. Without
-    # it, each row is a unit.
-    units: Callable[[], Index] | None = None
+    tolerance: float = 0.02  # share of what all features explain that fewer may lose
     checkpoints: Checkpoints | None = None  # storage for the state of a long search
 
 
@@ -65,6 +65,7 @@ class Recorded:
     columns: Mapping[str, pa.Array]  # a row for each step
     features_left: Sequence[int]  # number of features after each step
     facts: Mapping[str, Any] = field(default_factory=dict)  # other results, as JSON values
+    out_of_fold: pa.Table | None = None  # predictions of the rows that folds held out, by row
 
     def to_table(self) -> pa.Table:
         """Return the table, with the number of each step."""

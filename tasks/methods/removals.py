@@ -104,6 +104,12 @@ def read_elimination(table: pa.Table, facts: Mapping[str, Any], schema: Schema) 
     return EliminationPath(len(schema.features), facts["unmasked_loss"], removed, losses)
 
 
+def read_ranking(table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> RankedPath:
+    """Return the order recorded by a `RankedMethod`."""
+    scores = tuple(facts["scores"][name] for name in schema.features)
+    return RankedPath(scores, _removed_positions(table, schema))
+
+
 class RankedMethod(RemovalMethod[Found], Generic[Found]):
     """Method whose result is a `RankedPath`, which may have cross-validated sizes."""
 
@@ -121,7 +127,7 @@ class RankedMethod(RemovalMethod[Found], Generic[Found]):
         """Return each feature with its score in the order of removal."""
         scores = pa.array([found.scores[j] for j in found.removed], pa.float64())
         facts: dict[str, Any] = {"scores": dict(zip(schema.features, found.scores, strict=True))}
-        if hasattr(found, "sizes"):
+        if isinstance(found, CrossValidatedPath):
             each = zip(found.sizes, found.losses, found.standard_errors, strict=True)
             facts["sizes"] = [dict(zip(_SIZED, one, strict=True)) for one in each]
         columns = {"feature": _removed_names(found, schema), "score": scores}
@@ -129,9 +135,8 @@ class RankedMethod(RemovalMethod[Found], Generic[Found]):
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> Any:
         """Return the path recorded by `record`."""
-        scores = tuple(facts["scores"][name] for name in schema.features)
-        removed = _removed_positions(table, schema)
+        path = read_ranking(table, facts, schema)
         if "sizes" not in facts:
-            return RankedPath(scores, removed)
+            return path
         sizes = (tuple(size[name] for size in facts["sizes"]) for name in _SIZED)
-        return CrossValidatedPath(scores, removed, *sizes)
+        return CrossValidatedPath(path.scores, path.removed, *sizes)

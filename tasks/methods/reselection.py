@@ -18,7 +18,7 @@ from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Schema
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.reselection import Gap, Revision, revise
 from chaffinch.tasks.settings.reselection import Reselect
-from chaffinch.tasks.statistics.bootstrap import paired_error, resampling_units
+from chaffinch.tasks.statistics.bootstrap import paired_error
 
 logger = logging.getLogger(__name__)
 
@@ -89,8 +89,7 @@ class _Refits:
 
     def __init__(self, context: SearchContext) -> None:
         self.context, self._refit = context, refit_of(context)
-        n_rows = len(self._refit.held_out)
-        self._units = resampling_units(n_rows) if context.units is None else context.units()
+        self._units = context.units("mask_validation")
         self._judged: dict[bytes, tuple[Floats, float]] = {}
         self._last: tuple[bytes, FittedModel] | None = None  # only one model, to save memory
 

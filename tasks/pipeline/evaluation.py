@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.data.reselection_fit import why_gone
@@ -20,8 +18,8 @@ from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
-from chaffinch.tasks.selection.core import Floats, Mask
-from chaffinch.tasks.selection.losses import Loss, loss_in_words
+from chaffinch.tasks.selection.core import Floats, Mask, Rows
+from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.statistics.bootstrap import (
@@ -38,8 +36,6 @@ from chaffinch.tasks.statistics.verdict import (
     too_few_units,
 )
 
-_FITTED = ("train", "mask_validation")  # training data of the final models
-
 
 @stage("describe", "split", "train_base_model", "choose_mask")
 def retrain(run: SelectionRun, writer: Writer) -> None:
@@ -48,8 +44,10 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
     Both use the training and mask-validation rows, because the mask is already fixed. The published
     runs used the training rows only.
     """
-    schema, mask, rows = run.schema, run.mask, run.rows(*_FITTED)
-    run.all_features_model = run.recipe.fit(rows, schema)
+    schema, mask, rows = run.schema, run.mask, run.rows(*run.fitted_parts)
+    # of a cross-fitted method the base model has seen the same rows
+    fitted_before = not len(run.splits.mask_validation)
+    run.all_features_model = run.base_model if fitted_before else run.recipe.fit(rows, schema)
     writer.write_all("all_features_model", run.all_features_model.to_files)
     run.on_progress("retrain", 1, 2)
     rows = rows.select(mask)  # the other columns are not needed any more
@@ -62,24 +60,34 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
 def evaluate(run: SelectionRun, writer: Writer) -> None:
     """Score both final models on every set, compare them on the test set, write the contract."""
     mask, loss = run.mask, run.loss
+    judged = _judged(run)
     losses: dict[str, dict[str, float]] = {}
-    fitted: list[tuple[NDArray[Any], Floats | None]] = []  # targets and weights, for a constant
-    for done, part in enumerate(PARTS):
+    parts = [part for part in PARTS if len(getattr(run.splits, part))]
+    for done, part in enumerate(parts):
+        if part == judged.part:
+            continue
         rows = run.rows(part)
-        before = run.all_features_model.predict(rows.X)
-        after = run.selected_model.predict(rows.X[:, mask])
         losses[part] = {
-            "all_features": loss(rows.y, before, rows.weight),
-            "selected": loss(rows.y, after, rows.weight),
+            "all_features": loss(rows.y, run.all_features_model.predict(rows.X), rows.weight),
+            "selected": loss(rows.y, run.selected_model.predict(rows.X[:, mask]), rows.weight),
         }
-        if part == "test":
-            constant = _constant(loss, fitted, len(rows), run.schema.n_classes)
-            units, seed = run.units(part), run.settings.seed
-            comparison = compare(loss, rows, before, after, constant, mask, units, seed=seed)
-        elif part in _FITTED:
-            fitted.append((rows.y, rows.weight))
-        run.on_progress("evaluate", done + 1, len(PARTS))
-    scores = {"losses": losses, "comparison": asdict(comparison)}
+        run.on_progress("evaluate", done + 1, len(parts))
+    rows = judged.rows
+    losses[judged.part] = {
+        "all_features": loss(rows.y, judged.all_features, rows.weight),
+        "selected": loss(rows.y, judged.selected, rows.weight),
+    }
+    comparison = compare(
+        loss,
+        rows,
+        judged.all_features,
+        judged.selected,
+        judged.constant,
+        mask,
+        judged.units,
+        seed=run.settings.seed,
+    )
+    scores = {"judged_on": judged.part, "losses": losses, "comparison": asdict(comparison)}
     contract = to_json({**_contract(run), **scores})
     run.contract = json.loads(contract)
     writer.write(CONTRACT_FILE, contract)
@@ -94,13 +102,37 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     writer.result = scores
 
 
-def _constant(
-    loss: Loss, fitted: Sequence[tuple[NDArray[Any], Floats | None]], n_rows: int, n_classes: int
-) -> Floats:
-    y = np.concatenate([of_part for of_part, _ in fitted])
-    weights = [weight for _, weight in fitted if weight is not None]
-    weight = np.concatenate(weights) if weights else None
-    return constant_prediction(loss, y, weight, n_rows, n_classes)
+@dataclass(frozen=True)
+class _Judged:
+    """Predictions of the rows that judge the choice: of the test set, or of all folds."""
+
+    part: Literal["test", "out_of_fold"]
+    rows: Rows
+    units: Index  # of resampling, shape (n,)
+    all_features: Floats
+    selected: Floats
+    constant: Floats
+    widen: float  # factor of intervals
+
+
+def _judged(run: SelectionRun) -> _Judged:
+    if len(run.splits.test):
+        rows, fitted = run.rows("test"), run.rows(*run.fitted_parts)
+        every = run.all_features_model.predict(rows.X)
+        selected = run.selected_model.predict(rows.X[:, run.mask])
+        constant = constant_prediction(
+            run.loss, fitted.y, fitted.weight, len(rows), run.schema.n_classes
+        )
+        return _Judged("test", rows, run.units("test"), every, selected, constant, 1.0)
+    table = run.out_of_fold
+    if table is None:
+        raise ValueError(f"method {run.method.kind} made no predictions of held-out rows")
+    held_out = table["row"].to_numpy()
+    names = ("all_features", "selected", "constant")
+    every, selected, constant = (np.array(table[name].to_pylist()) for name in names)
+    units = np.unique(run.units("train")[held_out], return_inverse=True)[1]
+    rows, widen = run.rows("train").take(held_out), run.result("optimise_mask")["widen"]
+    return _Judged("out_of_fold", rows, units, every, selected, constant, widen)
 
 
 def _contract(run: SelectionRun) -> dict[str, Any]:
@@ -125,7 +157,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         "dataset": {
             "hash": dataset.hash,
             "rows": dataset.n_rows,
-            "rows_by_part": run.result("split")["rows"],
+            "rows_by_part": _rows_by_part(run),
         },
         "target": {
             "name": settings.target,
@@ -150,6 +182,13 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         "seed": settings.seed,
         "versions": versions(),
     }
+
+
+def _rows_by_part(run: SelectionRun) -> dict[str, int]:
+    parts = {part: n_rows for part, n_rows in run.result("split")["rows"].items() if n_rows}
+    if "test" not in parts and run.out_of_fold is not None:
+        parts["out_of_fold"] = run.out_of_fold.num_rows
+    return parts
 
 
 def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) -> dict[str, Any]:
@@ -214,7 +253,7 @@ class Judge:
 
 def judge_of(run: SelectionRun) -> Judge:
     """Return the `Judge` of a run with its tuned hyper-parameters."""
-    return Judge(run.refit(_FITTED, "test"), run.units("test"), run.settings.seed)
+    return Judge(run.refit(run.fitted_parts, "test"), run.units("test"), run.settings.seed)
 
 
 def predicted(refit: Refit, mask: Mask) -> Floats:

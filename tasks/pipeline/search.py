@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.fitting import baseline_of, tune
 from chaffinch.tasks.methods.refits import check_losses, refitted_loss
-from chaffinch.tasks.pipeline.selection_run import PATH_FILE, SelectionRun
+from chaffinch.tasks.pipeline.selection_run import OUT_OF_FOLD_FILE, PATH_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 
 
@@ -61,6 +61,9 @@ def optimise_mask(run: SelectionRun, writer: Writer) -> None:
     recorded = method.record(found, run.schema)
     run.path = path = recorded.to_table()
     writer.write(PATH_FILE, lambda file: pq.write_table(path, file))
+    run.out_of_fold = of_rows = recorded.out_of_fold
+    if of_rows is not None:
+        writer.write(OUT_OF_FOLD_FILE, lambda file: pq.write_table(of_rows, file))
     writer.result = {"unmasked_loss": unmasked_loss, **recorded.facts}
 
 
@@ -68,10 +71,13 @@ def optimise_mask(run: SelectionRun, writer: Writer) -> None:
 def choose_mask(run: SelectionRun, writer: Writer) -> None:
     """Refit on each candidate mask and choose the best on the model-validation set.
 
-    Ties: the smaller mask is chosen.
+    Ties: the smaller mask is chosen. A cross-fitted method has chosen, and leaves no such set.
     """
     candidates = run.method.candidates(run.found)
     masks = [candidate.mask for candidate in candidates]
+    if not len(run.splits.model_validation):
+        writer.result = {"mask": masks[0].tolist(), "candidates": []}
+        return
     refit = run.refit(("train",), "model_validation")
     losses = run.workers.map(refitted_loss, refit, masks, partial(run.on_progress, "choose_mask"))
     check_losses(refit.loss.name, masks, losses)

@@ -41,6 +41,7 @@ from chaffinch.tasks.workers.interface import InProcess, Workers
 PROFILE_FILE = "profile.json"
 SPLITS_FILE = "splits.parquet"
 PATH_FILE = "elimination.parquet"
+OUT_OF_FOLD_FILE = "out_of_fold.parquet"
 CONTRACT_FILE = "selection.json"
 
 DESCRIPTION = TypeAdapter(TableDescription)
@@ -77,6 +78,12 @@ class StageResults:
     def path(self) -> pa.Table:
         """The recorded search: one row per step."""
         return self.records["optimise_mask"].read_table(PATH_FILE)
+
+    @cached_property
+    def out_of_fold(self) -> pa.Table | None:
+        """Predictions of the rows that folds held out; None unless the search made them."""
+        record = self.records["optimise_mask"]
+        return record.read_table(OUT_OF_FOLD_FILE) if OUT_OF_FOLD_FILE in record.files else None
 
     @property
     def mask(self) -> Mask:
@@ -147,6 +154,11 @@ class SelectionRun(StageResults):
         return Splits(*(np.flatnonzero(part == name) for name in PARTS))
 
     @property
+    def fitted_parts(self) -> tuple[str, ...]:
+        """Sets that the final models are fitted on."""
+        return PARTS[:3] if self.method.is_cross_fitted else PARTS[:2]
+
+    @property
     def untuned_recipe(self) -> Recipe:
         """The model with the fixed hyper-parameters of the settings."""
         return recipe_of(self.settings, self.estimator)
@@ -196,9 +208,9 @@ class SelectionRun(StageResults):
         roles = self.roles(*parts)
         return fold_indices(roles.y, self.settings, groups=roles.groups, times=roles.times)
 
-    def units(self, part: str) -> Index:
-        """Return the resampling unit of each row of a set."""
-        roles = self.roles(part)
+    def units(self, *parts: str) -> Index:
+        """Return the resampling unit of each row of some sets."""
+        roles = self.roles(*parts)
         return resampling_units(len(roles.y), groups=roles.groups, times=roles.times)
 
     def refit(self, fitted: tuple[str, ...], held_out: str) -> Refit:
@@ -223,7 +235,8 @@ class SelectionRun(StageResults):
             workers=self.workers,
             on_progress=partial(self.on_progress, step),
             warnings=self.description.warnings,
-            units=partial(self.units, "mask_validation"),
+            tolerance=settings.tolerance,
+            units=self.units,
             checkpoints=checkpoints,
         )
 

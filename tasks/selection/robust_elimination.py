@@ -139,10 +139,10 @@ def _leaving(judges: Sequence[Judge], protected: Mask) -> int:
     differences = by_fold - by_fold[:, [best]]
     errors = differences.std(axis=0, ddof=1) / np.sqrt(len(judges))
     near = losses - losses[best] <= errors + _ROUNDING * abs(losses[best])
-    used = np.sum([_shares(judge.importances)[open_places] for judge in judges], axis=0)
+    used = np.sum([shares_of(judge.importances)[open_places] for judge in judges], axis=0)
     return int(open_places[min(np.flatnonzero(near), key=lambda place: used[place])])
 
 
-def _shares(importances: Floats) -> Floats:
+def shares_of(importances: Floats) -> Floats:
     total = importances.sum()
     return importances / total if total > 0 else np.zeros_like(importances)

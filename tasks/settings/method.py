@@ -18,8 +18,14 @@ from chaffinch.tasks.settings.base import Settings, choices_in_words
 
 if TYPE_CHECKING:
     from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
+    from chaffinch.tasks.settings.selection import SelectionSettings
 
     Fit = Callable[[Rows, Schema], FittedModel]
+
+
+# Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
+PERCENT = (45, 30, 10, 15)
+MANY_ROWS = 20_000  # above it a test part judges, and one fold sizes
 
 
 class Method(Settings):
@@ -34,6 +40,8 @@ class Method(Settings):
     finds_size: ClassVar[bool] = False
     # Parts of the rows that its search cuts into folds.
     folded_parts: ClassVar[tuple[str, ...]] = ()
+    # Whether it uses all rows to train, mask and judge in turn, by folds.
+    is_cross_fitted: ClassVar[bool] = False
     # Whether the models that it trains have seen masked rows.
     masks_rows: ClassVar[bool] = False
 
@@ -76,6 +84,10 @@ class Method(Settings):
         several = asked if isinstance(asked, tuple) else (asked,)
         return tuple(size for size in several if isinstance(size, int))
 
+    def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
+        """Return whether some of the rows are held out for the verdict."""
+        return True
+
     def fewest_training_rows(self, n_classes: int) -> int:
         """Return how many training rows the method needs; `n_classes` is 0 for regression."""
         return 1
@@ -98,6 +110,7 @@ class Method(Settings):
 # The module and class of each method by its kind, in the order in which they are listed. A module
 # is imported when its method is first asked for: together they take two seconds to import.
 _CLASSES: dict[str, str] = {
+    "auto": "chaffinch.tasks.methods.auto:Auto",
     "gbmo": "chaffinch.tasks.methods.bmo:Gbmo",
     "flbmo": "chaffinch.tasks.methods.bmo:Flbmo",
     "afs_bm": "chaffinch.tasks.methods.afs_bm:AfsBm",
@@ -153,7 +166,7 @@ def method_of(given: Any) -> Method:
     if isinstance(given, str) and given == RESELECT:
         raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {given!r}")
     values = given if isinstance(given, Mapping) else {"kind": given}
-    return class_of(values.get("kind", "gbmo"))(**values)
+    return class_of(values.get("kind", "auto"))(**values)
 
 
 def declared(kind: str) -> Method:

@@ -31,7 +31,7 @@ from chaffinch.tasks.settings.columns import (
     refuse_scaled_roles,
     roles_beside_scale,
 )
-from chaffinch.tasks.settings.method import AnyMethod, declared, form_of_methods, rankings
+from chaffinch.tasks.settings.method import PERCENT, AnyMethod, declared, form_of_methods, rankings
 from chaffinch.tasks.settings.reselection import Reselect
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
@@ -42,8 +42,6 @@ BaselineValues = Annotated[
 ]
 Baseline = Annotated[Literal["mean", "median", "zero"], Field(title="Statistic")] | BaselineValues
 
-# Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
-PERCENT = (45, 30, 10, 15)
 _Percent = Annotated[int, Field(ge=1, le=97)]
 
 
@@ -105,7 +103,7 @@ class SelectionSettings(Settings):
     )
     task: TaskOrAuto = setting("auto", 1, "Task", TASK_IN_WORDS)
     method: AnyMethod = setting(
-        "gbmo",
+        "auto",
         2,
         "Method",
         "How the features are chosen; each way has settings of its own.",
@@ -136,6 +134,12 @@ class SelectionSettings(Settings):
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = setting(
         0, 8, "Seed", "The only source of randomness: one seed in, one result out."
     )
+    tolerance: Annotated[float, Field(ge=0, le=1)] = setting(
+        0.02,
+        11,
+        "Tolerance",
+        "Share of what all features explain beyond a constant that a smaller set may lose.",
+    )
     history: HistorySettings | None = setting(
         None,
         9,
@@ -147,7 +151,8 @@ class SelectionSettings(Settings):
         10,
         "Shares",
         "Percent of the rows to train on, for mask validation, for model validation and for the "
-        "test, in time order the earliest first; AFS-BM's published runs have 50,20,20,10.",
+        "test, in time order the earliest first; AFS-BM's published runs have 50,20,20,10. Method "
+        "auto develops on the first three together.",
         min_length=4,
         max_length=4,
     )
@@ -220,6 +225,11 @@ class SelectionSettings(Settings):
     def _method_fits(self) -> "SelectionSettings":
         self.method.check_tuning(self.model.tuning)
         asked, weight = self.alternatives, self.columns.weight
+        if not self.method.has_test_part(self, 0) and (asked is not None or self.shares != PERCENT):
+            what = "shares are for" if asked is None else "alternatives are scored on"
+            raise ValueError(
+                f"{what} a test part but validation is folds; leave it out, or set it to holdout"
+            )
         if asked is not None and weight and asked.quality not in WEIGHTED:
             raise ValueError(
                 f"quality {asked.quality} takes no sample weights; leave out the weight column "

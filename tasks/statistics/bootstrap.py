@@ -161,7 +161,7 @@ def paired_error(
         defined = spread[np.isfinite(spread)]
         return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
     sums, weights = _sums_of_units(loss, rows, before, after, units)
-    (_,), (error,) = _means_and_errors(sums[None], weights[None])
+    (_,), (error,) = means_and_errors(sums[None], weights[None])
     return float(error) if len(sums) > 1 else math.nan
 
 
@@ -186,8 +186,8 @@ def _interval_of_a_mean(
     for start in range(0, _RESAMPLES, at_once):
         part = slice(start, min(start + at_once, _RESAMPLES))
         drawn = rng.integers(0, n, (part.stop - part.start, n))
-        means[part], errors[part] = _means_and_errors(sums[drawn], weights[drawn])
-    (mean,), (error,) = _means_and_errors(sums[None], weights[None])
+        means[part], errors[part] = means_and_errors(sums[drawn], weights[drawn])
+    (mean,), (error,) = means_and_errors(sums[None], weights[None])
     low, high = _widened(mean, means, n, confidence)
     varied = errors > 0  # a resample of one unit only has no spread
     if varied.any():
@@ -199,7 +199,7 @@ def _interval_of_a_mean(
     return float(low), float(high)
 
 
-def _means_and_errors(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def means_and_errors(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return each row's ratio of sums, and its standard error by linearisation; 0 within rounding.
 
     Dividing by an error that is rounding alone would be meaningless.

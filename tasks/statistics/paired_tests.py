@@ -49,8 +49,7 @@ def paired_difference(
     # two differences is n_test / (n_test + n_train), with J - 1 degrees of freedom: Nadeau and
     # Bengio 2003; over repeated folds, Bouckaert and Frank 2004. This assumes that each seed draws
     # new folds, that the differences are about normal, and that one n_test/n_train, here the mean,
-    # holds for all. n_train counts every row inside a fold, also the eighth that only chooses among
-    # masks: in the paper n_train and n_test are all rows together.
+    # holds for all.
     from scipy import stats
 
     both = np.isfinite(losses) & np.isfinite(others)

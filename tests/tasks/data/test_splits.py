@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.splits import Splits, fold_indices, least_members, split_rows
 from chaffinch.tasks.settings.columns import ColumnSettings
-from chaffinch.tasks.settings.selection import PERCENT, ModelSettings, SelectionSettings
+from chaffinch.tasks.settings.method import PERCENT
+from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 
 SHARES = np.array(PERCENT) / 100
 quick = settings(max_examples=60, deadline=None)

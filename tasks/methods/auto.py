@@ -1,0 +1,388 @@
+"""The default: features ordered, and their number chosen, by cross-fitting; our own.
+
+Every row is used for fitting, for ordering and for judging, but never twice in one model's favour.
+The folds are nested. An outer fold holds rows out; the models inside it, one for each inner fold,
+order the features; the model is refitted on all rows outside for a grid of sizes, and the rows held
+out give the loss of each size. What orders does not size. Over all outer folds these losses are the
+curve that chooses the number of features. The features are then ordered once more, on all rows.
+
+The same losses judge the choice: for each outer fold the number is chosen by the curve of the other
+folds, so that neither the order nor the number knew the rows that it is judged by.
+
+A model fitted outside the two folds f and g serves the outer fold f, judged on g, and the outer
+fold g, judged on f. Five folds need 10 such models instead of 20.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ConfigDict
+
+from chaffinch.tasks.methods.fitting import Fold
+from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, Seen, no_use_made
+from chaffinch.tasks.methods.refits import Refit, at_most, check_losses
+from chaffinch.tasks.methods.removals import RankedMethod, masks_on_the_way, read_ranking
+from chaffinch.tasks.selection.baselines.importances import importances_if_any
+from chaffinch.tasks.selection.baselines.ranking import RankedPath
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema, mask_of_size
+from chaffinch.tasks.selection.cross_fitting import FoldJudge, cross_fitted_order
+from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.robust_elimination import sizes_down
+from chaffinch.tasks.settings.base import Count, setting
+from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT
+from chaffinch.tasks.statistics.ranks_and_stability import stability_of
+from chaffinch.tasks.statistics.size_curve import SizeCurve
+from chaffinch.tasks.statistics.verdict import constant_prediction
+
+if TYPE_CHECKING:
+    from chaffinch.tasks.settings.selection import SelectionSettings
+
+logger = logging.getLogger(__name__)
+
+_SUMMARY = (
+    "features ordered by their masked losses and their importance in models of nested folds, and "
+    "the number of features that has the lowest loss on the rows held out"
+)
+
+
+@dataclass(frozen=True)
+class CrossFittedPath(RankedPath):
+    """The order of removal on all rows, and what the outer folds say about its sizes."""
+
+    chosen: int  # number of features
+    sizes: tuple[int, ...]  # falling
+    losses: tuple[float, ...]  # mean held-out loss of each size
+    differences: tuple[float, ...]  # from that of all features
+    standard_errors: tuple[float, ...]  # of the differences
+    fold_masks: tuple[Mask, ...]  # (d,) each, the choice of each outer fold; none where one sizes
+    widen: float  # of intervals over the outer folds, see `_widened_by`
+    out_of_fold: pa.Table | None = None  # see `_out_of_fold`; it is not read back
+
+
+_CURVE = {
+    "n_features": "sizes",
+    "loss": "losses",
+    "difference": "differences",
+    "standard_error": "standard_errors",
+}
+_Folds = tuple[int, ...]  # one, or two in order
+_DEVELOPMENT: tuple[Seen, ...] = ("train", "mask_validation", "model_validation")
+
+
+class Auto(RankedMethod[CrossFittedPath]):
+    """Cross-fitted order and number of features: every row fits, orders and judges."""
+
+    model_config = ConfigDict(title="Automatic")
+    limits_size = True
+    finds_size = True
+    folded_parts = ("train", "mask_validation", "model_validation")
+    is_cross_fitted = True
+
+    kind: Literal["auto"] = setting("auto", 0, "Kind", f"auto: {_SUMMARY}.")
+    n_features: Count | None = at_most(1)
+    within_one_standard_error: bool = setting(
+        False,
+        2,
+        "Within one standard error",
+        "Take the smallest size whose mean loss exceeds the lowest by no more than the standard "
+        "error of the difference. By default the best of the sizes that are within the tolerance.",
+    )
+    validation: Literal["auto", "folds", "holdout"] = setting(
+        "auto",
+        3,
+        "Validation",
+        "folds: the rows that each fold holds out give the verdict. holdout: a test part does, and "
+        "one fold alone chooses the number of features, which is faster. auto: folds, but a test "
+        "part, the last of the shares, with a time column, alternatives, shares of your own, or "
+        f"more than {MANY_ROWS:,} rows.",
+    )
+
+    @property
+    def summary(self) -> str:
+        return f"{_SUMMARY.capitalize()}."
+
+    @property
+    def score(self) -> str:
+        return (
+            "the mean of two ranks: in the order in which the features can be masked at the least "
+            "loss on held-out rows, and by importance in the models"
+        )
+
+    @property
+    def parts_used(self) -> Mapping[str, str]:
+        return {"train": "tuning, fitting, ordering and judging, in turn by folds"}
+
+    def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
+        if self.validation != "auto":
+            return self.validation == "holdout"
+        asks = settings.columns.time is not None or settings.alternatives is not None
+        return asks or settings.shares != PERCENT or n_rows > MANY_ROWS
+
+    def search(self, context: SearchContext) -> CrossFittedPath:
+        """Order the features and choose their number inside each outer fold, then on all rows.
+
+        Raises
+        ------
+        InputError
+            If a model cannot be fitted on the rows outside two folds, or none uses any feature.
+        """
+        search = _search_of(self, context)
+        needed = _models_of(search)
+        n_refits = len(search.inner) * (len(search.sizes) - 1)
+        logger.info("auto fits model %s %d times", context.recipe.name, len(needed) + n_refits)
+        models = dict(zip(needed, context.workers.map(_model, search, needed), strict=True))
+        orders = _orders(search, context, models)
+        predictions = _predictions(search, context, models, orders)
+        curve = _curve(search, context, predictions)
+        if not context.keep and not any(model.used_features.any() for model in models.values()):
+            raise no_use_made(context, float(curve.means[0]))
+
+        def chosen(curve: SizeCurve) -> int:
+            return curve.choose(
+                context.tolerance,
+                at_most=search.most,
+                within_one_standard_error=self.within_one_standard_error,
+            )
+
+        size, d = chosen(curve), search.n_features
+        of_fold = {} if search.is_short else {f: chosen(curve.without(f)) for f in search.inner}
+        differences, errors = curve.over_all_features()
+        logger.info("auto keeps %d of %d features; in the folds %s", size, d, [*of_fold.values()])
+        path = RankedPath.from_removals(d, orders[None])
+        return CrossFittedPath(
+            path.scores,
+            path.removed,
+            chosen=size,
+            sizes=curve.sizes,
+            losses=tuple(curve.means.tolist()),
+            differences=tuple(differences.tolist()),
+            standard_errors=tuple(errors.tolist()),
+            fold_masks=tuple(mask_of_size(d, orders[f], n) for f, n in of_fold.items()),
+            widen=_widened_by(search),
+            out_of_fold=_out_of_fold(search, of_fold, predictions) if of_fold else None,
+        )
+
+    def candidates(self, found: CrossFittedPath) -> list[Candidate]:
+        return masks_on_the_way(found, {found.chosen: []})
+
+    def unmasked_loss(self, found: CrossFittedPath) -> float:
+        return found.losses[0]
+
+    def record(self, found: CrossFittedPath, schema: Schema) -> Recorded:
+        """Return the order of removal, the curve of sizes and the choice of each outer fold."""
+        ranked = super().record(found, schema)
+        columns = {field: getattr(found, field) for field in _CURVE.values()}
+        curve = [dict(zip(_CURVE, one, strict=True)) for one in zip(*columns.values(), strict=True)]
+        names, masks = np.array(schema.features), np.array(found.fold_masks)
+        stability = stability_of(masks) if len(masks) else None
+        facts = {
+            **ranked.facts,
+            "sizes": curve,
+            "chosen": found.chosen,
+            "folds": [names[mask].tolist() for mask in masks],
+            "stability": None if stability is None else stability.value,
+            "widen": found.widen,
+        }
+        return Recorded(ranked.columns, ranked.features_left, facts, found.out_of_fold)
+
+    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> CrossFittedPath:
+        """Return the result recorded by `record`, without the predictions."""
+        path, curve = read_ranking(table, facts, schema), facts["sizes"]
+        columns = {field: tuple(one[name] for one in curve) for name, field in _CURVE.items()}
+        return CrossFittedPath(
+            path.scores,
+            path.removed,
+            chosen=facts["chosen"],
+            **columns,
+            fold_masks=tuple(np.isin(schema.features, fold) for fold in facts["folds"]),
+            widen=facts["widen"],
+        )
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Inputs that all fits share; a fold is named by its position in `folds`."""
+
+    refit: Refit  # all rows; none is held out
+    folds: tuple[Fold, ...]
+    inner: Mapping[int, tuple[int, ...]]  # outer fold -> the folds inside the rows it is fitted on
+    sizes: tuple[int, ...]
+    most: int  # features to keep
+    baseline: Floats
+    keep: tuple[int, ...]
+    is_short: bool  # one outer fold chooses the size, and its order is the final one
+
+    @property
+    def n_features(self) -> int:
+        return len(self.refit.schema.features)
+
+    def outside(self, folds: _Folds) -> Refit:
+        """Return the refit on the rows that one fold, or each of two, fits on."""
+        rows = reduce(np.intersect1d, (self.folds[fold][0] for fold in folds))
+        return replace(self.refit, train=self.refit.train.take(rows))
+
+    def held_out(self, fold: int) -> Rows:
+        return self.refit.train.take(self.folds[fold][1])
+
+
+def _search_of(method: Auto, context: SearchContext) -> _Search:
+    rows, folds = context.rows(*_DEVELOPMENT), tuple(context.folds(*_DEVELOPMENT))
+    is_short = method.validation == "holdout"
+    is_short |= method.validation == "auto" and len(rows) > MANY_ROWS
+    # in time order the first folds are fitted on rows that hold no other fold
+    inside = {
+        f: tuple(g for g in range(len(folds)) if g != f and np.isin(folds[g][1], fitted).all())
+        for f, (fitted, _) in enumerate(folds)
+    }
+    inner = {f: others for f, others in inside.items() if others}
+    if is_short:
+        last = max(inner)
+        inner = {last: inner[last][-1:]}
+    schema, keep = context.schema, context.keep
+    d, fewest = len(schema.features), max(1, len(keep))
+    most = d if method.n_features is None else max(method.n_features, fewest)
+    sizes = [d] if most < d else []  # the loss of all features is that of reference
+    return _Search(
+        Refit(rows, rows.take(slice(0)), schema, context.recipe, context.loss),
+        folds,
+        inner,
+        (*sizes, *sizes_down(most, fewest)),
+        most,
+        context.baseline,
+        keep,
+        is_short,
+    )
+
+
+def _models_of(search: _Search) -> list[_Folds]:
+    """Return which models with all features are needed: outside each fold, and each pair."""
+    outer = list(search.inner) if search.is_short else range(len(search.folds))
+    pairs = {(min(f, g), max(f, g)) for f, others in search.inner.items() for g in others}
+    return [*((f,) for f in outer), *sorted(pairs)]
+
+
+def _model(search: _Search, folds: _Folds) -> FittedModel:
+    refit = search.outside(folds)
+    return refit.recipe.fit(refit.train, refit.schema)
+
+
+def _orders(
+    search: _Search, context: SearchContext, models: Mapping[_Folds, FittedModel]
+) -> dict[int | None, list[int]]:
+    """Return the order of removal of each outer fold, and under None that of all rows."""
+    judges = {
+        f: [(models[min(f, g), max(f, g)], g) for g in others] for f, others in search.inner.items()
+    }
+    every = [] if search.is_short else [[(models[f,], f) for f in range(len(search.folds))]]
+    items = [*judges.values(), *every]
+    found = context.workers.map(_order, search, items)
+    *_, final = found
+    return {**dict(zip(judges, found, strict=False)), None: final}
+
+
+def _order(search: _Search, judges: Sequence[tuple[FittedModel, int]]) -> list[int]:
+    return cross_fitted_order([_judge(search, *one) for one in judges], search.keep)
+
+
+def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
+    rows = search.held_out(fold)
+    engine = masked_loss(model, rows, search.refit.loss, search.baseline)
+    importances = importances_if_any(model)
+    if importances is None:  # use increases of the masked loss instead
+        importances = np.maximum(engine.without_each() - engine.loss, 0)
+    weight = float(len(rows) if rows.weight is None else rows.weight.sum())
+    return FoldJudge(engine, weight, importances, model.used_features)
+
+
+def _predictions(
+    search: _Search,
+    context: SearchContext,
+    models: Mapping[_Folds, FittedModel],
+    orders: Mapping[int | None, Sequence[int]],
+) -> dict[tuple[int, int], Floats]:
+    """Return the predictions of the held-out rows by outer fold and size, each by a refit."""
+    d, items = search.n_features, []
+    for f in search.inner:
+        items += [(f, mask_of_size(d, orders[f], size)) for size in search.sizes[1:]]
+    found = context.workers.map(_refitted, search, items, context.on_progress)
+    refitted = {(f, int(mask.sum())): each for (f, mask), each in zip(items, found, strict=True)}
+    every = {(f, d): models[f,].predict(search.held_out(f).X) for f in search.inner}
+    return every | refitted
+
+
+def _refitted(search: _Search, item: tuple[int, Mask]) -> Floats:
+    fold, mask = item
+    return search.outside((fold,)).model(mask).predict(search.held_out(fold).X[:, mask])
+
+
+def _curve(
+    search: _Search, context: SearchContext, predictions: Mapping[tuple[int, int], Floats]
+) -> SizeCurve:
+    """Return the losses of held-out rows, or of folds where a row has no loss of its own."""
+    units, loss = context.units(*_DEVELOPMENT), search.refit.loss
+    losses, weights, of_units = [], [], []
+    for f in search.inner:
+        rows, unit = search.held_out(f), units[search.folds[f][1]]
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        made = [*(predictions[f, size] for size in search.sizes), _constant(search, f)]
+        if loss.is_mean_over_rows:
+            each = np.array([loss.per_row(rows.y, one) for one in made])
+        else:
+            each = np.array([[loss(rows.y, one, rows.weight)] for one in made])
+            weight, unit = weight.sum(keepdims=True), np.array([f])
+        check_losses(loss.name, [np.ones(search.n_features, bool)], [float(each.sum())])
+        losses.append(each)
+        weights.append(weight)
+        of_units.append(unit)
+    together = np.concatenate(losses, axis=1)
+    return SizeCurve(
+        search.sizes,
+        together[:-1],
+        together[-1],
+        np.concatenate(weights),
+        np.unique(np.concatenate(of_units), return_inverse=True)[1],
+        np.repeat([*search.inner], [len(weight) for weight in weights]),
+    )
+
+
+def _constant(search: _Search, fold: int) -> Floats:
+    """Return the predictions of the rows of a fold by the best constant of the others."""
+    others, n_rows = search.outside((fold,)).train, len(search.folds[fold][1])
+    n_classes = search.refit.schema.n_classes
+    return constant_prediction(search.refit.loss, others.y, others.weight, n_rows, n_classes)
+
+
+def _out_of_fold(
+    search: _Search,
+    of_fold: Mapping[int, int],
+    predictions: Mapping[tuple[int, int], Floats],
+) -> pa.Table:
+    """Return the predictions of every row that a fold held out, with the choice of that fold."""
+    d = search.n_features
+    made = {
+        "all_features": [predictions[f, d] for f in of_fold],
+        "selected": [predictions[f, size] for f, size in of_fold.items()],
+        "constant": [_constant(search, f) for f in of_fold],
+    }
+    rows = [search.folds[f][1] for f in of_fold]
+    columns = {name: pa.array(list(np.concatenate(each))) for name, each in made.items()}
+    fold = np.repeat(list(of_fold), [len(each) for each in rows])
+    return pa.table({"row": np.concatenate(rows), "fold": fold, **columns}).sort_by("row")
+
+
+def _widened_by(search: _Search) -> float:
+    """Return how much wider an interval is for folds that share the rows they are fitted on.
+
+    The variance of a mean over K folds is 1 + K n_test / n_train times that of independent ones:
+    Nadeau and Bengio, "Inference for the generalization error", Machine Learning 52 (2003).
+    """
+    shares = [len(search.folds[f][1]) / len(search.folds[f][0]) for f in search.inner]
+    return math.sqrt(1 + sum(shares))

@@ -1,0 +1,197 @@
+"""The cross-fitted default against a plain nested cross-validation, and what its folds may see."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import LinearRegression
+
+import chaffinch
+from chaffinch import InputError, ModelSettings
+from chaffinch.tasks.data.splits import fold_indices
+from chaffinch.tasks.pipeline.ingestion import ingest
+from chaffinch.tasks.pipeline.run import select_features
+from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+SIGNAL = ["a", "b", "c"]
+
+
+def table_of(seed=0, n_rows=300, n_noise=9, noise=1.0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, 3 + n_noise))
+    y = X[:, :3] @ np.array([2.0, 1.0, 1.0]) + noise * random.normal(size=n_rows)
+    names = [*SIGNAL, *(f"noise{j}" for j in range(n_noise))]
+    return pd.DataFrame(X, columns=names).assign(y=y)
+
+
+def select(table, target="y", model=LINEAR, **options):
+    return chaffinch.select(table, target, model=model, **options)
+
+
+@pytest.fixture
+def run_of(tmp_path):
+    """Return a function that runs the pipeline and reads its results back."""
+
+    def run(table, method="auto", **options):
+        settings = SelectionSettings(target="y", model=LINEAR, method=method, **options)
+        execution = ExecutionSettings(store=tmp_path, cluster="none")
+        records = select_features(table, settings, execution).records()
+        done = SelectionRun(settings, ingest(table, settings, tmp_path / "datasets"))
+        done.records = {record.stage: record for record in records}
+        return done
+
+    return run
+
+
+def test_predictions_and_choices_are_those_of_a_plain_nested_cross_validation(run_of):
+    run = run_of(table_of())
+    rows, folds = run.rows("train"), run.folds("train")
+    found = run.out_of_fold.to_pandas().set_index("row")
+    assert sorted(found.index) == list(range(300))
+    everything, chosen = np.empty(300), np.empty(300)
+    for number, (fitted, held_out) in enumerate(folds):
+        mask = run.found.fold_masks[number]
+        for made, columns in ((everything, slice(None)), (chosen, mask)):
+            model = LinearRegression().fit(rows.X[fitted][:, columns], rows.y[fitted])
+            made[held_out] = model.predict(rows.X[held_out][:, columns])
+        assert set(found["fold"][held_out]) == {number}
+        assert found["constant"][held_out].unique() == pytest.approx([rows.y[fitted].mean()])
+    np.testing.assert_allclose(np.stack(found["all_features"]), everything, rtol=1e-9)
+    np.testing.assert_allclose(np.stack(found["selected"]), chosen, rtol=1e-9)
+    losses = run.contract["losses"]["out_of_fold"]
+    assert losses["all_features"] == pytest.approx(np.square(everything - rows.y).mean())
+    assert losses["selected"] == pytest.approx(np.square(chosen - rows.y).mean())
+    assert run.found.losses[0] == pytest.approx(losses["all_features"])
+    assert run.contract["judged_on"] == "out_of_fold"
+
+
+def test_informative_features_are_found_and_their_number():
+    result = select(table_of())
+    assert set(SIGNAL) <= set(result.features)
+    assert len(result.features) < 12
+
+
+def test_the_final_models_are_fitted_on_all_rows(run_of):
+    run = run_of(table_of())
+    rows, mask = run.rows("train"), run.mask
+    assert len(rows) == 300
+    plain = LinearRegression().fit(rows.X[:, mask], rows.y).predict(rows.X[:, mask])
+    np.testing.assert_allclose(run.selected_model.predict(rows.X[:, mask]), plain)
+
+
+def test_what_a_fold_holds_out_has_no_part_in_its_order(run_of):
+    run = run_of(table_of(), {"kind": "auto", "n_features": 1})
+    rows, context = run.rows("train"), run.search_context("optimise_mask")
+    for number, (_, held_out) in enumerate(run.folds("train")):
+        y = rows.y.copy()
+        y[held_out] = 1000 * rows.X[held_out, 11]  # as if all hung on the last column
+        spoilt = replace(context, rows=lambda *_, y=y: replace(rows, y=y))
+        found = run.method.search(spoilt)
+        tops = [int(np.flatnonzero(mask)[0]) for mask in found.fold_masks]
+        assert tops == [0 if fold == number else 11 for fold in range(5)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_features_on_the_keep_list_stay_and_no_more_than_asked_for(seed):
+    result = select(table_of(seed), keep=["noise8"], n_features=3)
+    assert "noise8" in result.features
+    assert len(result.features) <= 3
+
+
+def test_groups_stay_whole_and_are_the_units_of_the_verdict():
+    table = table_of().assign(patient=np.arange(300) // 6)
+    result = select(table, group="patient")
+    assert result.contract["comparison"]["units"] == 50
+
+
+def test_time_order_asks_for_a_test_part_later_than_all_that_was_searched():
+    table = table_of().assign(day=np.arange(300))
+    contract = select(table, time="day").contract
+    assert contract["judged_on"] == "test"
+    assert contract["dataset"]["rows_by_part"] == {"train": 255, "test": 45}
+
+
+def test_in_time_order_folds_hold_out_what_follows(run_of):
+    table = table_of().assign(day=np.arange(300))
+    method = {"kind": "auto", "validation": "folds"}
+    run = run_of(table, method, columns={"time": "day"})
+    folds = fold_indices(run.roles("train").y, run.settings, times=run.roles("train").times)
+    # the first block is only fitted on, and the first fold holds no other fold to order by
+    assert run.out_of_fold.num_rows == sum(len(held_out) for _, held_out in folds[1:])
+
+
+@pytest.mark.parametrize(
+    ("options", "n_test"),
+    [
+        ({"method": {"kind": "auto", "validation": "holdout"}}, 45),
+        ({"alternatives": 1}, 45),
+        ({"shares": (40, 20, 10, 30)}, 90),
+    ],
+)
+def test_a_test_part_is_held_out_where_it_is_asked_for(options, n_test):
+    contract = select(table_of(), **options).contract
+    assert contract["judged_on"] == "test"
+    assert contract["dataset"]["rows_by_part"] == {"train": 300 - n_test, "test": n_test}
+    assert set(SIGNAL) <= {feature["name"] for feature in contract["features"]}
+
+
+def test_many_rows_leave_a_test_part(monkeypatch):
+    monkeypatch.setattr("chaffinch.tasks.methods.auto.MANY_ROWS", 200)
+    contract = select(table_of()).contract
+    assert contract["judged_on"] == "test"
+
+
+@pytest.mark.parametrize("asked", [{"alternatives": 1}, {"shares": (50, 20, 20, 10)}])
+def test_folds_leave_no_test_part_for_what_needs_one(asked):
+    with pytest.raises(InputError, match="a test part but validation is folds"):
+        select(table_of(), method={"kind": "auto", "validation": "folds"}, **asked)
+
+
+@pytest.mark.parametrize("loss", ["r2", "absolute_error", "squared_error"])
+def test_every_loss_chooses(loss):
+    assert set(SIGNAL) <= set(select(table_of(), loss=loss).features)
+
+
+def test_weights_decide_which_rows_matter():
+    table = table_of(n_rows=600)
+    other = np.arange(600) % 2 == 1
+    table.loc[other, "y"] = 3 * table.loc[other, "noise0"]
+    light = table.assign(w=np.where(other, 1e-6, 1.0))
+    heavy = table.assign(w=np.where(other, 1.0, 1e-6))
+    assert set(SIGNAL) <= set(select(light, weight="w").features)
+    assert "noise0" in select(heavy, weight="w").features
+    assert "a" not in select(heavy, weight="w", n_features=1).features
+
+
+def test_a_model_without_importances_and_one_that_only_predicts():
+    table = table_of(n_noise=3)
+    for name in ("mlp", "KNeighborsRegressor"):
+        model = ModelSettings(name=name, tuning="none")
+        assert "a" in select(table, model=model).features
+
+
+def test_classes_of_any_number(run_of):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(240, 6))
+    y = np.digitize(X[:, 0] + X[:, 1], [-0.7, 0.7])
+    table = pd.DataFrame(X, columns=list("abcdef")).assign(y=np.array(["x", "y", "z"])[y])
+    run = run_of(table)
+    assert {"a", "b"} <= set(np.array(list("abcdef"))[run.mask])
+    assert np.stack(run.out_of_fold["selected"].to_pylist()).shape == (240, 3)
+
+
+def test_a_search_that_was_stored_is_read_back(tmp_path):
+    table = load_diabetes(as_frame=True).frame
+    first = select(table, "target", store=tmp_path)
+    assert select(table, "target", store=tmp_path).contract == first.contract
+
+
+def test_no_row_of_a_class_for_each_fold_is_refused():
+    table = table_of(n_rows=60)
+    table["y"] = np.where(np.arange(60) < 3, "rare", "common")
+    with pytest.raises(InputError, match="class 'rare' has 3 rows but needs 5, for the folds"):
+        select(table)

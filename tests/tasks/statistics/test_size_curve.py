@@ -1,0 +1,86 @@
+"""Which number of features a curve of held-out losses chooses."""
+
+import numpy as np
+import pytest
+
+from chaffinch.tasks.statistics.size_curve import SizeCurve
+
+SIZES = (8, 4, 2, 1)
+
+
+def curve_of(means, noise=0.0, n_rows=400, seed=0, constant=2.0, **roles):
+    """Return a curve of these mean losses; all features have 1.0 and the constant 2.0."""
+    random = np.random.default_rng(seed)
+    draws = random.normal(size=(len(means), n_rows))
+    draws -= draws.mean(axis=1, keepdims=True)
+    fold = np.arange(n_rows) % 5
+    given = {"weight": np.ones(n_rows), "unit": np.arange(n_rows), "fold": fold} | roles
+    losses = np.array(means)[:, None] + noise * draws
+    return SizeCurve(SIZES, losses, np.full(n_rows, constant), **given)
+
+
+@pytest.mark.parametrize(
+    ("means", "tolerance", "chosen"),
+    [
+        ((1.0, 1.3, 1.5, 1.7), 0.02, 8),  # nothing smaller is within the tolerance
+        ((1.0, 0.9, 1.5, 1.7), 0.02, 4),  # the best
+        ((1.0, 0.9, 0.9, 1.7), 0.02, 2),  # of equals the smaller
+        ((1.0, 1.01, 1.5, 1.7), 0.02, 8),  # within the tolerance, but all features are better
+        ((1.0, 0.95, 0.9, 0.99), 0.0, 2),
+    ],
+)
+def test_the_best_of_the_sizes_within_the_tolerance_is_chosen(means, tolerance, chosen):
+    assert curve_of(means).choose(tolerance, at_most=8) == chosen
+
+
+def test_a_size_that_may_be_worse_by_a_standard_error_does_not_pass():
+    means = (1.0, 0.99, 0.5, 1.9)
+    assert curve_of(means).choose(0.0, at_most=8) == 2
+    # the standard error of the difference is 20 sqrt(2 / 400), above .5
+    assert curve_of(means, noise=20.0).choose(0.0, at_most=8) == 8
+
+
+def test_no_more_are_chosen_than_asked_for_whatever_their_loss():
+    assert curve_of((1.0, 1.3, 1.5, 1.7)).choose(0.02, at_most=4) == 4
+    assert curve_of((1.0, 1.3, 1.2, 1.7)).choose(0.5, at_most=4) == 2
+
+
+def test_within_one_standard_error_the_smallest_is_chosen():
+    curve = curve_of((1.0, 0.9, 0.91, 1.7), noise=0.2)  # standard error of a difference: .014
+    assert curve.choose(0.02, at_most=8) == 4
+    assert curve.choose(0.02, at_most=8, within_one_standard_error=True) == 2
+
+
+def test_where_a_constant_is_better_nothing_is_tolerated():
+    curve = curve_of((1.0, 1.001, 1.2, 1.3), constant=0.5)
+    assert curve.choose(1.0, at_most=8) == 8
+
+
+def test_rows_of_a_group_count_as_one_and_weights_count():
+    random = np.random.default_rng(0)
+    of_group = np.repeat(random.normal(size=10), 40)
+    losses = np.vstack([np.zeros(400), of_group])
+    curve = SizeCurve(
+        (2, 1),
+        losses,
+        np.ones(400),
+        np.ones(400),
+        np.repeat(np.arange(10), 40),
+        np.arange(400) % 5,
+    )
+    (_, difference), (_, error) = curve.over_all_features()
+    groups = of_group[::40]
+    assert difference == pytest.approx(groups.mean())
+    assert error == pytest.approx(groups.std(ddof=1) / np.sqrt(10))
+    weight = np.where(np.arange(400) < 40, 3.0, 1.0)
+    weighted = SizeCurve((2, 1), losses, np.ones(400), weight, curve.unit, curve.fold)
+    assert weighted.means[1] == pytest.approx(np.average(of_group, weights=weight))
+
+
+def test_the_curve_of_the_other_folds_knows_nothing_of_one():
+    curve = curve_of((1.0, 0.9, 0.8, 0.7), noise=0.1)
+    spoilt = curve.losses.copy()
+    spoilt[:, curve.fold == 3] = 1e6
+    other = SizeCurve(SIZES, spoilt, curve.constant, curve.weight, curve.unit, curve.fold)
+    assert other.without(3).means.tolist() == curve.without(3).means.tolist()
+    assert len(curve.without(3).unit) == 320
