@@ -18,6 +18,7 @@ from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
 from chaffinch.tasks.settings.method import Method, method_of, rankings
 from chaffinch.tasks.settings.selection import (
     PERCENT,
+    TOLERANCE,
     Baseline,
     ExecutionSettings,
     ModelSettings,
@@ -51,6 +52,7 @@ def select(
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
+    tolerance: float = TOLERANCE,
     seed: int = 0,
     cluster: str | None = None,
     workers: int | None = None,
@@ -118,6 +120,9 @@ def select(
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
     baseline : "mean", "median", "zero" or mapping
         What a masked feature is set to; a mapping gives values by feature, the others the mean.
+    tolerance : float in 0..1
+        Share of what all features explain beyond a constant (R2 or explained deviance) that a
+        smaller set may lose and still be as good.
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local" or a scheduler's address, optional
@@ -166,6 +171,7 @@ def select(
         task=task,
         loss=loss,
         baseline=baseline,
+        tolerance=tolerance,
         seed=seed,
         history=_history(
             listed("lags", lags),

@@ -32,9 +32,11 @@ from chaffinch.tasks.statistics.bootstrap import (
     signed,
 )
 from chaffinch.tasks.statistics.verdict import (
+    Judgement,
     compare,
     constant_prediction,
     is_decisive,
+    judgement_of,
     too_few_units,
 )
 
@@ -74,12 +76,21 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         }
         if part == "test":
             constant = _constant(loss, fitted, len(rows), run.schema.n_classes)
-            units, seed = run.units(part), run.settings.seed
-            comparison = compare(loss, rows, before, after, constant, mask, units, seed=seed)
+            comparison = compare(
+                loss,
+                rows,
+                before,
+                after,
+                constant,
+                mask,
+                run.units(part),
+                seed=run.settings.seed,
+                tolerance=run.settings.tolerance,
+            )
         elif part in _FITTED:
             fitted.append((rows.y, rows.weight))
         run.on_progress("evaluate", done + 1, len(PARTS))
-    scores = {"losses": losses, "comparison": asdict(comparison)}
+    scores = {"judged_on": "test", "losses": losses, "comparison": asdict(comparison)}
     contract = to_json({**_contract(run), **scores})
     run.contract = json.loads(contract)
     writer.write(CONTRACT_FILE, contract)
@@ -210,6 +221,27 @@ class Judge:
         )
         difference = difference_of(self.loss(prediction), self.loss(other))
         return {"difference": difference, "interval": interval}
+
+    def judgement(
+        self, prediction: Floats, other: Floats, *, is_smaller: bool, tolerance: float
+    ) -> Judgement:
+        """Return the verdict on the first prediction against the second and a constant."""
+        refit = self.refit
+        fitted, held_out, n_classes = refit.train, refit.held_out, refit.schema.n_classes
+        constant = constant_prediction(
+            refit.loss, fitted.y, fitted.weight, len(held_out), n_classes
+        )
+        return judgement_of(
+            refit.loss,
+            held_out,
+            other,
+            prediction,
+            constant,
+            self.units,
+            is_smaller=is_smaller,
+            seed=self.seed,
+            tolerance=tolerance,
+        )
 
 
 def judge_of(run: SelectionRun) -> Judge:

@@ -42,6 +42,13 @@ BaselineValues = Annotated[
 ]
 Baseline = Annotated[Literal["mean", "median", "zero"], Field(title="Statistic")] | BaselineValues
 
+Tolerance = Annotated[float, Field(ge=0, le=1)]
+TOLERANCE = 0.02
+TOLERANCE_IN_WORDS = (
+    "Share of what all features explain beyond a constant that a smaller set may lose and still be "
+    "as good."
+)
+
 # Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
 PERCENT = (45, 30, 10, 15)
 _Percent = Annotated[int, Field(ge=1, le=97)]
@@ -151,6 +158,7 @@ class SelectionSettings(Settings):
         min_length=4,
         max_length=4,
     )
+    tolerance: Tolerance = setting(TOLERANCE, 11, "Tolerance", TOLERANCE_IN_WORDS)
 
     @property
     def former(self) -> Reselect | None:

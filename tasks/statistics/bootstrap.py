@@ -210,9 +210,7 @@ def paired_error(
     return float(error) if len(sums) > 1 else math.nan
 
 
-def _sums_of_units(
-    rows: Rows, per_row: Floats, units: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
+def _sums_of_units(rows: Rows, per_row: Floats, units: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return each unit's weighted sum of the values per row, and its weight, both shape (u,)."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     both = (np.bincount(units, each).astype(np.float64) for each in (weight * per_row, weight))
