@@ -124,6 +124,6 @@ def comparison(
     create_markdown_artifact(
         "\n\n".join([lines, *warnings, report_in_markdown(run.folder)]),
         key=key_of(_tables(data), "comparison verdicts"),
-        description="What helps, what does not, and what these rows cannot tell",
+        description="What is better, as good with fewer columns or worse than all features",
     )
     return result

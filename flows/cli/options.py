@@ -208,12 +208,13 @@ _COLUMNS = (
 )
 SELECTION = _options(
     f"target model.name {_COLUMNS} task loss baseline model.tuning model.folds seed shares "
-    "tolerance "
-    "history.lags history.rolling history.columns history.series history.scale "
+    "tolerance history.lags history.rolling history.columns history.series history.scale "
     "alternatives.number alternatives.tau alternatives.quality alternatives.search "
     "alternatives.aggregate alternatives.time_limit"
 )
-COMPARISON = _options(f"target methods models folds seeds sizes {_COLUMNS} task loss baseline")
+COMPARISON = _options(
+    f"target methods models folds seeds sizes {_COLUMNS} task loss baseline tolerance"
+)
 RESELECTION = _options("target drop model gain slack rejections seed")
 SHUFFLE = _options("target drop sparse zero_based n_columns dtype seed block_rows")
 DESCENT = _options("n_features penalty order steps batch_rows blocks_per_step task seed")

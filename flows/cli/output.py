@@ -50,6 +50,7 @@ from chaffinch.tasks.reporting.text import (
 from chaffinch.tasks.results.result import SelectionResult, is_unfinished_comparison, summary
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.bootstrap import signed
+from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 from chaffinch.tasks.workers.logging import ContextFilter
 
 NAMES_SHOWN = 40
@@ -218,15 +219,16 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     table.add_column("difference", justify="right")
     for one in losses_of_parts(contract):
         table.add_row(
-            one.part.replace("_", " "),
+            part_in_words(one.part),
             f"{one.n_rows:,}",
             f"{one.all_features:.4g}",
             f"{one.selected:.4g}",
             signed(one.difference),
-            style="bold" if one.part == "test" else None,
+            style="bold" if one.part == judged_on(contract) else None,
         )
     console.print(table)
-    _print_line(console, "Both models were fitted on train and mask validation.")
+    if judged_on(contract) == "test":
+        _print_line(console, "Both models were fitted on train and mask validation.")
     shown = ", ".join(result.features[:NAMES_SHOWN])
     more = f" and {kept - NAMES_SHOWN} more" if kept > NAMES_SHOWN else ""
     _print_line(console, f"Kept {kept} of {total}: {shown}{more}")
@@ -311,8 +313,9 @@ def _in_words(entry: dict[str, Any]) -> dict[str, str]:
         "state": entry["state"] + (f" at {at.replace('_', ' ')}" if at else ""),
         "target": entry["target"] or "",
         "kept": "" if kept is None else f"{kept} of {entry['candidates']}",
-        "test loss, all": short(entry["test_loss_all"]),
-        "selected": short(entry["test_loss_selected"]),
+        "loss, all": short(entry["loss_all_features"]),
+        "selected": short(entry["loss_selected"]),
+        "judged on": "" if entry["judged_on"] is None else part_in_words(entry["judged_on"]),
         "verdict": entry["verdict"] or "",
     }
 

@@ -40,6 +40,7 @@ from chaffinch.tasks.reporting.tables import losses_of_parts
 from chaffinch.tasks.reporting.text import on_scales
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.statistics.verdict import part_in_words
 
 # A browser opens no file links from a server's page. So `chaffinch serve` can serve the reports of
 # its store, and nothing else, on the loopback interface. Environment of the processes of runs: the
@@ -186,7 +187,7 @@ def publish(
     )
     losses = [
         {
-            "part": one.part.replace("_", " "),
+            "part": part_in_words(one.part),
             # selection.json has all digits
             "all features": float(f"{one.all_features:.6g}"),
             "selected": float(f"{one.selected:.6g}"),

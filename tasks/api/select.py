@@ -17,6 +17,7 @@ from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
 from chaffinch.tasks.settings.method import PERCENT, Method, method_of, rankings
 from chaffinch.tasks.settings.selection import (
+    TOLERANCE,
     Baseline,
     ExecutionSettings,
     ModelSettings,
@@ -47,10 +48,10 @@ def select(
     series: str | None = None,
     scale: Literal["none", "series"] = "none",
     shares: tuple[int, int, int, int] = PERCENT,
-    tolerance: float = 0.02,
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
+    tolerance: float = TOLERANCE,
     seed: int = 0,
     cluster: str | None = None,
     workers: int | None = None,
@@ -120,6 +121,9 @@ def select(
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
     baseline : "mean", "median", "zero" or mapping
         What a masked feature is set to; a mapping gives values by feature, the others the mean.
+    tolerance : float in 0..1
+        Share of what all features explain beyond a constant (R2 or explained deviance) that a
+        smaller set may lose and still be as good.
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local" or a scheduler's address, optional

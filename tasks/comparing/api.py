@@ -21,6 +21,7 @@ from chaffinch.tasks.pipeline.progress import (
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import (
+    TOLERANCE,
     Baseline,
     ExecutionSettings,
     ModelSettings,
@@ -47,6 +48,7 @@ def compare(
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
+    tolerance: float = TOLERANCE,
     cluster: str | None = None,
     workers: int | None = None,
     store: str | Path | None = None,
@@ -79,7 +81,7 @@ def compare(
     sizes : sequence of int or of float below 1
         Numbers of features, or shares of all, at which each method is scored in addition to its own
         choice; afs_bm and particle_swarm have no fixed sizes.
-    keep, drop, categorical, numeric, weight, group, time, task, loss, baseline
+    keep, drop, categorical, numeric, weight, group, time, task, loss, baseline, tolerance
         See `chaffinch.select`; the same for every table.
     cluster : "none", "local" or a scheduler's address, optional
         Workers; None is this process. The result does not depend on it.
@@ -136,6 +138,7 @@ def compare(
         task=task,
         loss=loss,
         baseline=baseline,
+        tolerance=tolerance,
         **chosen,
     )
     with tempfile.TemporaryDirectory(prefix="chaffinch-") as temporary:

@@ -71,6 +71,7 @@ class Planned:
     contenders: Mapping[str, tuple[Contender, ...]]  # by table; all features first
     models: tuple[str, ...]
     cells: tuple[SeedAndFold, ...]
+    tolerance: float
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -95,7 +96,7 @@ def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) ->
     }
     models = tuple(model.name for model in settings.models)
     cells = tuple(product(range(settings.n_seeds), range(settings.folds)))
-    return Planned(contenders, models, cells)
+    return Planned(contenders, models, cells, settings.tolerance)
 
 
 def number_of(size: int | float, n_features: int) -> int:

@@ -22,10 +22,10 @@ from chaffinch.tasks.reporting.charts import (
 )
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.tables import Kind, Table, numbers
-from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, number
+from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, number, share
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.paired_tests import FEWEST_PAIRS
-from chaffinch.tasks.statistics.verdict import Verdict
+from chaffinch.tasks.statistics.verdict import VERDICTS
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -333,40 +333,37 @@ def _draw_difference(axes: Axes, difference: float, n_methods: int) -> None:
     )
 
 
-_VERDICTS: tuple[Verdict, ...] = ("helps", "does not help", "cannot tell")  # in this order
-
-
 def verdict_counts(summary: Summary) -> Table:
     """Return the numbers of verdicts on each table with each model."""
     rows = []
     for table in summary.tables:
         verdicts = [outcome.verdict for outcome in table.rivals]
-        gains = [o for o in table.rivals if o.verdict == "helps" and o.mean_loss is not None]
+        gains = [o for o in table.rivals if o.verdict == "better" and o.mean_loss is not None]
         best = min(gains, key=lambda outcome: outcome.mean_loss or 0.0, default=None)
         rows.append(
             (
                 table.table,
                 table.model,
-                *(number(verdicts.count(verdict)) for verdict in _VERDICTS),
+                *(number(verdicts.count(verdict)) for verdict in VERDICTS),
                 NOTHING if best is None else text.name_of(best.contender, table.contenders),
                 number(table.n_missing + table.n_failed),
             )
         )
     columns: dict[str, Kind] = {"Table": "name", "Model": "name"}
-    columns |= numbers("Helps", "Does not help", "Cannot tell")
-    columns |= {"Best that helps": "name", "Losses missing": "number"}
+    columns |= numbers(*(verdict.capitalize() for verdict in VERDICTS))
+    columns |= {"Best of the better": "name", "Losses missing": "number"}
     return Table("Methods and sizes by verdict", columns, rows)
 
 
 def verdicts(table: TableSummary) -> Table:
-    """Return the verdict on each contender, those that help first."""
-    by_verdict = [o for verdict in _VERDICTS for o in table.rivals if o.verdict == verdict]
+    """Return the verdict on each contender, the better ones first."""
+    by_verdict = [o for verdict in VERDICTS for o in table.rivals if o.verdict == verdict]
     rows = [
         (
             *_named(outcome),
             str(outcome.verdict).replace(" ", "\N{NO-BREAK SPACE}"),
             *_difference(outcome),
-            text.reason_of(outcome, table.n_tested),
+            text.reason_of(outcome, table),
         )
         for outcome in by_verdict
     ]
@@ -489,6 +486,7 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
         "tables": [_table(table, i) for i, table in enumerate(summary.tables)],
         "is_open": len(summary.tables) <= _MOST_OPEN,
         "fewest_pairs": FEWEST_PAIRS,
+        "tolerance": share(summary.planned.tolerance),
     }
 
 

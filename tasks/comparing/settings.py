@@ -19,10 +19,13 @@ from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import AnyMethod, Method, declared, form_of_methods, method_of
 from chaffinch.tasks.settings.selection import (
     TASK_IN_WORDS,
+    TOLERANCE,
+    TOLERANCE_IN_WORDS,
     Baseline,
     ModelSettings,
     SelectionSettings,
     TaskOrAuto,
+    Tolerance,
 )
 
 if TYPE_CHECKING:
@@ -80,6 +83,7 @@ class ComparisonSettings(Settings):
     baseline: Baseline = setting(
         "mean", 9, "Baseline", "What a masked feature is set to: mean, median or zero."
     )
+    tolerance: Tolerance = setting(TOLERANCE, 10, "Tolerance", TOLERANCE_IN_WORDS)
 
     @model_validator(mode="before")
     @classmethod

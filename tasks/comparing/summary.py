@@ -19,8 +19,9 @@ from chaffinch.tasks.statistics.paired_tests import (
     FEWEST_PAIRS,
     OverConstant,
     PairedDifference,
-    holm,
+    corrected_p_values,
     over_constants,
+    p_value_below,
     paired_difference,
     pareto_front,
     standard_error,
@@ -216,6 +217,8 @@ class Outcome:
     difference: PairedDifference | None  # to all features, over all cells with both
     over_constant: OverConstant | None  # None if it keeps all features
     corrected_p: float | None  # None if not tested
+    # One-sided, corrected, of a loss beyond the tolerated one; None if not tested.
+    beyond_p: float | None
     verdict: Verdict | None  # None for all features
     stability: Stability | None
     selection_seconds: float | None  # mean over its cells
@@ -237,6 +240,8 @@ class TableSummary:
     near_best: tuple[NearBest, ...]  # of each method with at least two compared sizes
     errors: tuple[tuple[Contender, str, int], ...]  # with their numbers of cells
     constant_loss: float | None  # mean over the shared cells, or over all its cells without any
+    is_informative: bool | None  # whether all features are shown to beat a constant; None untested
+    tolerance: float
 
     @property
     def reference(self) -> Outcome:
@@ -254,6 +259,12 @@ class TableSummary:
     def has_further_cells(self) -> bool:
         """Whether a contender has losses outside the shared cells."""
         return any(o.n_scored and o.n_scored != self.n_shared for o in self.outcomes)
+
+    @property
+    def is_nothing_to_select_from(self) -> bool:
+        """Whether neither all features nor any contender is shown to be better than a constant."""
+        constants = [outcome.over_constant for outcome in self.rivals]
+        return self.is_informative is False and not any(c and c.is_better for c in constants)
 
     @property
     def n_missing(self) -> int:
@@ -274,11 +285,12 @@ class TableSummary:
         return sum(found is not None and found.corrected_p is not None for found in constants)
 
 
-def summarise_table(scores: Scores) -> TableSummary:
+def summarise_table(scores: Scores, tolerance: float) -> TableSummary:
     scored = np.isfinite(scores.losses)
     compared, shared = cells_in_common(scored)
     used = np.where(compared[:, None], shared, scored)
     of_constant = np.isfinite(scores.constant) & (shared | ~shared.any())
+    is_informative = _is_informative(scores)
     return TableSummary(
         table=scores.table,
         model=scores.model,
@@ -286,11 +298,21 @@ def summarise_table(scores: Scores) -> TableSummary:
         n_seeds=len({seed for seed, _ in scores.cells}),
         n_folds=len({fold for _, fold in scores.cells}),
         n_shared=int(shared.sum()),
-        outcomes=tuple(_outcomes(scores, compared, used)),
+        outcomes=tuple(_outcomes(scores, compared, used, tolerance, is_informative)),
         near_best=tuple(near_best_of(scores, compared, shared)),
         errors=scores.errors,
         constant_loss=_known(_means(scores.constant[None], of_constant[None])[0]),
+        is_informative=is_informative,
+        tolerance=tolerance,
     )
+
+
+def _is_informative(scores: Scores) -> bool | None:
+    """Return whether all features are shown to be better than a constant; None if not tested."""
+    found = paired_difference(scores.losses[0], scores.constant, scores.test_share[0])
+    if found is None or found.p_value is None:
+        return None
+    return found.mean < 0 and found.p_value <= 1 - CONFIDENCE
 
 
 def cells_in_common(scored: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -311,7 +333,11 @@ def cells_in_common(scored: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArr
 
 
 def _outcomes(
-    scores: Scores, compared: NDArray[np.bool_], used: NDArray[np.bool_]
+    scores: Scores,
+    compared: NDArray[np.bool_],
+    used: NDArray[np.bool_],
+    tolerance: float,
+    is_informative: bool | None,
 ) -> Iterator[Outcome]:
     """Yield the outcome of each contender, with its loss averaged over the `used` cells."""
     figures, scored = scores.figures, np.isfinite(scores.losses)
@@ -324,15 +350,23 @@ def _outcomes(
             for i, found in enumerate(_differences(scores, scores.constant))
         ]
     )
-    p_values = [
-        np.nan if is_all or difference is None or difference.p_value is None else difference.p_value
-        for is_all, difference in zip(keeps_all, differences, strict=True)
-    ]
-    corrected = holm(np.array(p_values))
+    corrected = corrected_p_values(
+        [
+            None if is_all or difference is None else difference.p_value
+            for is_all, difference in zip(keeps_all, differences, strict=True)
+        ]
+    )
+    tolerated = (1 - tolerance) * scores.losses[0] + tolerance * scores.constant
+    beyond = corrected_p_values(
+        [
+            p_value_below(found) if i and not keeps_all[i] else None
+            for i, found in enumerate(_differences(scores, tolerated))
+        ]
+    )
     means, sizes = _means(scores.losses, used), _means(figures["n_features"], used)
     front = pareto_front(np.where(compared, sizes, np.nan), np.where(compared, means, np.nan))
     for i, contender in enumerate(scores.contenders):
-        is_all, p_value = bool(keeps_all[i]), _known(corrected[i])
+        is_all = bool(keeps_all[i])
         yield Outcome(
             contender=contender,
             n_scored=int(scored[i].sum()),
@@ -346,8 +380,16 @@ def _outcomes(
             keeps_all=is_all,
             difference=differences[i],
             over_constant=constants[i],
-            corrected_p=p_value,
-            verdict=verdict_on(differences[i], p_value, is_all=is_all, over_constant=constants[i])
+            corrected_p=corrected[i],
+            beyond_p=beyond[i],
+            verdict=verdict_on(
+                differences[i],
+                corrected[i],
+                is_all=is_all,
+                over_constant=constants[i],
+                is_informative=bool(is_informative),
+                beyond_p=beyond[i],
+            )
             if i
             else None,
             stability=_stability(scores, i),
@@ -531,6 +573,9 @@ def summarise(
     results: pa.Table, planned: Planned, warnings: Sequence[str], remarks: Sequence[str]
 ) -> Summary:
     """Return the summary of a comparison's results, a table of `RESULTS`."""
-    measured = [(scores, summarise_table(scores)) for scores in read_scores(results, planned)]
+    measured = [
+        (scores, summarise_table(scores, planned.tolerance))
+        for scores in read_scores(results, planned)
+    ]
     tables = tuple(summary for _, summary in measured)
     return Summary(tables, tuple(rankings_of(measured)), tuple(warnings), tuple(remarks), planned)

@@ -19,9 +19,19 @@ from chaffinch.tasks.comparing.summary import (
     TableSummary,
     is_ranked,
 )
-from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, listed, number, visible
+from chaffinch.tasks.reporting.text import (
+    NOTHING,
+    counted,
+    cut,
+    interval,
+    listed,
+    number,
+    share,
+    visible,
+)
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.statistics.paired_tests import CONFIDENCE, FEWEST_PAIRS, NEGLIGIBLE
+from chaffinch.tasks.statistics.paired_tests import CONFIDENCE, FEWEST_PAIRS
+from chaffinch.tasks.statistics.verdict import VERDICTS
 
 # a number by itself; numbers in quotes or words are parts of names
 _QUOTED = r"(?<!\w)'[^']*'"
@@ -95,14 +105,15 @@ def means_of(table: TableSummary) -> str:
     return f"{sentence}; differences over all cells that the two of them have."
 
 
-def reason_of(outcome: Outcome, n_tested: int) -> str:
+def reason_of(outcome: Outcome, table: TableSummary) -> str:
     difference, over_constant = outcome.difference, outcome.over_constant
     if outcome.keeps_all:
         return "it keeps every feature"
+    if outcome.verdict == "as good with fewer columns":
+        most = f"no more than {share(table.tolerance)}" if table.tolerance else "nothing"
+        return f"it loses {most} of what all features explain beyond a constant"
     if over_constant is not None and over_constant.is_no_better:
         return "no better than a constant, which looks at no feature"
-    if over_constant is not None and over_constant.is_hardly_better:
-        return f"{NEGLIGIBLE:.0%} better than a constant at best, if at all"
     if difference is None:
         return "no cell has both its loss and that with all features"
     if difference.n_pairs < FEWEST_PAIRS:
@@ -114,16 +125,16 @@ def reason_of(outcome: Outcome, n_tested: int) -> str:
         if difference.mean == 0:
             return f"the score is the same {every}, which may be chance where it counts labels"
         return f"the difference is the same {every}, so its error is not known"
-    if outcome.verdict == "helps":
+    if outcome.verdict == "better":
         return _LOWER
-    if outcome.verdict == "does not help":
+    if outcome.verdict == "worse":
         return _HIGHER
     low, high = difference.interval
     if low <= 0 <= high:
         return _OPEN
     if high < 0 and outcome.corrected_p is not None and outcome.corrected_p <= 1 - CONFIDENCE:
         return "it may do no better than a constant"
-    return f"may be luck among {number(n_tested)} that were tested"
+    return f"may be luck among {number(table.n_tested)} that were tested"
 
 
 def reasons_of(table: TableSummary) -> list[str]:
@@ -131,7 +142,7 @@ def reasons_of(table: TableSummary) -> list[str]:
     everyone = [outcome.contender for outcome in table.rivals]
     alike: dict[tuple[str, str], list[Contender]] = {}
     for outcome in table.rivals:
-        reason = reason_of(outcome, table.n_tested)
+        reason = reason_of(outcome, table)
         if outcome.difference is not None and reason not in (_LOWER, _HIGHER, _OPEN):
             alike.setdefault((str(outcome.verdict), reason), []).append(outcome.contender)
     return [
@@ -163,15 +174,20 @@ def verdicts_of(table: TableSummary) -> str:
         by_verdict.setdefault(outcome.verdict, []).append(outcome.contender)
     everyone = [outcome.contender for outcome in table.rivals]
     sentences = []
-    if "helps" in by_verdict:
-        sentences.append(f"Selection helps with {grouped(by_verdict['helps'], everyone)}.")
-    if "does not help" in by_verdict:
-        start = "It" if sentences else "Selection"
-        worse = grouped(by_verdict["does not help"], everyone)
-        sentences.append(f"{start} does not help with {worse}.")
+    if table.is_nothing_to_select_from:
+        sentences.append(
+            "All features are not shown to predict better than a constant, so there is nothing to "
+            "select from yet."
+        )
+    subject = "selection"
+    for verdict in VERDICTS[:3]:
+        if verdict in by_verdict:
+            names = grouped(by_verdict[verdict], everyone)
+            sentences.append(f"With {names}, {subject} is {verdict}.")
+            subject = "it"
     undecided = len(by_verdict.get("cannot tell", ()))
     if undecided == len(everyone):
-        sentences.append("These results cannot tell whether selection helps.")
+        sentences.append("These results cannot tell whether selection is as good.")
     elif undecided:
         others = "one" if undecided == 1 else number(undecided)
         sentences.append(f"For the other {others}, these results cannot tell.")
@@ -179,17 +195,23 @@ def verdicts_of(table: TableSummary) -> str:
 
 
 def verdict_over(tables: Sequence[TableSummary]) -> str:
-    """Return the sentence on the number of tables and models where selection helps."""
-    helping = [
-        {o.contender.method for o in table.rivals if o.verdict == "helps"} for table in tables
-    ]
-    n_helped = sum(map(bool, helping))
+    """Return the sentences on the tables and models where selection is better, or as good."""
     over = f"{number(len(tables))} combinations of table and model"
-    if not n_helped:
-        return f"No method is shown to help in any of {over}."
-    often = Counter(method for methods in helping for method in sorted(methods))
-    most = listed(f"{method} ({number(often[method])})" for method, _ in often.most_common())
-    return f"Selection helps in {number(n_helped)} of {over}: with {most}."
+    sentences = []
+    for verdict in VERDICTS[:2]:
+        methods = [
+            {o.contender.method for o in table.rivals if o.verdict == verdict} for table in tables
+        ]
+        often = Counter(method for of_table in methods for method in sorted(of_table))
+        if often:
+            most = listed(
+                f"{method} ({number(often[method])})" for method, _ in often.most_common()
+            )
+            n_tables = number(sum(map(bool, methods)))
+            sentences.append(f"Selection is {verdict} in {n_tables} of {over}: with {most}.")
+    if not sentences:
+        return f"No method is shown to be better, or as good with fewer columns, in any of {over}."
+    return " ".join(sentences)
 
 
 def choices_of(table: TableSummary) -> list[str]:

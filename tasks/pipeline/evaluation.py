@@ -30,9 +30,11 @@ from chaffinch.tasks.statistics.bootstrap import (
     signed,
 )
 from chaffinch.tasks.statistics.verdict import (
+    Judgement,
     compare,
     constant_prediction,
     is_decisive,
+    judgement_of,
     too_few_units,
 )
 
@@ -86,6 +88,9 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         mask,
         judged.units,
         seed=run.settings.seed,
+        tolerance=run.settings.tolerance,
+        widen=judged.widen,
+        judged_on=judged.part,
     )
     scores = {"judged_on": judged.part, "losses": losses, "comparison": asdict(comparison)}
     contract = to_json({**_contract(run), **scores})
@@ -249,6 +254,27 @@ class Judge:
         )
         difference = difference_of(self.loss(prediction), self.loss(other))
         return {"difference": difference, "interval": interval}
+
+    def judgement(
+        self, prediction: Floats, other: Floats, *, is_smaller: bool, tolerance: float
+    ) -> Judgement:
+        """Return the verdict on the first prediction against the second and a constant."""
+        refit = self.refit
+        fitted, held_out, n_classes = refit.train, refit.held_out, refit.schema.n_classes
+        constant = constant_prediction(
+            refit.loss, fitted.y, fitted.weight, len(held_out), n_classes
+        )
+        return judgement_of(
+            refit.loss,
+            held_out,
+            other,
+            prediction,
+            constant,
+            self.units,
+            is_smaller=is_smaller,
+            seed=self.seed,
+            tolerance=tolerance,
+        )
 
 
 def judge_of(run: SelectionRun) -> Judge:

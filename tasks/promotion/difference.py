@@ -20,7 +20,7 @@ from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.matrix import load_roles
 from chaffinch.tasks.data.table_warnings import PerfectPredictors
-from chaffinch.tasks.pipeline.evaluation import CONFIDENCE, judge_of, predicted
+from chaffinch.tasks.pipeline.evaluation import judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import stage_key
 from chaffinch.tasks.reporting.text import interval, listed, number, share, visible
@@ -29,7 +29,7 @@ from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
-from chaffinch.tasks.statistics.verdict import FEWEST_UNITS
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict, judged_on, part_in_words
 
 Made = TypeVar("Made")
 
@@ -55,6 +55,14 @@ class LossDifference:
         Confidence of the interval.
     units : int
         Number of resampling units: rows, groups, or blocks of time.
+    verdict : str
+        Of the second set against the first: ``"better"``, ``"as good with fewer columns"``,
+        ``"worse"`` or ``"cannot tell"``, by the rules of a run.
+    tolerance : float
+        That of the second run: the share of what the first set explains beyond a constant that a
+        smaller second set may lose.
+    share_lost_at_most : float or None
+        Upper bound of that share; None if the first set explains nothing.
     """
 
     name: str
@@ -64,6 +72,9 @@ class LossDifference:
     interval: tuple[float, float] | None
     confidence: float
     units: int
+    verdict: Verdict
+    tolerance: float
+    share_lost_at_most: float | None
 
 
 @dataclass(frozen=True)
@@ -230,6 +241,11 @@ def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
         raise InputError(
             "the second contract came by itself, without the run to refit; name the run"
         )
+    if (part := judged_on(known.contract)) != "test":
+        raise InputError(
+            f"the second run is judged on {part_in_words(part)} rows and has no test rows to "
+            "compare on"
+        )
     stored = Run(known.folder)
     recorded = {record.stage: record for record in stored.records()}
     whole = [stored.finished(name, recorded[name].key) for name in _STAGES if name in recorded]
@@ -281,13 +297,20 @@ def _loss_difference(
     judge = judge_of(run)
     features = judge.refit.schema.features
     first, second = (predicted(judge.refit, np.isin(features, names)) for names in (before, after))
+    judged = judge.judgement(
+        second, first, is_smaller=len(after) < len(before), tolerance=run.settings.tolerance
+    )
     return LossDifference(
         name=judge.refit.loss.name,
         before=judge.loss(first),
         after=judge.loss(second),
-        **judge.difference(second, first),
-        confidence=CONFIDENCE,
-        units=judge.n_units,
+        difference=judged.difference,
+        interval=judged.interval,
+        confidence=judged.confidence,
+        units=judged.units,
+        verdict=judged.verdict,
+        tolerance=judged.tolerance,
+        share_lost_at_most=judged.share_lost_at_most,
     )
 
 
@@ -358,7 +381,9 @@ def _of_loss(found: Difference, loss: LossDifference) -> str:
             f"{text}, which decides nothing: it is made of {loss.units} rows, groups or blocks of "
             f"time, and {FEWEST_UNITS} are needed."
         )
-    return f"{text}."
+    if loss.verdict == "cannot tell":
+        return f"{text}. These rows cannot tell which set is better."
+    return f"{text}. The new set is {loss.verdict}."
 
 
 def _distance(one: FeatureDrift) -> float:

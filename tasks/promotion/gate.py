@@ -1,10 +1,9 @@
 """The gate: whether a new contract takes the place of the promoted one, or a person decides.
 
-A set is promoted without a person if it is worth it and harmless. Worth it: its test loss is shown
-to be lower (the whole interval lies below zero), or it has fewer features and its loss is shown to
-be hardly higher (the interval ends below the tolerance). Harmless: few features change, none was
-gained that alone predicts the target, and the last promotion was not rolled back. If a set is not
-worth it, the promoted set stays and no person is asked, so that sets do not flap.
+A set is promoted without a person if it is worth it and harmless. Worth it: the verdict on it
+against the promoted set is "better" or "as good with fewer columns". Harmless: few features change,
+none was gained that alone predicts the target, and the last promotion was not rolled back. If a set
+is not worth it, the promoted set stays and no person is asked, so that sets do not flap.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from chaffinch.tasks.promotion.difference import Difference, LossDifference
 from chaffinch.tasks.reporting.text import interval, number, share
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.statistics.bootstrap import Interval
-from chaffinch.tasks.statistics.verdict import FEWEST_UNITS
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, share_in_words
 
 # The new contract is promoted; the promoted one stays; a person decides.
 Outcome = Literal["promote", "keep", "wait"]
@@ -61,39 +60,36 @@ def decide(
             f"{loss.units} test rows, groups or blocks of time decide nothing; {FEWEST_UNITS} are "
             "needed.",
         )
-    worth = _worth(difference, loss, loss.interval, settings)
+    worth = _worth(loss, loss.interval, is_smaller=difference.n_after < difference.n_before)
     if worth.outcome == "keep":
         return worth
     harms = list(_harms(difference, last, settings))
     return Decision("wait", f"{harms[0]}; else it would pass: {worth.reason}") if harms else worth
 
 
-def _worth(
-    difference: Difference, loss: LossDifference, ends: Interval, settings: PromotionSettings
-) -> Decision:
-    low, high = ends
+def _worth(loss: LossDifference, ends: Interval, *, is_smaller: bool) -> Decision:
     measured = (
         f"difference {number(loss.difference, '+')}, "
         f"{loss.confidence:.0%} interval {interval(ends)}"
     )
-    if high < 0:
-        return Decision("promote", f"its test loss is lower: {measured}.")
-    if low > 0:
-        return Decision("keep", f"the new set's test loss is higher: {measured}.")
-    if difference.n_after >= difference.n_before:
-        return Decision("keep", f"nothing shows that the new set is better: {measured}.")
-    most = settings.tolerance * abs(loss.before)
-    if high <= most:
-        return Decision(
-            "promote",
-            f"with fewer features its test loss is at most {number(high, '+')} higher, of "
-            f"{number(most)} tolerated.",
+    if loss.share_lost_at_most is not None and is_smaller:
+        share_lost = share_in_words(
+            loss.share_lost_at_most, loss.tolerance, "the promoted set explains"
         )
-    return Decision(
-        "keep",
-        f"nothing shows that the new set, though smaller, is as good: its test loss may be "
-        f"{number(high, '+')} higher, of {number(most)} tolerated.",
-    )
+        measured += f"; it {share_lost}"
+    if loss.verdict == "better":
+        return Decision("promote", f"its test loss is lower: {measured}.")
+    if loss.verdict == "as good with fewer columns":
+        return Decision("promote", f"it is as good with fewer columns: {measured}.")
+    if loss.verdict == "worse":
+        return Decision("keep", f"the new set's test loss is higher: {measured}.")
+    if ends[1] < 0:
+        return Decision("keep", f"nothing shows that the new set beats a constant: {measured}.")
+    if is_smaller:
+        return Decision(
+            "keep", f"nothing shows that the new set, though smaller, is as good: {measured}."
+        )
+    return Decision("keep", f"nothing shows that the new set is better: {measured}.")
 
 
 def _harms(difference: Difference, last: Promotion, settings: PromotionSettings) -> Iterator[str]:

@@ -227,9 +227,9 @@ def highest_shown(losses: Floats, that_matter: Sequence[float]) -> float | None:
 
 
 def interval_chart(difference: float, ends: Sequence[float], confidence: float) -> Markup:
-    """Draw the difference of the test losses with its interval, about a line at zero."""
+    """Draw the difference of the losses with its interval, about a line at zero."""
     label = (
-        f"Difference of the test losses: {number(difference, '+')}, "
+        f"Difference of the losses: {number(difference, '+')}, "
         f"{confidence:.0%} interval {interval(ends)}; below zero the selected features do better."
     )
     reach = 1.15 * max(abs(value) for value in (difference, *ends)) or 1.0

@@ -23,7 +23,9 @@ from chaffinch.tasks.reporting.text import (
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.verdict import (
     FEWEST_UNITS,
-    is_not_shown_better_than_constant,
+    is_nothing_to_select_from,
+    judged_on,
+    part_in_words,
     signs_in_words,
     too_few_units,
     units_in_words,
@@ -59,26 +61,27 @@ def _shown(value: Any) -> Any:
 
 _TEMPLATE = Path(__file__).parent / "report.html"
 _MEANING = {
-    "helps": "The whole interval lies below zero: on rows that took no part in the choice, the "
+    "better": "The whole interval lies below zero: on rows that took no part in the choice, the "
     "model does better without the dropped features.",
-    "does not help": "The whole interval lies above zero: on rows that took no part in the choice, "
+    "as good with fewer columns": "On rows that took no part in the choice, the model without the "
+    "dropped features loses no more than is tolerated. It is cheaper to feed.",
+    "worse": "The whole interval lies above zero: on rows that took no part in the choice, "
     "the model does better with all of its features. They carry information; keep them.",
-    "cannot tell": "The interval holds zero: going by rows that took no part in the choice, either "
-    "model may be the better one. The smaller one is cheaper to feed.",
+    "cannot tell": "On rows that took no part in the choice, the selected features are neither "
+    "shown to be as good nor shown to be worse. The smaller set is cheaper to feed.",
 }
 _NOTHING_REMOVED = "Every feature was kept, so both models are the same and nothing is saved."
-_THE_SAME = "Both models have the same loss on these test rows. The smaller one is cheaper to feed."
+_THE_SAME = "Both models have the same loss on these rows. The smaller one is cheaper to feed."
 _TOO_FEW_UNITS = (
     "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
-    "test rows, groups or time there would be a verdict."
+    "rows, groups or time there would be a verdict."
 )
 _NO_BETTER_THAN_CONSTANT = (
-    "On these test rows the mean loss of a constant, which always predicts the same, is as low or "
-    "lower."
+    "On these rows the mean loss of a constant, which always predicts the same, is as low or lower."
 )
 _NOT_SHOWN_BETTER = (
-    "The interval of the difference to the constant holds zero: these test rows neither show nor "
-    "rule out that the model is better. With few rows, or a few large losses, it is wide."
+    "The interval of the difference to the constant holds zero: these rows neither show nor rule "
+    "out that the model is better. With few rows, or a few large losses, it is wide."
 )
 _WHAT_THEY_ANSWER = (
     "The interval is about the mean loss, which a few large losses can decide. The sign test is "
@@ -98,7 +101,8 @@ def render_report(content: ReportContent) -> bytes:
 
 def _view(content: ReportContent) -> dict[str, Any]:
     contract, method = content.contract, content.contract["settings"]["method"]
-    comparison, test = contract["comparison"], contract["losses"]["test"]
+    comparison, part = contract["comparison"], judged_on(contract)
+    judged = contract["losses"][part]
     verdict = comparison["verdict"]
     is_all = content.n_kept == content.n_candidates
     return {
@@ -113,14 +117,15 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "meaning": _meaning(comparison, is_all=is_all),
         "n_kept": number(content.n_kept),
         "n_candidates": number(content.n_candidates),
+        "part": part_in_words(part),
         "loss_name": loss_in_words(contract["loss"]),
-        "selected_loss": number(test["selected"]),
-        "all_features_loss": number(test["all_features"]),
+        "selected_loss": number(judged["selected"]),
+        "all_features_loss": number(judged["all_features"]),
         "difference": number(comparison["difference"], "+"),
         "interval": comparison["interval"] and interval(comparison["interval"]),
         "confidence": f"{comparison['confidence']:.0%}",
         "units": f"{number(comparison['units'])} "
-        f"{units_in_words(comparison['units'], contract['dataset']['rows_by_part']['test'])}",
+        f"{units_in_words(comparison['units'], contract['dataset']['rows_by_part'][part])}",
         "signs": _signs(contract),
         "interval_chart": comparison["interval"]
         and charts.interval_chart(
@@ -150,7 +155,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "why_one_candidate": why_one_candidate(content),
         "alternatives": None
         if content.alternatives is None
-        else _alternatives(content.alternatives, test["selected"], comparison["units"]),
+        else _alternatives(content.alternatives, judged["selected"], comparison["units"]),
         "changes": None if content.changes is None else _changes(content),
         "unmasked_loss": number(content.unmasked_loss),
         "baseline": contract["settings"].get("baseline"),
@@ -173,7 +178,8 @@ def _view(content: ReportContent) -> dict[str, Any]:
 
 def _signs(contract: Mapping[str, Any]) -> str | None:
     """Return the sign tests and what they answer; None in runs from before there were any."""
-    comparison, n_rows = contract["comparison"], contract["dataset"]["rows_by_part"]["test"]
+    comparison, part = contract["comparison"], judged_on(contract)
+    n_rows = contract["dataset"]["rows_by_part"][part]
     against = {"sign_test": "all features", "sign_test_over_constant": "a constant"}
     sentences = [
         f"Loss of the selected features against {other}: "
@@ -185,12 +191,12 @@ def _signs(contract: Mapping[str, Any]) -> str | None:
 
 
 def _meaning(comparison: Mapping[str, Any], *, is_all: bool) -> str:
-    n_units, over_constant = comparison["units"], comparison.get("over_constant")
-    if over_constant is not None and is_not_shown_better_than_constant(over_constant, n_units):
-        return _NOT_SHOWN_BETTER if over_constant[0] < 0 else _NO_BETTER_THAN_CONSTANT
+    if is_nothing_to_select_from(comparison):
+        low = comparison["all_features_over_constant"][0]
+        return _NOT_SHOWN_BETTER if low < 0 else _NO_BETTER_THAN_CONSTANT
     if is_all:
         return _NOTHING_REMOVED
-    if n_units < FEWEST_UNITS:
+    if comparison["units"] < FEWEST_UNITS:
         return _TOO_FEW_UNITS
     same = comparison["interval"] is not None and not any(comparison["interval"])
     return _THE_SAME if same else _MEANING[comparison["verdict"]]

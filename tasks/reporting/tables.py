@@ -20,6 +20,7 @@ from chaffinch.tasks.reporting.text import (
 )
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.bootstrap import difference_of
+from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 
 MOST_PROFILE_ROWS = 200
 _LONG = 60
@@ -76,17 +77,17 @@ def losses_by_part(content: ReportContent) -> Table:
     purpose = purpose_of_each_part(content)
     rows = [
         (
-            _words(one.part),
+            part_in_words(one.part),
             *map(number, (one.n_rows, one.all_features, one.selected)),
             number(one.difference, "+"),
             purpose.get(one.part, NOTHING),
         )
         for one in losses_of_parts(content.contract)
     ]
-    test = next((i for i, row in enumerate(rows) if row[0] == "test"), None)
+    judged = [*content.contract["losses"]].index(judged_on(content.contract))
     caption = f"Losses of the two final models ({loss_in_words(content.contract['loss'])})"
     figures = numbers("Rows", "All features", "Selected", "Difference")
-    return Table(caption, {"Part": "text", **figures, "Used for": "text"}, rows, test)
+    return Table(caption, {"Part": "text", **figures, "Used for": "text"}, rows, judged)
 
 
 def kept_features(content: ReportContent) -> Table:

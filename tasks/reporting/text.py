@@ -171,6 +171,7 @@ _PURPOSE = {
     "mask_validation": "which feature to mask next; then fitting",
     "model_validation": "how many features to keep",
     "test": "the verdict; nothing is chosen by it",
+    "out_of_fold": "the verdict; nothing is chosen by it",
 }
 
 

@@ -31,6 +31,7 @@ from chaffinch.tasks.results.contract import FeatureContract, parse_contract
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.settings.method import declared
+from chaffinch.tasks.statistics.verdict import judged_on
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +47,8 @@ def summary(run: Run) -> dict[str, Any]:
     to_do = None if state else next_stage(run, stages)
     results = {name: record.result for name, record in stages.items()}
     evaluated, chosen = results.get("evaluate"), results.get("choose_mask")
-    test = evaluated["losses"]["test"] if evaluated else {}
+    part = judged_on(evaluated) if evaluated else None
+    losses = evaluated["losses"][part] if evaluated else {}
     return {
         "run": run.name,
         "created": run.created,
@@ -56,8 +58,9 @@ def summary(run: Run) -> dict[str, Any]:
         "kept": sum(chosen["mask"]) if chosen else None,
         "candidates": len(chosen["mask"]) if chosen else None,
         "loss": results["train_base_model"]["loss"] if "train_base_model" in results else None,
-        "test_loss_all": test.get("all_features"),
-        "test_loss_selected": test.get("selected"),
+        "judged_on": part,
+        "loss_all_features": losses.get("all_features"),
+        "loss_selected": losses.get("selected"),
         "verdict": evaluated["comparison"]["verdict"] if evaluated else None,
     }
 
@@ -119,7 +122,9 @@ class SelectionResult:
         Part -> ``{"all_features": loss, "selected": loss}``, of models fitted on the training and
         mask-validation parts.
     comparison : dict
-        Difference of the two test losses, its interval, and the verdict in a word and a sentence.
+        Difference of the two losses on the rows that judge, its interval, and the verdict: one of
+        ``"better"``, ``"as good with fewer columns"``, ``"worse"`` and ``"cannot tell"``, and a
+        sentence.
     alternatives : dict or None
         The content of ``alternatives.json``, if alternatives were requested: ``"sets"`` has the
         features, quality, proof and test loss of each.

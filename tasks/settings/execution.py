@@ -1,8 +1,9 @@
 """Settings of retries, timeouts, data sets and promotions."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from chaffinch.storage.files import LONGEST_STEM, check_name
 from chaffinch.tasks.settings.base import Settings, setting
@@ -64,17 +65,20 @@ class PromotionSettings(Settings):
         "Largest share of the features, of those in the promoted set or the new one, that may "
         "change without a person.",
     )
-    tolerance: Annotated[float, Field(ge=0)] = setting(
-        0.05,
-        2,
-        "Tolerance",
-        "Share of the promoted set's test loss by which that of a smaller set may be higher, shown "
-        "at 95 %; a set that is not smaller must be shown to be better.",
-    )
     wait: Annotated[float, Field(gt=0)] | None = setting(
         None,
-        3,
+        2,
         "Wait",
         "Hours that the run pauses for a person where one has to decide. By default it ends, and "
         "chaffinch promote is how to decide.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_tolerance(cls, values: Any) -> Any:
+        """Refuse the setting of earlier releases, which had another unit."""
+        if isinstance(values, Mapping) and "tolerance" in values:
+            raise ValueError(
+                "promotion has no tolerance any more; leave it out, and set that of the run"
+            )
+        return values

@@ -42,6 +42,13 @@ BaselineValues = Annotated[
 ]
 Baseline = Annotated[Literal["mean", "median", "zero"], Field(title="Statistic")] | BaselineValues
 
+Tolerance = Annotated[float, Field(ge=0, le=1)]
+TOLERANCE = 0.02
+TOLERANCE_IN_WORDS = (
+    "Share of what all features explain beyond a constant that a smaller set may lose and still be "
+    "as good."
+)
+
 _Percent = Annotated[int, Field(ge=1, le=97)]
 
 
@@ -134,12 +141,6 @@ class SelectionSettings(Settings):
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = setting(
         0, 8, "Seed", "The only source of randomness: one seed in, one result out."
     )
-    tolerance: Annotated[float, Field(ge=0, le=1)] = setting(
-        0.02,
-        11,
-        "Tolerance",
-        "Share of what all features explain beyond a constant that a smaller set may lose.",
-    )
     history: HistorySettings | None = setting(
         None,
         9,
@@ -156,6 +157,7 @@ class SelectionSettings(Settings):
         min_length=4,
         max_length=4,
     )
+    tolerance: Tolerance = setting(TOLERANCE, 11, "Tolerance", TOLERANCE_IN_WORDS)
 
     @property
     def former(self) -> Reselect | None:

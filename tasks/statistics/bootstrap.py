@@ -1,4 +1,4 @@
-"""Confidence interval for a difference of losses: a paired bootstrap.
+"""Confidence interval for a difference of losses, or another contrast: a paired bootstrap.
 
 The difference is resampled over rows that both models predicted, so that rows that are hard for
 both do not widen the interval. Rows of one group are resampled together, and rows in time order
@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,22 @@ def _blocks_of_times(times: NDArray[Any]) -> NDArray[np.int64]:
     return block_of_time[time_of_row]
 
 
+class Contrast(NamedTuple):
+    """A linear contrast of losses, and the confidence of its interval."""
+
+    weights: tuple[float, ...]  # of each prediction's loss; +1, -1 is a difference
+    confidence: float
+    is_one_sided: bool = False  # whether each end by itself has the confidence
+
+    @property
+    def tail(self) -> float:
+        """Probability beyond each end."""
+        return (1 - self.confidence) if self.is_one_sided else (1 - self.confidence) / 2
+
+    def of(self, losses: Sequence[Any]) -> Any:
+        return sum(w * loss for w, loss in zip(self.weights, losses, strict=True) if w)
+
+
 def paired_interval(
     loss: Loss,
     rows: Rows,
@@ -76,23 +92,51 @@ def paired_interval(
     *,
     confidence: float,
     seed: int,
+    widen: float = 1.0,
 ) -> Interval | None:
-    """Return the interval of the loss of `after` minus that of `before`; None with one unit.
+    """Return the interval of the loss of `after` minus that of `before`; None with one unit."""
+    difference = Contrast((1, -1), confidence)
+    return contrast_intervals(
+        loss, rows, (after, before), (difference,), units, seed=seed, widen=widen
+    )[0]
 
-    The predictions have shape (n,) or (n, n_classes), the units (n,). An end within rounding error
-    of 0 is 0, as in `difference_of`.
+
+def contrast_intervals(
+    loss: Loss,
+    rows: Rows,
+    predictions: Sequence[Floats],
+    contrasts: Sequence[Contrast],
+    units: NDArray[np.int64],
+    *,
+    seed: int,
+    widen: float = 1.0,
+) -> list[Interval | None]:
+    """Return the interval of each contrast of the losses; None with one unit.
+
+    The predictions have shape (n,) or (n, n_classes), the units (n,). `widen` multiplies the
+    distance of both ends from the estimate. An end within rounding error of 0 is 0, as in
+    `difference_of`.
     """
     if not units.any():
-        return None  # nothing varies from unit to unit
-    rng = np.random.default_rng(seed)
-    losses = [loss(rows.y, made, rows.weight) for made in (after, before)]
+        return [None] * len(contrasts)  # nothing varies from unit to unit
+    losses = [loss(rows.y, made, rows.weight) for made in predictions]
     if loss.is_mean_over_rows:
-        sums, weights = _sums_of_units(loss, rows, before, after, units)
-        low, high = _interval_of_a_mean(sums, weights, confidence, rng)
+        measured = [loss.per_row(rows.y, made) for made in predictions]
     else:
-        spread = _resampled_scores(loss, rows, before, after, units, rng)
-        low, high = _widened(losses[0] - losses[1], spread, int(units.max()) + 1, confidence)
-    return _unless_rounding(low, losses), _unless_rounding(high, losses)
+        measured = _resampled_scores(loss, rows, predictions, units, seed)
+    found: list[Interval | None] = []
+    for contrast in contrasts:
+        estimate, tail = contrast.of(losses), contrast.tail
+        if loss.is_mean_over_rows:
+            sums, weights = _sums_of_units(rows, contrast.of(measured), units)
+            ends = _interval_of_a_mean(sums, weights, tail, np.random.default_rng(seed))
+        else:
+            ends = _widened(estimate, contrast.of(measured), int(units.max()) + 1, tail)
+        if widen != 1:
+            ends = estimate + widen * (ends[0] - estimate), estimate + widen * (ends[1] - estimate)
+        terms = [w * one for w, one in zip(contrast.weights, losses, strict=True)]
+        found.append((_unless_rounding(ends[0], terms), _unless_rounding(ends[1], terms)))
+    return found
 
 
 def difference_of(loss: float, other: float) -> float:
@@ -157,27 +201,25 @@ def paired_error(
     NaN with one unit, or if the score is undefined in nearly all resamples.
     """
     if not loss.is_mean_over_rows:
-        spread = _resampled_scores(loss, rows, before, after, units, np.random.default_rng(seed))
-        defined = spread[np.isfinite(spread)]
+        new, old = _resampled_scores(loss, rows, (after, before), units, seed)
+        defined = (new - old)[np.isfinite(new - old)]
         return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
-    sums, weights = _sums_of_units(loss, rows, before, after, units)
+    per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
+    sums, weights = _sums_of_units(rows, per_row, units)
     (_,), (error,) = means_and_errors(sums[None], weights[None])
     return float(error) if len(sums) > 1 else math.nan
 
 
-def _sums_of_units(
-    loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
-    """Return each unit's weighted sum of row differences, and its weight, both shape (u,)."""
+def _sums_of_units(rows: Rows, per_row: Floats, units: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return each unit's weighted sum of the values per row, and its weight, both shape (u,)."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
     both = (np.bincount(units, each).astype(np.float64) for each in (weight * per_row, weight))
     sums, weights = both
     return sums, weights
 
 
 def _interval_of_a_mean(
-    sums: Floats, weights: Floats, confidence: float, rng: np.random.Generator
+    sums: Floats, weights: Floats, tail: float, rng: np.random.Generator
 ) -> Interval:
     """Return the interval of sum(sums) / sum(weights), both shape (u,)."""
     n = len(sums)
@@ -188,10 +230,10 @@ def _interval_of_a_mean(
         drawn = rng.integers(0, n, (part.stop - part.start, n))
         means[part], errors[part] = means_and_errors(sums[drawn], weights[drawn])
     (mean,), (error,) = means_and_errors(sums[None], weights[None])
-    low, high = _widened(mean, means, n, confidence)
+    low, high = _widened(mean, means, n, tail)
     varied = errors > 0  # a resample of one unit only has no spread
     if varied.any():
-        below, above = _quantiles((means[varied] - mean) / errors[varied], confidence)
+        below, above = _quantiles((means[varied] - mean) / errors[varied], tail)
         low = min(low, max(mean - above * error, means.min()))
         high = max(high, min(mean - below * error, means.max()))
     of_units = sums / weights
@@ -213,19 +255,17 @@ def means_and_errors(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return means, np.where(errors > rounding, errors, 0.0)
 
 
-def _widened(difference: float, spread: Floats, n_units: int, confidence: float) -> Interval:
-    """Return the percentile interval of resampled differences, widened as Student's is."""
+def _widened(estimate: float, spread: Floats, n_units: int, tail: float) -> Interval:
+    """Return the percentile interval of resampled estimates, widened as Student's is."""
     from scipy import stats
 
-    low, high = _quantiles(spread, confidence)
-    tail = (1 + confidence) / 2
-    student, normal = stats.t.ppf(tail, n_units - 1), stats.norm.ppf(tail)
+    low, high = _quantiles(spread, tail)
+    student, normal = stats.t.ppf(1 - tail, n_units - 1), stats.norm.ppf(1 - tail)
     wider = float(student / normal * math.sqrt(n_units / (n_units - 1)))
-    return difference + wider * (low - difference), difference + wider * (high - difference)
+    return estimate + wider * (low - estimate), estimate + wider * (high - estimate)
 
 
-def _quantiles(values: Floats, confidence: float) -> Interval:
-    tail = (1 - confidence) / 2
+def _quantiles(values: Floats, tail: float) -> Interval:
     low, high = np.nanquantile(values, [tail, 1 - tail])
     return float(low), float(high)
 
@@ -233,21 +273,21 @@ def _quantiles(values: Floats, confidence: float) -> Interval:
 def _resampled_scores(
     loss: Loss,
     rows: Rows,
-    before: Floats,
-    after: Floats,
+    predictions: Sequence[Floats],
     units: NDArray[np.int64],
-    rng: np.random.Generator,
-) -> Floats:
-    """Resample a score of a whole table; NaN where it is undefined in a resample."""
+    seed: int,
+) -> list[Floats]:
+    """Resample the scores of a whole table; NaN where they are undefined in a resample."""
+    rng = np.random.default_rng(seed)
     by_unit = np.split(np.argsort(units, kind="stable"), np.cumsum(np.bincount(units))[:-1])
-    differences = np.full(_RESAMPLES_OF_A_SCORE, np.nan)
+    scores = np.full((len(predictions), _RESAMPLES_OF_A_SCORE), np.nan)
     for i in range(_RESAMPLES_OF_A_SCORE):
         drawn = np.concatenate([by_unit[u] for u in rng.integers(0, len(by_unit), len(by_unit))])
         y = rows.y[drawn]
-        if loss.task == "classification" and len(np.unique(y)) < before.shape[1]:
+        if loss.task == "classification" and len(np.unique(y)) < predictions[0].shape[1]:
             continue
         weight = None if rows.weight is None else rows.weight[drawn]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an undefined score is returned as NaN
-            differences[i] = loss(y, after[drawn], weight) - loss(y, before[drawn], weight)
-    return differences
+            scores[:, i] = [loss(y, made[drawn], weight) for made in predictions]
+    return list(scores)

@@ -97,27 +97,21 @@ def pareto_front(n_features: Floats, losses: Floats) -> NDArray[np.bool_]:
     return known & ~(fewer & lower & better).any(axis=1)
 
 
-# Whether a method helps: against all features and a constant, corrected for multiple tests.
+# Verdict on a method against all features and a constant, corrected for multiple tests.
 #
 # A verdict depends on three tests per contender: does its loss differ from that with all features,
-# does it differ from that of a constant, and does it save no more than `NEGLIGIBLE` of the
-# constant's. Each is corrected by Holm over all contenders of a table and model, at 5 % for both
-# ends of an interval together. Three corrections at 5 % do not add up to 15 % of wrong verdicts:
-# "helps" is wrong only by an error at the lower end of the first or the second test where either
-# is no gain, "does not help" by one at the upper end of the first or at the lower end of the third
-# where both are gains. So the errors that can make a verdict wrong share two ends of 2.5 % each.
-
-NEGLIGIBLE = 0.05  # of a constant's loss: smaller savings count as none
+# does it differ from that of a constant, and does it exceed that with all features by less than the
+# tolerated share of what these explain beyond a constant. Each is corrected by Holm over all
+# contenders of a table and model, the third one-sided. Three corrections at 5 % do not add up to
+# 15 % of wrong verdicts: "better" is wrong only by an error at the lower end of the first or second
+# test, "worse" at the upper end of the first, and "as good" by one of the third.
 
 
 @dataclass(frozen=True)
 class OverConstant(PairedDifference):
-    """A loss minus that of a constant, with p values corrected for all tested contenders."""
+    """A loss minus that of a constant, with its p value corrected for all tested contenders."""
 
     corrected_p: float | None
-    # Probability of saving no more than this if the true saving is `NEGLIGIBLE` of the constant's
-    # mean loss, taken as exact; doubled, as for two sides, and corrected.
-    corrected_saving_p: float | None
 
     @property
     def is_better(self) -> bool:
@@ -128,36 +122,30 @@ class OverConstant(PairedDifference):
         """Whether the loss is shown to be no lower than the constant's, or is equal to it."""
         return self.is_nothing or (self.mean >= 0 and _is_small(self.corrected_p))
 
-    @property
-    def is_hardly_better(self) -> bool:
-        """Whether it is not shown to be lower, and shown to be at most a little lower."""
-        # With meaningless labels a sparse model is almost as good as the constant, and no number of
-        # rows shows that it is worse. So a saving of at most `NEGLIGIBLE` counts as none.
-        return not self.is_better and _is_small(self.corrected_saving_p)
-
 
 def over_constants(differences: Sequence[PairedDifference | None]) -> list[OverConstant | None]:
-    of_mean = _corrected([None if d is None else d.p_value for d in differences])
-    of_saving = _corrected([None if d is None else _saving_p(d) for d in differences])
+    corrected = corrected_p_values([None if d is None else d.p_value for d in differences])
     return [
-        None if d is None else OverConstant(**vars(d), corrected_p=p, corrected_saving_p=saving)
-        for d, p, saving in zip(differences, of_mean, of_saving, strict=True)
+        None if d is None else OverConstant(**vars(d), corrected_p=p)
+        for d, p in zip(differences, corrected, strict=True)
     ]
 
 
-def _saving_p(difference: PairedDifference) -> float | None:
-    from scipy import stats
-
-    if difference.standard_error is None:
-        return None
-    beyond = difference.mean + NEGLIGIBLE * abs(difference.other_mean)
-    one_sided = float(stats.t.sf(beyond / difference.standard_error, difference.n_pairs - 1))
-    return min(1.0, 2 * one_sided)
-
-
-def _corrected(p_values: Sequence[float | None]) -> list[float | None]:
+def corrected_p_values(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p values corrected by Holm; None stays None."""
     known = np.array([np.nan if p is None else p for p in p_values])
     return [float(p) if np.isfinite(p) else None for p in holm(known)]
+
+
+def p_value_below(beyond: PairedDifference | None) -> float | None:
+    """Return the one-sided p value of a mean below 0; None where it is not known."""
+    if beyond is None:
+        return None
+    if beyond.is_nothing:
+        return 0.0  # nothing is lost in any pair
+    if beyond.p_value is None:
+        return None
+    return beyond.p_value / 2 if beyond.mean < 0 else 1 - beyond.p_value / 2
 
 
 def _is_small(corrected_p: float | None) -> bool:
@@ -170,16 +158,21 @@ def verdict_on(
     *,
     is_all: bool,
     over_constant: OverConstant | None = None,
+    is_informative: bool = False,
+    beyond_p: float | None = None,
 ) -> Verdict:
-    """Return whether a method helps."""
-    # Fewer features have a lower loss than all of them even if none is informative, so a method
-    # also has to beat a constant. An equal loss with all features means that nothing changes.
-    if is_all or (difference is not None and difference.is_nothing):
-        return "does not help"
-    if over_constant is not None and (over_constant.is_no_better or over_constant.is_hardly_better):
-        return "does not help"
-    if difference is None or not _is_small(corrected_p):
+    """Return the verdict on a method; see `chaffinch.tasks.statistics.verdict` for the rules.
+
+    `is_informative` is whether all features are shown to be better than a constant, `beyond_p` the
+    corrected p value of a loss beyond the tolerated one.
+    """
+    if is_all or difference is None:
         return "cannot tell"
-    if difference.mean >= 0:
-        return "does not help"
-    return "helps" if over_constant is None or over_constant.is_better else "cannot tell"
+    is_other, is_lower = _is_small(corrected_p), difference.mean < 0
+    if is_other and is_lower and (over_constant is None or over_constant.is_better):
+        return "better"
+    # Without an interval an equal score may be chance, as where it counts labels.
+    is_measured = difference.interval is not None or difference.is_nothing
+    if is_measured and is_informative and _is_small(beyond_p):
+        return "as good with fewer columns"
+    return "worse" if is_other and not is_lower else "cannot tell"

@@ -1,13 +1,22 @@
-"""Verdict on a selection: selected features against all features and a constant, on test rows."""
+"""Verdict on a selection: selected features against all features and a constant.
+
+S, A and C are the losses with the selected features, with all features and of the best constant, on
+rows that took no part in the choice. The verdict is the first of these that holds:
+
+better: the whole interval of S - A is below 0, and S is shown to be below C.
+as good with fewer columns: there are fewer columns, S is shown to exceed A by at most the share
+`tolerance` of C - A, which is what all features explain, and A is shown to be below C.
+worse: the whole interval of S - A is above 0.
+cannot tell: everything else.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any, Literal, TypeGuard
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,36 +24,117 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.core import Floats, Mask, Rows
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.statistics.bootstrap import (
+    Contrast,
     Interval,
     SignTest,
+    contrast_intervals,
     difference_of,
     interval_in_words,
-    paired_interval,
     sign_test,
     signed,
 )
 
-Verdict = Literal["helps", "does not help", "cannot tell"]
+Verdict = Literal["better", "as good with fewer columns", "worse", "cannot tell"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 FEWEST_UNITS = 20  # with fewer, the interval is not reliable enough for a verdict
 _CONFIDENCE = 0.95
 _LEAST_P = 0.0001  # smaller p-values are shown as "< 0.0001"
+_MOST_TIMES = 100  # times as many rows are no remedy
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Comparison of the selected features with all features on the test part."""
+class Judgement:
+    """Verdict on a set of features against another, usually all features."""
 
     difference: float  # loss with the selected features minus that with all; 0 within rounding
     interval: Interval | None  # None with one unit
     confidence: float
     units: int  # number of resampled rows, groups, or blocks of time
     verdict: Verdict
-    sentence: str
     constant_loss: float | None  # None where a scorer is undefined for a constant prediction
     over_constant: Interval | None  # of the loss with the selected features minus the constant's
+    all_features_over_constant: Interval | None  # of that with all features minus the constant's
+    tolerance: float
+    # One-sided upper bound of the difference, as a share of what all features explain beyond a
+    # constant; None where they explain nothing.
+    share_lost_at_most: float | None
+
+
+@dataclass(frozen=True)
+class Comparison(Judgement):
+    """Comparison of the selected features with all features on the rows that judge."""
+
+    sentence: str
     sign_test: SignTest | None = None  # None where the loss is a scorer, or with one unit
     sign_test_over_constant: SignTest | None = None
+
+
+def judgement_of(
+    loss: Loss,
+    rows: Rows,
+    before: Floats,
+    after: Floats,
+    constant: Floats,
+    units: NDArray[np.int64],
+    *,
+    is_smaller: bool,
+    seed: int,
+    tolerance: float,
+    widen: float = 1.0,
+) -> Judgement:
+    """Compare predictions with two sets of features, of which `after` may have fewer.
+
+    Predictions have shape (n,) or (n, n_classes), the units (n,). `widen` multiplies the distance
+    of the intervals' ends from the estimate.
+    """
+    predictions, weights = [after, before], [(1.0, -1.0)]
+    constant_loss = _loss_if_any(loss, rows.y, constant, rows.weight)
+    if constant_loss is not None:
+        predictions.append(constant)
+        weights = [(1, -1, 0), (1, 0, -1), (0, 1, -1), (1, tolerance - 1, -tolerance)]
+    contrasts = [Contrast(each, _CONFIDENCE, i == 3) for i, each in enumerate(weights)]
+    intervals = contrast_intervals(
+        loss, rows, predictions, contrasts, units, seed=seed, widen=widen
+    )
+    interval, over_constant, all_over_constant, beyond = [*intervals, None, None, None][:4]
+    n_units, share = int(units.max()) + 1, None
+    before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
+    if beyond is not None and constant_loss is not None and constant_loss > before_loss:
+        share = tolerance + beyond[1] / (constant_loss - before_loss)
+    return Judgement(
+        difference=difference_of(after_loss, before_loss),
+        interval=interval,
+        confidence=_CONFIDENCE,
+        units=n_units,
+        verdict=_verdict(interval, over_constant, all_over_constant, beyond, n_units, is_smaller),
+        constant_loss=constant_loss,
+        over_constant=over_constant,
+        all_features_over_constant=all_over_constant,
+        tolerance=tolerance,
+        share_lost_at_most=share,
+    )
+
+
+def _verdict(
+    interval: Interval | None,
+    over_constant: Interval | None,
+    all_over_constant: Interval | None,
+    beyond: Interval | None,
+    n_units: int,
+    is_smaller: bool,
+) -> Verdict:
+    if interval is None or n_units < FEWEST_UNITS:
+        return "cannot tell"
+    if interval[1] < 0 and (over_constant is None or over_constant[1] < 0):
+        return "better"
+    if is_smaller and beyond is not None and beyond[1] <= 0 and _is_below(all_over_constant):
+        return "as good with fewer columns"
+    return "worse" if interval[0] > 0 else "cannot tell"
+
+
+def _is_below(interval: Interval | None) -> bool:
+    return interval is not None and interval[1] < 0
 
 
 def compare(
@@ -57,45 +147,42 @@ def compare(
     units: NDArray[np.int64],
     *,
     seed: int,
+    tolerance: float,
+    widen: float = 1.0,
+    judged_on: str = "test",
 ) -> Comparison:
-    """Compare predictions with all features and with those of a mask, and these with a constant.
-
-    Predictions have shape (n,) or (n, n_classes), the mask (d,), the units (n,).
-    """
-    over = partial(
-        paired_interval, loss, rows, after=after, units=units, confidence=_CONFIDENCE, seed=seed
+    """Compare predictions with all features and with those of a mask (d,); see `judgement_of`."""
+    is_all = bool(mask.all())
+    judged = judgement_of(
+        loss,
+        rows,
+        before,
+        after,
+        constant,
+        units,
+        is_smaller=not is_all,
+        seed=seed,
+        tolerance=tolerance,
+        widen=widen,
     )
-    signs = partial(sign_test, loss, rows, after=after, units=units)
-    interval, n_units = over(before), int(units.max()) + 1
+    if is_all:
+        judged = replace(judged, verdict="cannot tell")
+    against_constant = None
+    if judged.constant_loss is not None:
+        against_constant = sign_test(loss, rows, constant, after, units)
     before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
-    constant_loss = _loss_if_any(loss, rows.y, constant, rows.weight)
-    over_constant, against_constant = None, None
-    if constant_loss is not None:
-        over_constant, against_constant = over(constant), signs(constant)
-    verdict = _verdict(interval, over_constant, n_units, bool(mask.all()))
-    since = _since(verdict, interval, over_constant, n_units)
-    sentence = _sentence(verdict, since, loss, mask, before_loss, after_loss, interval, n_units)
-    if constant_loss is not None and n_units < FEWEST_UNITS and not mask.all():
-        sentence += f" A constant, which looks at no feature, has the loss {constant_loss:.4g}."
-    elif constant_loss is not None and is_not_shown_better_than_constant(over_constant, n_units):
-        sentence += _against_constant(after_loss, constant_loss, over_constant)
-        if against_constant:
-            counts = signs_in_words(asdict(against_constant), n_units, len(rows))
-            balance = against_constant.lower - against_constant.higher
-            differ = balance * (after_loss - constant_loss) > 0
-            why = "; a few large losses decide the mean" if differ else ""
-            sentence += f" Against it, the loss is {counts}{why}."
+    sentence = _sentence(judged, loss, mask, before_loss, after_loss, len(rows), judged_on)
+    if against_constant and is_not_shown_better_than_constant(judged.over_constant, judged.units):
+        counts = signs_in_words(asdict(against_constant), judged.units, len(rows))
+        balance = against_constant.lower - against_constant.higher
+        differ = balance * (after_loss - (judged.constant_loss or 0.0)) > 0
+        why = "; a few large losses decide the mean" if differ else ""
+        sentence += f" Against a constant, the loss of the selected features is {counts}{why}."
     return Comparison(
-        difference_of(after_loss, before_loss),
-        interval,
-        _CONFIDENCE,
-        n_units,
-        verdict,
-        sentence,
-        constant_loss,
-        over_constant,
-        signs(before),
-        against_constant,
+        **vars(judged),
+        sentence=sentence,
+        sign_test=sign_test(loss, rows, before, after, units),
+        sign_test_over_constant=against_constant,
     )
 
 
@@ -130,46 +217,23 @@ def _loss_if_any(
     return value if math.isfinite(value) else None
 
 
-def is_not_shown_better_than_constant(
-    over_constant: Interval | None, n_units: int
-) -> TypeGuard[Interval]:
+def is_not_shown_better_than_constant(over_constant: Interval | None, n_units: int) -> bool:
     """Return whether enough units do not show the loss to be below a constant's."""
     return over_constant is not None and n_units >= FEWEST_UNITS and over_constant[1] >= 0
 
 
-def _verdict(
-    interval: Interval | None, over_constant: Interval | None, n_units: int, is_all: bool
-) -> Verdict:
-    if is_all:
-        return "does not help"
-    if n_units >= FEWEST_UNITS and over_constant is not None and over_constant[0] >= 0:
-        return "does not help"  # a constant is as good: fewer features may still beat many
-    if interval is None or not is_decisive(interval, n_units):
-        return "cannot tell"
-    if interval[0] > 0:
-        return "does not help"
-    return "cannot tell" if is_not_shown_better_than_constant(over_constant, n_units) else "helps"
-
-
-def _since(
-    verdict: Verdict, interval: Interval | None, over_constant: Interval | None, n_units: int
-) -> str:
-    """Return why the verdict differs from that of the interval alone; usually empty."""
-    if not is_not_shown_better_than_constant(over_constant, n_units):
-        return ""
-    if verdict == "does not help" and (interval is None or interval[0] <= 0):
-        return ", since a constant predicts as well"
-    if verdict == "cannot tell" and interval is not None and is_decisive(interval, n_units):
-        return ", since the model is not shown to be better than a constant"
-    return ""
+def is_nothing_to_select_from(comparison: Mapping[str, Any]) -> bool:
+    """Return whether neither model is shown to be better than a constant."""
+    intervals = comparison.get("over_constant"), comparison.get("all_features_over_constant")
+    return all(is_not_shown_better_than_constant(one, comparison["units"]) for one in intervals)
 
 
 def too_few_units(n_units: int) -> str:
     if n_units >= FEWEST_UNITS:
         return ""
     return (
-        f"The test part has too little to compare by, {n_units} where {FEWEST_UNITS} rows, groups "
-        "or blocks of time are needed"
+        f"There is too little to compare by, {n_units} where {FEWEST_UNITS} rows, groups or blocks "
+        "of time are needed"
     )
 
 
@@ -177,44 +241,107 @@ def is_decisive(interval: Interval, n_units: int) -> bool:
     return n_units >= FEWEST_UNITS and not interval[0] <= 0 <= interval[1]
 
 
+def judged_on(contract: Mapping[str, Any]) -> str:
+    """Return the part of the rows that a contract's verdict is from; formerly always the test."""
+    return str(contract.get("judged_on", "test"))
+
+
+def part_in_words(part: str) -> str:
+    """Return the name of a part of the rows, as in "out-of-fold loss" and "test rows"."""
+    return "out-of-fold" if part == "out_of_fold" else part.replace("_", " ")
+
+
 def _sentence(
-    verdict: Verdict,
-    since: str,
+    judged: Judgement,
     loss: Loss,
     mask: Mask,
     before: float,
     after: float,
-    interval: Interval | None,
-    n_units: int,
+    n_rows: int,
+    part: str,
 ) -> str:
-    kept, total = int(mask.sum()), len(mask)
+    kept, total, constant = int(mask.sum()), len(mask), judged.constant_loss
+    words, name = part_in_words(part), loss_in_words(loss.name)
+    start = ""
+    if constant is not None and is_nothing_to_select_from(vars(judged)):
+        start = _nothing_to_select_from(judged, before, constant, n_rows, words, name)
     if kept == total:
-        every = "the one feature" if total == 1 else f"every one of the {total} features"
-        return f"Selection does not help here: {every} was kept."
-    saved = "1 column" if total - kept == 1 else f"{total - kept} columns"
-    difference = signed(difference_of(after, before))
+        every = "The one feature" if total == 1 else f"Every one of the {total} features"
+        return f"{start}{every} was kept, so there is nothing smaller to compare."
     measured = (
-        f"with {kept} of {total} features the test loss ({loss_in_words(loss.name)}) is "
-        f"{after:.4g} against {before:.4g} with all; difference {difference}, "
-        f"{interval_in_words(interval, _CONFIDENCE)}."
+        f"with {kept} of {total} features the {words} loss ({name}) is {after:.4g} against "
+        f"{before:.4g} with all; difference {signed(judged.difference)}, "
+        f"{interval_in_words(judged.interval, _CONFIDENCE)}."
     )
-    if lacking := too_few_units(n_units):
-        return f"{lacking}, so that no verdict is possible: {measured}"
-    return {
-        "helps": f"Selection helps: {measured}",
-        "does not help": f"Selection does not help here{since}: {measured}",
-        "cannot tell": f"This test part cannot tell whether selection helps{since}; it saves "
-        f"{saved}: {measured}",
-    }[verdict]
+    if lacking := too_few_units(judged.units):
+        sentence = f"{lacking}, so that no verdict is possible: {measured}"
+        if constant is not None:
+            sentence += f" A constant, which looks at no feature, has the loss {constant:.4g}."
+        return sentence
+    saved = "1 column" if total - kept == 1 else f"{total - kept} columns"
+    if judged.verdict == "cannot tell":
+        about = f"These {words} rows cannot tell whether selection is as good; it saves {saved}"
+    else:
+        about = f"Selection is {judged.verdict}"
+    return f"{start}{about}: {measured}" + ("" if start else _reason(judged, after))
 
 
-def _against_constant(loss: float, constant_loss: float, over_constant: Interval) -> str:
-    """Return how a loss compares with a constant's that it is not shown to be below."""
-    less = signed(difference_of(loss, constant_loss))
-    how = "is no better than" if over_constant[0] >= 0 else "is not shown to be better than"
+def _nothing_to_select_from(
+    judged: Judgement, before: float, constant: float, n_rows: int, words: str, name: str
+) -> str:
+    """Return why there is nothing to select from, and whether more rows would be a remedy."""
+    interval, difference = judged.all_features_over_constant, difference_of(before, constant)
+    if interval is None:
+        raise ValueError("all features were not compared with a constant")
+    if difference >= 0:
+        remedy = (
+            "On these rows it is no better than a constant at all, so other features or another "
+            "model are needed rather than more rows."
+        )
+    else:
+        times = ((interval[1] - difference) / difference) ** 2
+        remedy = (
+            f"About {float(f'{n_rows * times:.2g}'):,.0f} {words} rows would show a gain of this "
+            f"size; there are {n_rows:,}."
+            if times < _MOST_TIMES
+            else f"So small a gain takes more than {_MOST_TIMES} times as many rows to show."
+        )
     return (
-        f" The model {how} a constant, which looks at no feature and has the loss "
-        f"{constant_loss:.4g}; difference {less}, {interval_in_words(over_constant, _CONFIDENCE)}."
+        "The model with all features is not shown to predict better than a constant, so there is "
+        f"nothing to select from yet: its {words} loss ({name}) is {before:.4g} against "
+        f"{constant:.4g} of the constant; difference {signed(difference)}, "
+        f"{interval_in_words(interval, _CONFIDENCE)}. {remedy} "
+    )
+
+
+def _reason(judged: Judgement, after: float) -> str:
+    """Return what a verdict owes to the constant."""
+    constant, share = judged.constant_loss, judged.share_lost_at_most
+    if constant is None or judged.verdict == "better":
+        return ""
+    if is_not_shown_better_than_constant(judged.over_constant, judged.units):
+        less = signed(difference_of(after, constant))
+        return (
+            " With the selected features the model is not shown to be better than a constant, "
+            f"which has the loss {constant:.4g}; difference {less}, "
+            f"{interval_in_words(judged.over_constant, _CONFIDENCE)}."
+        )
+    if is_not_shown_better_than_constant(judged.all_features_over_constant, judged.units):
+        return " The model with all features is not shown to be better than a constant."
+    if share is None or judged.verdict == "worse":
+        return ""
+    return f" It {share_in_words(share, judged.tolerance)}."
+
+
+def share_in_words(share: float, tolerance: float, of: str = "all features explain") -> str:
+    """Return the upper bound of a loss, as a share of what a set explains beyond a constant."""
+    if share <= 0:
+        return f"is shown to lose nothing of what {of} beyond a constant"
+    if share >= 1:
+        return f"may lose all of what {of} beyond a constant"
+    return (
+        f"loses at most {100 * share:.3g}% of what {of} beyond a constant, with "
+        f"{_CONFIDENCE:.0%} confidence; {100 * tolerance:.3g}% is tolerated"
     )
 
 
