@@ -20,7 +20,7 @@ from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
-from chaffinch.tasks.selection.core import Floats, Mask
+from chaffinch.tasks.selection.core import Floats, Mask, Rows
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.settings.reselection import Reselect
@@ -31,6 +31,7 @@ from chaffinch.tasks.statistics.bootstrap import (
     paired_interval,
     signed,
 )
+from chaffinch.tasks.statistics.metrics import compare_metrics, shares_of_classes
 from chaffinch.tasks.statistics.verdict import (
     compare,
     constant_prediction,
@@ -76,21 +77,22 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
             constant = _constant(loss, fitted, len(rows), run.schema.n_classes)
             units, seed = run.units(part), run.settings.seed
             comparison = compare(loss, rows, before, after, constant, mask, units, seed=seed)
+            metrics = _metrics(run, rows, all_features=before, selected=after, constant=constant)
         elif part in _FITTED:
             fitted.append((rows.y, rows.weight))
         run.on_progress("evaluate", done + 1, len(PARTS))
-    scores = {"losses": losses, "comparison": asdict(comparison)}
+    scores = {"losses": losses, "comparison": asdict(comparison), **metrics}
     contract = to_json({**_contract(run), **scores})
     run.contract = json.loads(contract)
     writer.write(CONTRACT_FILE, contract)
-    metrics = {
+    measured = {
         **scores,
         "mask_validation_loss_unmasked": run.result("optimise_mask")["unmasked_loss"],
         "candidates": run.result("choose_mask")["candidates"],
         "tuning": run.result("train_base_model")["candidates"],
         "seconds": run.seconds,
     }
-    writer.write("metrics.json", to_json({"format_version": FORMAT_VERSION, **metrics}))
+    writer.write("metrics.json", to_json({"format_version": FORMAT_VERSION, **measured}))
     writer.result = scores
 
 
@@ -101,6 +103,14 @@ def _constant(
     weights = [weight for _, weight in fitted if weight is not None]
     weight = np.concatenate(weights) if weights else None
     return constant_prediction(loss, y, weight, n_rows, n_classes)
+
+
+def _metrics(run: SelectionRun, rows: Rows, **predictions: Floats) -> dict[str, Any]:
+    found: dict[str, Any] = {"metrics": compare_metrics(rows.y, rows.weight, **predictions)}
+    if classes := run.description.classes:
+        shares = shares_of_classes(rows.y, rows.weight, len(classes))
+        found["class_shares"] = dict(zip(classes, shares, strict=True))
+    return found
 
 
 def _contract(run: SelectionRun) -> dict[str, Any]:
@@ -219,7 +229,7 @@ def judge_of(run: SelectionRun) -> Judge:
 
 def predicted(refit: Refit, mask: Mask) -> Floats:
     """Return the test predictions of a model fitted on the features of a mask (d,)."""
-    return refit.model(mask).predict(refit.held_out.X[:, mask])
+    return refit.prediction_of(refit.model(mask), mask)
 
 
 # Changes of a reselection, and their comparison on the test rows.
