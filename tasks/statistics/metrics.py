@@ -31,7 +31,8 @@ def metrics_of(y: NDArray[Any], prediction: Floats, weight: Floats | None) -> di
     Undefined ones are left out: R2 if all targets are equal, ROC AUC if a class has no rows.
     """
     of_task = _of_classes if prediction.ndim == 2 else _of_values
-    found = of_task(y, prediction, weight)
+    with np.errstate(over="ignore", invalid="ignore"):  # squares of huge values
+        found = of_task(y, prediction, weight)
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
@@ -93,11 +94,16 @@ def compare_metrics(
             "selected": chosen[name],
             "constant": fixed[name],
             "difference": (difference := difference_of(chosen[name], value)),
-            "difference_percent": 100 * difference / value if name in _ERRORS and value else None,
+            "difference_percent": _percent(difference, value) if name in _ERRORS else None,
         }
         for name, value in every.items()
         if name in chosen and name in fixed
     }
+
+
+def _percent(difference: float, value: float) -> float | None:
+    percent = 100 * difference / value if value else math.inf
+    return percent if math.isfinite(percent) else None
 
 
 def shares_of_classes(y: NDArray[Any], weight: Floats | None, n_classes: int) -> list[float]:

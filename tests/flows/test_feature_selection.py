@@ -163,7 +163,7 @@ def test_the_artifacts_of_a_data_set_are_versions_of_one_thing(flow_run, server,
     state = chaffinch.feature_selection(
         str(table), settings, execution, promotion, return_state=True
     )
-    kinds = {"progress", "verdict", "losses", "features", "elimination-curve"}
+    kinds = {"progress", "verdict", "losses", "metrics", "features", "elimination-curve"}
     found = server.artifacts(str(state.state_details.flow_run_id))
     assert set(found) == {f"harvest-{kind}" for kind in kinds}
 

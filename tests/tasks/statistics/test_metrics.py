@@ -100,11 +100,18 @@ def test_the_difference_of_errors_is_in_per_cent_too() -> None:
     assert found["r2"]["constant"] == 0
 
 
-def test_no_per_cent_of_an_error_of_zero() -> None:
-    found = compare_metrics(
-        VALUES, None, all_features=VALUES, selected=GUESSES, constant=np.zeros(4)
-    )
-    assert (found["mae"]["difference"], found["mae"]["difference_percent"]) == (0.5, None)
+@pytest.mark.parametrize("error", [0.0, 1e-310], ids=["none", "almost none"])
+def test_no_per_cent_of_no_error(error) -> None:
+    y, prediction = np.array([0.0, 1.0]), np.array([error, 1.0])
+    found = compare_metrics(y, None, all_features=prediction, selected=1 - y, constant=y)
+    assert (found["mae"]["difference"], found["mae"]["difference_percent"]) == (1, None)
+
+
+def test_a_metric_beyond_all_numbers_is_left_out() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = metrics_of(np.array([0.0, 1.0]), np.array([1e200, 1.0]), None)
+    assert found == {"mae": 5e199}
 
 
 def test_a_constant_of_shares_is_no_better_than_chance() -> None:
