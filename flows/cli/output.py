@@ -38,7 +38,13 @@ from chaffinch.tasks.reporting.sections import (
     why_undecided,
     why_worthless,
 )
-from chaffinch.tasks.reporting.tables import losses_of_parts
+from chaffinch.tasks.reporting.tables import (
+    DIFFERENCE_OF_METRICS,
+    class_shares,
+    judged_part,
+    losses_of_parts,
+    metric_rows,
+)
 from chaffinch.tasks.reporting.text import (
     counted,
     interval,
@@ -227,7 +233,8 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             style="bold" if one.part == judged_on(contract) else None,
         )
     console.print(table)
-    if judged_on(contract) == "test":
+    _print_metrics(console, contract, f"all {total}", f"selected {kept}")
+    if "mask_validation" in contract["losses"]:
         _print_line(console, "Both models were fitted on train and mask validation.")
     shown = ", ".join(result.features[:NAMES_SHOWN])
     more = f" and {kept - NAMES_SHOWN} more" if kept > NAMES_SHOWN else ""
@@ -247,6 +254,19 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         _print_warnings(console, result.warnings)
     if result.folder is not None:
         _print_path(console, result.folder / "report.html")
+
+
+def _print_metrics(console: Console, contract: Mapping[str, Any], *headings: str) -> None:
+    if not (rows := metric_rows(contract)):
+        return
+    table = Table(f"metric, {judged_part(contract)} rows")
+    for heading in (*headings, "constant", DIFFERENCE_OF_METRICS.lower()):
+        table.add_column(heading, justify="right")
+    for name, *values, difference in rows:
+        table.add_row(name, *map(number, values), difference)
+    console.print(table)
+    if shares := class_shares(contract):
+        _print_line(console, shares)
 
 
 def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: bool = True) -> None:

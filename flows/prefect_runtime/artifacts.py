@@ -36,7 +36,13 @@ from chaffinch.storage.runs.store import Run
 from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
-from chaffinch.tasks.reporting.tables import losses_of_parts
+from chaffinch.tasks.reporting.tables import (
+    DIFFERENCE_OF_METRICS,
+    class_shares,
+    judged_part,
+    losses_of_parts,
+    metric_rows,
+)
 from chaffinch.tasks.reporting.text import on_scales
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -179,7 +185,7 @@ def publish(
     governance: Sequence[str] = (),
     difference: Difference | None = None,
 ) -> UUID:
-    """Publish a result in the UI: the verdict, losses, features and charts."""
+    """Publish a result in the UI: the verdict, losses, metrics, features and charts."""
     verdict = create_markdown_artifact(
         _verdict(result, governance),
         key=key_of(data_set, "verdict"),
@@ -199,6 +205,20 @@ def publish(
         key=key_of(data_set, "losses"),
         description=f"Loss ({loss_in_words(result.contract['loss'])}) of each part of the rows",
     )
+    metrics = [
+        {
+            "metric": one.name,
+            "all features": float(f"{one.all_features:.6g}"),
+            "selected": float(f"{one.selected:.6g}"),
+            "constant": float(f"{one.constant:.6g}"),
+            DIFFERENCE_OF_METRICS.lower(): one.difference,
+        }
+        for one in metric_rows(result.contract)
+    ]
+    about = f"Metrics of the {judged_part(result.contract)} rows"
+    if shares := class_shares(result.contract):
+        about += f". {_literal(shares)}"
+    create_table_artifact(metrics, key=key_of(data_set, "metrics"), description=about)
     features = [
         {
             "feature": name,

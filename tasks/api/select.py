@@ -111,8 +111,8 @@ def select(
         Column that names the series of a row; no series uses the past of another.
     scale : "none" or "series"
         Whether the target, and what history is made of, is less the mean of each series in the
-        training part and divided by how far it reaches from that there. The losses and predictions
-        are then on that scale, and the contract's ``scales`` lead back.
+        training part and divided by how far it reaches from that there. Losses, metrics and
+        predictions are then on that scale, and the contract's ``scales`` lead back.
     shares : four whole percents, in all 100
         Of the rows to train on, for mask validation, for model validation and for the test.
     task : "auto", "regression" or "classification"

@@ -18,11 +18,12 @@ from chaffinch.tasks.data.splits import PARTS, Splits
 from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.fitting import loss_of
 from chaffinch.tasks.methods.protocol import as_search
-from chaffinch.tasks.methods.refits import refitted_loss
+from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
 from chaffinch.tasks.pipeline.selection_run import LoadedTable, SelectionRun
-from chaffinch.tasks.selection.core import Mask
+from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.settings.method import Method
+from chaffinch.tasks.statistics.metrics import metrics_of
 from chaffinch.tasks.statistics.verdict import constant_prediction
 
 _Chosen = tuple[int | None, Mask, float]  # requested size or None, mask, seconds
@@ -98,24 +99,30 @@ def _sets(run: SelectionRun, name: str, cell: Cell, plan: Plan) -> list[dict[str
         began = time.perf_counter()
         fitted, outside, n_classes = refit.train, refit.held_out, run.schema.n_classes
         constant = constant_prediction(run.loss, fitted.y, fitted.weight, len(outside), n_classes)
-        loss = run.loss(outside.y, constant, outside.weight)
-        return [_set(None, [], loss, 0.0, time.perf_counter() - began)]
-    judged: dict[bytes, tuple[float, float]] = {}
+        return [_set(refit, constant, None, [], 0.0, time.perf_counter() - began)]
+    judged: dict[bytes, tuple[Floats, float]] = {}
     sets = []
     for size, mask, seconds in _chosen(run, plan.method(name), plan.sizes(cell.table)):
         if mask.tobytes() not in judged:
             began = time.perf_counter()
-            loss = refitted_loss(refit, mask)
-            judged[mask.tobytes()] = loss, time.perf_counter() - began
-        loss, training = judged[mask.tobytes()]
+            prediction = refit.prediction_of(refit.model(mask), mask)
+            judged[mask.tobytes()] = prediction, time.perf_counter() - began
+        prediction, training = judged[mask.tobytes()]
         features = [run.schema.features[j] for j in np.flatnonzero(mask)]
-        sets.append(_set(size, features, loss, seconds, training))
+        sets.append(_set(refit, prediction, size, features, seconds, training))
     return sets
 
 
 def _set(
-    size: int | None, features: list[str], loss: float, selection: float, training: float
+    refit: Refit,
+    prediction: Floats,
+    size: int | None,
+    features: list[str],
+    selection: float,
+    training: float,
 ) -> dict[str, Any]:
+    outside = refit.held_out
+    loss = refit.loss(outside.y, prediction, outside.weight)
     if not math.isfinite(loss):
         raise InputError(
             f"the loss on the rows outside is {loss}, as where they are few or of one class; "
@@ -125,6 +132,7 @@ def _set(
         "size": size,
         "features": features,
         "loss": loss,
+        **metrics_of(outside.y, prediction, outside.weight),
         "selection_seconds": selection,
         "training_seconds": training,
     }

@@ -24,6 +24,7 @@ from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.settings.identity import digest, identity, versions
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
+from chaffinch.tasks.statistics.metrics import METRICS
 
 ALL, NONE = "all", "none"  # reference methods: every feature, and a constant
 
@@ -41,6 +42,8 @@ RESULTS = pa.schema(
         ("features", pa.list_(pa.string())),  # kept features, in the table's order
         ("loss", pa.float64()),  # on the outer fold; lower is better
         ("loss_name", pa.string()),
+        # Metrics of the outer fold; null where not of the task, or undefined.
+        *((name, pa.float64()) for name in METRICS),
         ("n_train", pa.int64()),  # rows outside the outer fold; the final fit uses seven in eight
         ("n_test", pa.int64()),  # rows of the outer fold
         # Time from the tuned base model to the chosen set. Refits that choose a method's own size

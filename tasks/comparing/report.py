@@ -24,6 +24,7 @@ from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.tables import Kind, Table, numbers
 from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, number, share
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.statistics.metrics import METRICS
 from chaffinch.tasks.statistics.paired_tests import FEWEST_PAIRS
 from chaffinch.tasks.statistics.verdict import VERDICTS
 
@@ -391,6 +392,20 @@ def figures(table: TableSummary) -> Table:
     return Table("What was measured", columns, rows, 0)
 
 
+def metrics(table: TableSummary) -> Table:
+    """Return the mean metrics of each contender and of the constant."""
+    found = [*(outcome.metrics for outcome in table.outcomes), table.constant_metrics]
+    names = [name for name in METRICS if any(name in of_one for of_one in found)]
+    named = [*map(_named, table.outcomes), ("a constant", NOTHING)]
+    rows = [
+        (*name, *(number(of_one.get(key)) for key in names))
+        for name, of_one in zip(named, found, strict=True)
+    ]
+    columns: dict[str, Kind] = {"Method": "name"}
+    columns |= numbers("Size", *(METRICS[name] for name in names))
+    return Table("Mean metrics", columns, rows, 0)
+
+
 def front(table: TableSummary) -> Table:
     """Return the Pareto front, numbered as in its chart."""
     rows = [
@@ -500,6 +515,7 @@ def _table(table: TableSummary, place: int) -> Mapping[str, Any]:
         "sentence": text.verdicts_of(table),
         "verdicts": verdicts(table),
         "figures": figures(table),
+        "metrics": metrics(table),
         "front": front(table),
         "choices": text.choices_of(table),
         "losses_chart": losses_chart(table, f"losses-{place}"),

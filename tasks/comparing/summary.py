@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.comparing.plan import ALL, NONE, Contender, Planned, SeedAndFold
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.losses import is_mean_over_rows
+from chaffinch.tasks.statistics.metrics import METRICS
 from chaffinch.tasks.statistics.paired_tests import (
     CONFIDENCE,
     FEWEST_PAIRS,
@@ -59,9 +60,11 @@ class Scores:
     failed: NDArray[np.bool_]  # shape (k, c); whether there is an error instead of a loss
     test_share: Floats  # shape (k, c); test rows per training row, NaN without a loss
     figures: Mapping[str, Floats]  # those of `_FIGURES`, shape (k, c)
+    metrics: Mapping[str, Floats]  # by name, shape (k, c); NaN where undefined
     features: Mapping[Contender, Sequence[frozenset[str]]]  # its sets in the order of the cells
     errors: tuple[tuple[Contender, str, int], ...]  # with their numbers of cells
     constant: Floats  # shape (c,); losses of a constant prediction, which is not a contender
+    constant_metrics: Mapping[str, Floats]  # its metrics, shape (c,)
 
 
 def read_scores(results: pa.Table, planned: Planned) -> list[Scores]:
@@ -77,13 +80,15 @@ def _scores(table: str, model: str, rows: Sequence[_Row], planned: Planned) -> S
     shape = len(contenders), len(cells)
     position_of = {contender: i for i, contender in enumerate(contenders)}
     column_of = {cell: j for j, cell in enumerate(cells)}
-    scored: dict[tuple[int, int], _Row] = {}
-    failed, constant = np.zeros(shape, dtype=bool), np.full(len(cells), np.nan)
+    scored: dict[tuple[int, ...], _Row] = {}
+    constants: dict[tuple[int, ...], _Row] = {}
+    failed = np.zeros(shape, dtype=bool)
     errors: dict[tuple[Contender, str], list[int]] = {}
     for row in rows:
         contender, column = _contender(row), column_of[row["seed"], row["fold"]]
         if contender.method == NONE:
-            constant[column] = np.nan if row["error"] is not None else row["loss"]
+            if row["error"] is None:
+                constants[(column,)] = row
         elif row["error"] is None:
             scored[position_of[contender], column] = row
         else:
@@ -97,22 +102,18 @@ def _scores(table: str, model: str, rows: Sequence[_Row], planned: Planned) -> S
     for at in scored:
         failed[at] = False
 
-    def measured(value_of: Callable[[_Row], float]) -> Floats:
-        values = np.full(shape, np.nan)
-        for at, row in scored.items():
-            values[at] = value_of(row)
-        return values
-
+    measured, of_constant = partial(_values, scored, shape), partial(_values, constants, shape[1:])
     return Scores(
         table=table,
         model=model,
         loss_name=rows[0]["loss_name"],
         contenders=contenders,
         cells=cells,
-        losses=measured(itemgetter("loss")),
+        losses=measured("loss"),
         failed=failed,
-        test_share=measured(lambda row: row["n_test"] / row["n_train"]),
-        figures={name: measured(itemgetter(name)) for name in _FIGURES},
+        test_share=measured("n_test") / measured("n_train"),
+        figures={name: measured(name) for name in _FIGURES},
+        metrics={name: measured(name) for name in METRICS},
         features={
             contender: [frozenset(scored[at]["features"]) for at in sorted(scored) if at[0] == i]
             for contender, i in position_of.items()
@@ -124,8 +125,18 @@ def _scores(table: str, model: str, rows: Sequence[_Row], planned: Planned) -> S
                 key=lambda found: (position_of[found[0][0]], min(found[1]), found[0][1]),
             )
         ),
-        constant=constant,
+        constant=of_constant("loss"),
+        constant_metrics={name: of_constant(name) for name in METRICS},
     )
+
+
+def _values(rows: Mapping[tuple[int, ...], _Row], shape: tuple[int, ...], name: str) -> Floats:
+    """Return the values of a column; NaN without one, as in results of earlier releases."""
+    values = np.full(shape, np.nan)
+    for at, row in rows.items():
+        value = row.get(name)
+        values[at] = np.nan if value is None else value
+    return values
 
 
 def _contender(row: _Row) -> Contender:
@@ -211,6 +222,7 @@ class Outcome:
     # Over the cells that all compared contenders share, or over its own if it is not compared.
     mean_loss: float | None
     deviation: float | None  # None with a single loss
+    metrics: Mapping[str, float]  # mean of each metric, over the same cells where defined
     n_features: float | None  # mean number of kept features
     n_total: int | None  # largest number of candidate features of any cell
     keeps_all: bool  # whether it kept every feature in every cell
@@ -242,6 +254,7 @@ class TableSummary:
     constant_loss: float | None  # mean over the shared cells, or over all its cells without any
     is_informative: bool | None  # whether all features are shown to beat a constant; None untested
     tolerance: float
+    constant_metrics: Mapping[str, float]  # likewise
 
     @property
     def reference(self) -> Outcome:
@@ -304,6 +317,10 @@ def summarise_table(scores: Scores, tolerance: float) -> TableSummary:
         constant_loss=_known(_means(scores.constant[None], of_constant[None])[0]),
         is_informative=is_informative,
         tolerance=tolerance,
+        constant_metrics=_mean_metrics(
+            {name: values[None] for name, values in scores.constant_metrics.items()},
+            of_constant[None],
+        )[0],
     )
 
 
@@ -364,6 +381,7 @@ def _outcomes(
         ]
     )
     means, sizes = _means(scores.losses, used), _means(figures["n_features"], used)
+    metrics = _mean_metrics(scores.metrics, used)
     front = pareto_front(np.where(compared, sizes, np.nan), np.where(compared, means, np.nan))
     for i, contender in enumerate(scores.contenders):
         is_all = bool(keeps_all[i])
@@ -375,6 +393,7 @@ def _outcomes(
             is_compared=bool(compared[i]),
             mean_loss=_known(means[i]),
             deviation=float(scores.losses[i, used[i]].std(ddof=1)) if used[i].sum() > 1 else None,
+            metrics=metrics[i],
             n_features=_known(sizes[i]),
             n_total=int(figures["n_total"][i, scored[i]].max()) if scored[i].any() else None,
             keeps_all=is_all,
@@ -422,6 +441,15 @@ def _means(values: Floats, used: NDArray[np.bool_]) -> Floats:
     counts = used.sum(axis=1)
     sums = np.where(used, values, 0.0).sum(axis=1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def _mean_metrics(metrics: Mapping[str, Floats], used: NDArray[np.bool_]) -> list[dict[str, float]]:
+    """Return the mean metrics of each row over its used cells, without undefined ones."""
+    means = {name: _means(of, used & np.isfinite(of)) for name, of in metrics.items()}
+    return [
+        {name: float(mean[i]) for name, mean in means.items() if np.isfinite(mean[i])}
+        for i in range(len(used))
+    ]
 
 
 def _known(value: float) -> float | None:

@@ -16,7 +16,7 @@ import numpy as np
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold, Recipe
 from chaffinch.tasks.methods.protocol import SearchContext
-from chaffinch.tasks.selection.core import FittedModel, Mask, Rows, Schema
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.selection.masked_loss.base import check_finite
 from chaffinch.tasks.settings.base import setting
@@ -70,8 +70,12 @@ class Refit:
 
     def loss_of(self, model: FittedModel, mask: Mask) -> float:
         """Return the held-out loss of a model fitted on a mask's features."""
-        held_out = self.held_out.select(mask)
-        return self.loss(held_out.y, model.predict(held_out.X), held_out.weight)
+        prediction = self.prediction_of(model, mask)
+        return self.loss(self.held_out.y, prediction, self.held_out.weight)
+
+    def prediction_of(self, model: FittedModel, mask: Mask) -> Floats:
+        """Return the held-out prediction of a model fitted on a mask's features."""
+        return model.predict(self.held_out.X[:, mask])
 
 
 def refit_of(context: SearchContext) -> Refit:

@@ -29,6 +29,7 @@ from chaffinch.tasks.statistics.bootstrap import (
     paired_interval,
     signed,
 )
+from chaffinch.tasks.statistics.metrics import compare_metrics, shares_of_classes
 from chaffinch.tasks.statistics.verdict import (
     Judgement,
     compare,
@@ -92,18 +93,23 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         widen=judged.widen,
         judged_on=judged.part,
     )
-    scores = {"judged_on": judged.part, "losses": losses, "comparison": asdict(comparison)}
+    scores = {
+        "judged_on": judged.part,
+        "losses": losses,
+        "comparison": asdict(comparison),
+        **_metrics(run, judged),
+    }
     contract = to_json({**_contract(run), **scores})
     run.contract = json.loads(contract)
     writer.write(CONTRACT_FILE, contract)
-    metrics = {
+    measured = {
         **scores,
         "mask_validation_loss_unmasked": run.result("optimise_mask")["unmasked_loss"],
         "candidates": run.result("choose_mask")["candidates"],
         "tuning": run.result("train_base_model")["candidates"],
         "seconds": run.seconds,
     }
-    writer.write("metrics.json", to_json({"format_version": FORMAT_VERSION, **metrics}))
+    writer.write("metrics.json", to_json({"format_version": FORMAT_VERSION, **measured}))
     writer.result = scores
 
 
@@ -138,6 +144,23 @@ def _judged(run: SelectionRun) -> _Judged:
     units = np.unique(run.units("train")[held_out], return_inverse=True)[1]
     rows, widen = run.rows("train").take(held_out), run.result("optimise_mask")["widen"]
     return _Judged("out_of_fold", rows, units, every, selected, constant, widen)
+
+
+def _metrics(run: SelectionRun, judged: _Judged) -> dict[str, Any]:
+    rows = judged.rows
+    found: dict[str, Any] = {
+        "metrics": compare_metrics(
+            rows.y,
+            rows.weight,
+            all_features=judged.all_features,
+            selected=judged.selected,
+            constant=judged.constant,
+        )
+    }
+    if classes := run.description.classes:
+        shares = shares_of_classes(rows.y, rows.weight, len(classes))
+        found["class_shares"] = dict(zip(classes, shares, strict=True))
+    return found
 
 
 def _contract(run: SelectionRun) -> dict[str, Any]:
@@ -284,7 +307,7 @@ def judge_of(run: SelectionRun) -> Judge:
 
 def predicted(refit: Refit, mask: Mask) -> Floats:
     """Return the test predictions of a model fitted on the features of a mask (d,)."""
-    return refit.model(mask).predict(refit.held_out.X[:, mask])
+    return refit.prediction_of(refit.model(mask), mask)
 
 
 # Changes of a reselection, and their comparison on the test rows.

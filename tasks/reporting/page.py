@@ -161,6 +161,8 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "baseline": contract["settings"].get("baseline"),
         "method": content.method,
         "losses_by_part": tables.losses_by_part(content),
+        "metrics": tables.metrics(content),
+        "class_shares": tables.class_shares(contract),
         "kept": tables.kept_features(content),
         "dropped": tables.dropped_features(content),
         "candidates": tables.candidate_sizes(content),

@@ -21,6 +21,7 @@ from chaffinch.tasks.reporting.text import (
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.bootstrap import difference_of
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
+from chaffinch.tasks.statistics.metrics import METRICS
 
 MOST_PROFILE_ROWS = 200
 _LONG = 60
@@ -66,6 +67,45 @@ def losses_of_parts(contract: Mapping[str, Any]) -> list[PartLosses]:
     return table
 
 
+class MetricRow(NamedTuple):
+    """A metric of the final models and of a constant, on the rows of the verdict."""
+
+    name: str
+    all_features: float
+    selected: float
+    constant: float
+    difference: str  # selected less all; of an error in per cent of that with all features
+
+
+DIFFERENCE_OF_METRICS = "Difference, of errors in %"
+
+
+def metric_rows(contract: Mapping[str, Any]) -> list[MetricRow]:
+    """Return the table of metrics that the report, the terminal and the Prefect UI show."""
+    table = []
+    for name, found in contract.get("metrics", {}).items():
+        percent = found.get("difference_percent")
+        difference = (
+            number(found["difference"], "+") if percent is None else f"{number(percent, '+')} %"
+        )
+        every, selected, constant = found["all_features"], found["selected"], found["constant"]
+        table.append(MetricRow(METRICS.get(name, name), every, selected, constant, difference))
+    return table
+
+
+def judged_part(contract: Mapping[str, Any]) -> str:
+    return _words(contract.get("judged_on", "test"))
+
+
+def class_shares(contract: Mapping[str, Any]) -> str | None:
+    """Return the shares of the classes in words; None for a regression."""
+    shares = contract.get("class_shares")
+    if not shares:
+        return None
+    each = listed(f"{name} ({share(of_class)})" for name, of_class in shares.items())
+    return f"Classes of the {judged_part(contract)} rows: {each}."
+
+
 _PROFILE: dict[str, Kind] = {
     **{"role": "text", "type": "text"},
     **numbers("missing", "distinct", "minimum", "mean", "maximum", "standard_deviation"),
@@ -88,6 +128,16 @@ def losses_by_part(content: ReportContent) -> Table:
     caption = f"Losses of the two final models ({loss_in_words(content.contract['loss'])})"
     figures = numbers("Rows", "All features", "Selected", "Difference")
     return Table(caption, {"Part": "text", **figures, "Used for": "text"}, rows, judged)
+
+
+def metrics(content: ReportContent) -> Table:
+    columns = numbers("All features", "Selected", "Constant", DIFFERENCE_OF_METRICS)
+    rows = [
+        (name, *map(number, values), difference)
+        for name, *values, difference in metric_rows(content.contract)
+    ]
+    caption = f"Metrics of the {judged_part(content.contract)} rows"
+    return Table(caption, {"Metric": "text", **columns}, rows)
 
 
 def kept_features(content: ReportContent) -> Table:

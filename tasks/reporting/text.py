@@ -116,7 +116,7 @@ def on_scales(settings: Mapping[str, Any]) -> str | None:
     others = [name for name in history["columns"] if name != target]
     scaled = f"{target} and {listed(others)} are" if others else f"{target} is"
     return (
-        f"The target {scaled} on each series' own scale, and so are the losses and "
+        f"The target {scaled} on each series' own scale, and so are the losses, metrics and "
         "predictions: less the mean that the series has in the training part, and divided by how "
         "far it reaches from that there."
     )

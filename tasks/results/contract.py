@@ -73,6 +73,14 @@ class _Dataset(_Part):
     hash: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
 
 
+class _Metric(_Part):
+    all_features: float
+    selected: float
+    constant: float
+    difference: float
+    difference_percent: float | None = None
+
+
 class _Comparison(_Part):
     verdict: str
     sentence: str
@@ -119,6 +127,8 @@ class _Contract(_Part):
     versions: dict[str, Any]
     losses: dict[str, dict[str, Any]]
     comparison: _Comparison
+    metrics: dict[str, _Metric] = {}
+    class_shares: dict[str, float] = {}
     warnings: list[str]
 
 

@@ -175,9 +175,10 @@ class SelectionResult:
 
     def __repr__(self) -> str:
         warned = f", warnings={list(self.warnings)!r}" if self.warnings else ""
+        metrics = {key: float(f"{one['selected']:.4g}") for key, one in self.metrics.items()}
         return (
             f"SelectionResult(run={self.run!r}, features={self.features!r}, "
-            f"verdict={self.verdict!r}{warned})"
+            f"metrics={metrics}, verdict={self.verdict!r}{warned})"
         )
 
     # Lists, since pandas takes a tuple for one name; new ones, since a list can be changed.
@@ -195,6 +196,27 @@ class SelectionResult:
     def verdict(self) -> str:
         """Whether selection helps, in a sentence with figures."""
         return str(self.comparison["sentence"])
+
+    @property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """Metrics of the test rows beside the loss; no decision uses them.
+
+        Returns
+        -------
+        dict
+            ``"r2"``, ``"rmse"`` and ``"mae"`` of a regression; ``"accuracy"``,
+            ``"balanced_accuracy"``, ``"roc_auc"`` and ``"log_loss"`` of a classification. Each has
+            the value with ``"all_features"``, of the ``"selected"`` ones and of a ``"constant"``
+            prediction, the ``"difference"`` of selected less all, and for errors the
+            ``"difference_percent"`` of that with all features. Undefined metrics are left out;
+            contracts of earlier releases have none.
+        """
+        return dict(self.contract.get("metrics", {}))
+
+    @property
+    def class_shares(self) -> dict[str, float]:
+        """Share of each class in the test rows; empty for a regression."""
+        return dict(self.contract.get("class_shares", {}))
 
     @cached_property
     def model(self) -> SelectedModel:

@@ -110,13 +110,17 @@ def test_the_verdict_is_followed_by_what_is_odd_about_the_table(server, table, s
     assert said == f"**Warning:** {shown}"
 
 
-def test_the_losses_and_features_are_tables(flow_run, server):
+def test_losses_metrics_and_features_are_tables(flow_run, server):
     run, result = flow_run
     artifacts = server.artifacts(run["id"])
     losses = json.loads(artifacts["harvest-losses"]["data"])
     assert {row["part"].replace(" ", "_"): row["selected"] for row in losses} == {
         part: pytest.approx(both["selected"], rel=1e-5) for part, both in result.losses.items()
     }
+    metrics = json.loads(artifacts["harvest-metrics"]["data"])
+    assert [row["selected"] for row in metrics] == [
+        pytest.approx(found["selected"], rel=1e-5) for found in result.metrics.values()
+    ]
     features = json.loads(artifacts["harvest-features"]["data"])
     assert [row["feature"] for row in features] == result.candidates
     assert tuple(row["feature"] for row in features if row["kept"]) == ("first", "second")
@@ -159,7 +163,7 @@ def test_the_artifacts_of_a_data_set_are_versions_of_one_thing(flow_run, server,
     state = chaffinch.feature_selection(
         str(table), settings, execution, promotion, return_state=True
     )
-    kinds = {"progress", "verdict", "losses", "features", "elimination-curve"}
+    kinds = {"progress", "verdict", "losses", "metrics", "features", "elimination-curve"}
     found = server.artifacts(str(state.state_details.flow_run_id))
     assert set(found) == {f"harvest-{kind}" for kind in kinds}
 

@@ -13,7 +13,7 @@ import pytest
 from chaffinch.methods import Pefs
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing import cells
-from chaffinch.tasks.comparing.cells import Asked, Compared, measure
+from chaffinch.tasks.comparing.cells import Asked, Compared, as_table, measure
 from chaffinch.tasks.comparing.plan import Cell
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.methods import pefs
@@ -74,6 +74,28 @@ def selected(results: dict[str, dict]) -> dict[str, list]:
         name: [(found["size"], found["features"]) for found in result["sets"]]
         for name, result in results.items()
     }
+
+
+def test_metrics_of_each_set_are_those_of_the_rows_outside(loaded) -> None:
+    table = numbers(90, 4)
+    table["y"] = table["x0"] + np.random.default_rng(1).normal(size=90)
+    compared = loaded(table, methods=("correlation",), folds=3, sizes=(2,))
+    cell = Cell(0, 0, 0, 0)
+    sets = [found for result in everything(compared, cell).values() for found in result["sets"]]
+    assert len(sets) == 4  # all features, a constant, and two of the ranking
+    for found in sets:
+        assert found["rmse"] == pytest.approx(found["loss"] ** 0.5)
+        assert found["mae"] < found["rmse"]
+        assert (found["r2"] > 0.1) == bool(found["features"])
+    table["y"] = np.where(table["y"] > 0, "yes", "no")
+    compared = loaded(table, methods=("correlation",), folds=3)
+    results = {(cell, name): found for name, found in everything(compared, cell).items()}
+    rows = as_table(compared.plan, results).to_pylist()
+    assert len(rows) == 3
+    for row in rows:
+        assert row["log_loss"] == row["loss"]
+        assert (row["roc_auc"] == 0.5) == (row["method"] == "none")
+        assert row["r2"] is None
 
 
 @pytest.mark.parametrize("model", [LINEAR, TREES], ids=lambda model: model.name)

@@ -48,6 +48,20 @@ def test_the_verdicts_come_first_and_in_plain_words(page: Page) -> None:
     ]
 
 
+def test_metrics_stand_in_a_table_of_their_own_where_there_are_any(page: Page) -> None:
+    rows = made_up_rows(methods=("anova_f",), sizes=(5,))
+    rows += [{**row, "method": "none", "r2": -0.01} for row in rows if row["method"] == "all"]
+    for row in rows:
+        row.update({"rmse": 2.5, "r2": row.get("r2", 0.75)})
+    assert page_of(table_of(rows)).tables["Mean metrics"] == [
+        ["Method", "Size", "R2", "RMSE"],
+        ["all features", "–", "0.75", "2.5"],  # noqa: RUF001
+        ["anova_f", "5", "0.75", "2.5"],
+        ["a constant", "–", "-0.01", "2.5"],  # noqa: RUF001
+    ]
+    assert "Mean metrics" not in page.tables
+
+
 def test_every_figure_of_a_contender_is_on_the_page(page: Page) -> None:
     rows = made_up_rows(methods=THREE, sizes=(5, 10), differences=CLEAR)
     mean = sum(row["loss"] for row in rows if row["method"] == "gbmo") / 15

@@ -19,6 +19,7 @@ from chaffinch.tasks.comparing.text import (
     verdicts_of,
 )
 from chaffinch.tasks.reporting.text import NOTHING
+from chaffinch.tasks.statistics.metrics import METRICS
 from tests.tasks.comparing.made_up_results import failing, made_up, made_up_rows, table_of
 from tests.tasks.comparing.made_up_summary import (
     CLEAR,
@@ -58,6 +59,26 @@ def test_figures_are_those_of_the_rows() -> None:
     assert (found.n_features, found.n_total, found.keeps_all) == (10, 30, False)
     assert (found.selection_seconds, found.training_seconds) == (1.5, 0.25)
     assert -0.2 < found.stability.value < 0.2  # the sets were drawn at random
+
+
+def test_metrics_are_means_over_the_same_cells_as_the_loss() -> None:
+    rows = made_up_rows(sizes=(), n_seeds=1, n_folds=4)
+    rows += [{**row, "method": "none"} for row in rows if row["method"] == "all"]
+    for row in rows:
+        # in the last fold a class has no rows
+        row |= {"accuracy": 0.6 + 0.1 * row["fold"], "roc_auc": (0.5, 0.7, 0.9, None)[row["fold"]]}
+    rows = failing(rows, lambda row: row["method"] == "gbmo" and row["fold"] == 0, "no")
+    table = only(table_of(rows))
+    expected = {"accuracy": pytest.approx(0.8), "roc_auc": pytest.approx(0.8)}
+    assert [outcome.metrics for outcome in table.outcomes] == [expected] * 2
+    assert table.constant_metrics == expected
+
+
+def test_results_of_an_earlier_release_have_no_metrics() -> None:
+    results = made_up()
+    table = only(results.drop_columns(list(METRICS)))
+    assert table == only(results)
+    assert {len(outcome.metrics) for outcome in table.outcomes} == {0}
 
 
 def test_the_order_of_rows_and_of_columns_changes_nothing() -> None:

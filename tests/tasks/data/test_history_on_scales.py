@@ -147,7 +147,7 @@ def test_new_rows_are_brought_to_the_scales_of_the_run() -> None:
 def test_the_report_and_the_terminal_say_what_is_scaled_and_what_was_made(tmp_path, capsys) -> None:
     result = scaled_run(shops(), history_columns=["y", "noise"], keep=["y_lag_1"])
     page = Page(result.report(tmp_path / "report.html").read_bytes())
-    scaled = "The target y and noise are on each series' own scale, and so are the losses and predi"
+    scaled = "The target y and noise are on each series' own scale, and so are the losses, metrics "
     made_here = "Made of earlier rows of noise, y: noise_lag_1, noise_lag_2, y_lag_1, y_lag_2."
     places = [page.text.index(heading) for heading in ("Verdict", "Losses of", "Columns of the ta")]
     said = [found.start() for found in re.finditer(re.escape(scaled), page.text)]

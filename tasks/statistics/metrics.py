@@ -1,0 +1,111 @@
+"""Metrics of predictions by scikit-learn, reported beside the loss; no decision uses them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.statistics.bootstrap import difference_of
+
+# Key -> name in tables.
+METRICS = {
+    "r2": "R2",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "accuracy": "Accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "roc_auc": "ROC AUC",
+    "log_loss": "Log loss",
+}
+_ERRORS = {"rmse", "mae", "log_loss"}  # from 0, so that differences in per cent make sense
+
+
+def metrics_of(y: NDArray[Any], prediction: Floats, weight: Floats | None) -> dict[str, float]:
+    """Return the metrics of values (n,) or class probabilities (n, n_classes).
+
+    Undefined ones are left out: R2 if all targets are equal, ROC AUC if a class has no rows.
+    """
+    of_task = _of_classes if prediction.ndim == 2 else _of_values
+    with np.errstate(over="ignore", invalid="ignore"):  # squares of huge values
+        found = of_task(y, prediction, weight)
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def _of_values(y: NDArray[Any], prediction: Floats, weight: Floats | None) -> dict[str, float]:
+    from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+    r2 = r2_score(y, prediction, sample_weight=weight) if np.ptp(y) else math.nan
+    return {
+        "r2": float(r2),
+        "rmse": float(root_mean_squared_error(y, prediction, sample_weight=weight)),
+        "mae": float(mean_absolute_error(y, prediction, sample_weight=weight)),
+    }
+
+
+def _of_classes(y: NDArray[Any], prediction: Floats, weight: Floats | None) -> dict[str, float]:
+    from sklearn.metrics import accuracy_score, recall_score
+
+    label, present = prediction.argmax(axis=1), np.unique(y)
+    is_complete = len(present) == prediction.shape[1]
+    # balanced_accuracy_score is the same, with a warning for predicted classes without rows
+    balanced = recall_score(y, label, labels=present, average="macro", sample_weight=weight)
+    return {
+        "accuracy": float(accuracy_score(y, label, sample_weight=weight)),
+        "balanced_accuracy": float(balanced),
+        "roc_auc": _roc_auc(y, prediction, weight) if is_complete else math.nan,
+        "log_loss": Loss("log_loss", "classification")(y, prediction, weight),
+    }
+
+
+def _roc_auc(y: NDArray[Any], prediction: Floats, weight: Floats | None) -> float:
+    """Return the ROC AUC of two classes, or the mean of each class against the rest."""
+    from sklearn.metrics import roc_auc_score
+
+    n_classes = prediction.shape[1]
+    # multi_class="ovr" is the same, but refuses probabilities that do not sum to exactly 1
+    of_each = [
+        roc_auc_score(y == k, prediction[:, k], sample_weight=weight)
+        for k in ((1,) if n_classes == 2 else range(n_classes))
+    ]
+    return float(np.mean(of_each))
+
+
+def compare_metrics(
+    y: NDArray[Any],
+    weight: Floats | None,
+    *,
+    all_features: Floats,
+    selected: Floats,
+    constant: Floats,
+) -> dict[str, dict[str, float | None]]:
+    """Return each metric of three predictions, and its difference, selected less all features.
+
+    The difference of an error is also given in per cent of the error with all features.
+    """
+    every, chosen, fixed = (metrics_of(y, p, weight) for p in (all_features, selected, constant))
+    return {
+        name: {
+            "all_features": value,
+            "selected": chosen[name],
+            "constant": fixed[name],
+            "difference": (difference := difference_of(chosen[name], value)),
+            "difference_percent": _percent(difference, value) if name in _ERRORS else None,
+        }
+        for name, value in every.items()
+        if name in chosen and name in fixed
+    }
+
+
+def _percent(difference: float, value: float) -> float | None:
+    percent = 100 * difference / value if value else math.inf
+    return percent if math.isfinite(percent) else None
+
+
+def shares_of_classes(y: NDArray[Any], weight: Floats | None, n_classes: int) -> list[float]:
+    counts = np.bincount(y, weights=weight, minlength=n_classes)
+    return list(map(float, counts / counts.sum()))

@@ -1,0 +1,152 @@
+"""Metrics of a run: equal to scikit-learn's on the test rows, and shown wherever losses are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import metrics
+from sklearn.preprocessing import label_binarize
+
+import chaffinch
+from chaffinch import FeatureContract
+from chaffinch.flows.cli.output import show
+from chaffinch.tasks.reporting import render_report
+from tests.made_up import good_table
+from tests.tasks.made_up_runs import causes, run_of
+from tests.tasks.reporting.made_up_report import Page, made_up, numbered
+
+CAPTION = "Metrics of the test rows"
+
+
+def rows_of_test(result) -> pd.DataFrame:
+    """Return the test rows of a run in a store."""
+    dataset = result.folder.parent.parent / "datasets" / result.contract["dataset"]["hash"][:16]
+    part = pd.read_parquet(result.folder / "splits.parquet")["part"].astype(str)
+    return pd.read_parquet(dataset / "table.parquet")[part == "test"]
+
+
+@pytest.fixture(scope="module")
+def regression(tmp_path_factory):
+    weight = np.random.default_rng(1).uniform(0.5, 2, 600).round(3)
+    table = causes("x1", "x2", weight=weight)
+    return run_of(table, tmp_path_factory.mktemp("store"), weight="weight")
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    return run_of(good_table(), tmp_path_factory.mktemp("store"), target="churned")
+
+
+def test_a_regression_has_those_of_scikit_learn_with_its_weights(regression) -> None:
+    rows = rows_of_test(regression)
+    given = rows["y"], regression.model.predict(rows)
+    assert {name: found["selected"] for name, found in regression.metrics.items()} == pytest.approx(
+        {
+            "r2": metrics.r2_score(*given, sample_weight=rows["weight"]),
+            "rmse": metrics.root_mean_squared_error(*given, sample_weight=rows["weight"]),
+            "mae": metrics.mean_absolute_error(*given, sample_weight=rows["weight"]),
+        }
+    )
+    for part in ("all_features", "selected"):
+        loss = regression.losses["test"][part]
+        assert regression.metrics["rmse"][part] == pytest.approx(loss**0.5)
+    constant = regression.comparison["constant_loss"]
+    assert regression.metrics["rmse"]["constant"] == pytest.approx(constant**0.5)
+    assert regression.class_shares == {}
+
+
+def test_two_classes_have_those_of_scikit_learn(classes) -> None:
+    rows = rows_of_test(classes)
+    y, label = rows["churned"], classes.model.predict(rows)
+    probability = classes.model.predict_proba(rows)
+    assert {name: found["selected"] for name, found in classes.metrics.items()} == pytest.approx(
+        {
+            "accuracy": metrics.accuracy_score(y, label),
+            "balanced_accuracy": metrics.balanced_accuracy_score(y, label),
+            "roc_auc": metrics.roc_auc_score(y, probability[:, 1]),
+            "log_loss": metrics.log_loss(y, probability),
+        }
+    )
+    assert classes.metrics["roc_auc"]["constant"] == 0.5
+    assert classes.class_shares == pytest.approx(y.value_counts(normalize=True).to_dict())
+
+
+def test_of_more_classes_roc_auc_is_the_mean_over_one_against_the_rest(tmp_path) -> None:
+    table = causes("x1", "x2")
+    table["y"] = pd.qcut(table["y"], 3, labels=["low", "middle", "high"]).astype(str)
+    result = run_of(table, tmp_path)
+    rows = rows_of_test(result)
+    names = result.contract["target"]["classes"]
+    own = metrics.roc_auc_score(
+        label_binarize(rows["y"], classes=names), result.model.predict_proba(rows), average="macro"
+    )
+    assert result.metrics["roc_auc"]["selected"] == pytest.approx(own)
+    assert list(result.class_shares) == names
+
+
+def test_another_loss_has_the_same_metrics(regression) -> None:
+    weight = np.random.default_rng(1).uniform(0.5, 2, 600).round(3)
+    other = run_of(causes("x1", "x2", weight=weight), weight="weight", loss="absolute_error")
+    for part in ("all_features", "selected"):
+        assert other.metrics["mae"][part] == other.losses["test"][part]
+    assert other.metrics["r2"]["all_features"] == regression.metrics["r2"]["all_features"]
+
+
+def test_they_are_in_the_contract_and_in_metrics_json(classes) -> None:
+    found = {"metrics": classes.metrics, "class_shares": classes.class_shares}
+    for name in ("selection.json", "metrics.json"):
+        written = json.loads((classes.folder / name).read_text())
+        assert {key: written[key] for key in found} == found
+    again = chaffinch.load_run(classes.run, store=classes.folder.parent.parent)
+    assert (again.metrics, again.class_shares) == (classes.metrics, classes.class_shares)
+    assert f"metrics={{'accuracy': {classes.metrics['accuracy']['selected']:.4g}" in repr(again)
+
+
+def test_terminal_and_report_show_them_below_the_losses(classes, tmp_path, capsys) -> None:
+    show(classes, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    page = Page(classes.report(tmp_path / "report.html").read_bytes())
+    assert page.text.index("Losses of the two") < page.text.index(CAPTION)
+    headings, *rows = page.tables[CAPTION]
+    assert headings[1:] == ["All features", "Selected", "Constant", "Difference, of errors in %"]
+    assert [row[0] for row in rows] == ["Accuracy", "Balanced accuracy", "ROC AUC", "Log loss"]
+    for (name, *cells), found in zip(rows, classes.metrics.values(), strict=True):
+        values = [f"{found[key]:.4g}" for key in ("all_features", "selected", "constant")]
+        assert cells[:3] == values
+        (line,) = (line for line in lines if line.startswith(f"│ {name} "))
+        assert [cell.strip() for cell in line.strip("│").split("│")] == [name, *cells]
+    assert rows[0][-1] == f"{classes.metrics['accuracy']['difference']:+.4g}"
+    assert rows[3][-1] == f"{classes.metrics['log_loss']['difference_percent']:+.4g} %"
+    no, yes = classes.class_shares.values()
+    shares = f"Classes of the test rows: no ({100 * no:.4g} %), yes ({100 * yes:.4g} %)."
+    assert shares in lines
+    assert shares in page.text
+
+
+def test_json_has_them_in_full(classes, capsys) -> None:
+    show(classes, as_json=True)
+    assert json.loads(capsys.readouterr().out)["metrics"] == classes.metrics
+
+
+def test_a_contract_of_an_earlier_release_has_none(classes, tmp_path, capsys) -> None:
+    contract = FeatureContract(classes.contract)
+    del contract["metrics"], contract["class_shares"]
+    earlier = replace(classes, contract=contract)
+    assert (earlier.metrics, earlier.class_shares) == ({}, {})
+    show(earlier, as_json=False)
+    assert "metric" not in capsys.readouterr().out
+    path = tmp_path / "earlier.json"
+    path.write_text(json.dumps(contract))
+    assert "metrics" not in chaffinch.load_contract(path)
+    assert CAPTION not in Page(render_report(made_up(numbered(4), 2))).text
+
+
+def test_a_contract_whose_metrics_are_damaged_is_refused_in_one_line(classes, tmp_path) -> None:
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps({**classes.contract, "metrics": {"accuracy": {"selected": 1.0}}}))
+    with pytest.raises(chaffinch.InputError, match=r"metrics.accuracy.all_features: field requ"):
+        chaffinch.load_contract(path)
