@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgro
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-dfs bench-pefs reproduce
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-dfs bench-pefs reproduce
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -52,9 +52,12 @@ bench-alternatives: $(READY)  ## Alternative feature sets against the author's p
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps alfese==1.1.0
 	@$(BIN)/python -m tests.benchmarks.alternatives $(TABLES)
 
-bench-choice: $(READY)  ## Robust elimination against what people use today; TABLES=folder MODELS=lightgbm
+bench-choice: $(READY)  ## The default method against what people use today; TABLES=folder MODELS=lightgbm,mlp OPTIONS=--summary
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps boruta==0.4.3
-	@$(BIN)/python -m tests.benchmarks.choice $(TABLES) $(MODELS)
+	@$(BIN)/python -m tests.benchmarks.choice $(TABLES) $(if $(MODELS),--models $(MODELS)) $(OPTIONS)
+
+bench-choice-cost: $(READY)  ## CPU seconds of a selection against RFECV and SelectFromModel; TABLES=folder
+	@$(BIN)/python -m tests.benchmarks.choice_cost $(TABLES)
 
 bench-dfs: $(READY)  ## Differentiable selection against the paper's recurrence in torch; TABLES=folder
 	@$(BIN)/python -m tests.benchmarks.dfs $(TABLES)

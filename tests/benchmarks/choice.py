@@ -1,19 +1,52 @@
-"""``make bench-choice``: does the set that robust elimination chooses beat what people use today?
+"""``make bench-choice``: does what the default method chooses beat what people use today?
 
-For each table and seed 30 % of the rows are put aside. Every method looks at the others alone:
-those that need rows held out part them 70 to 30, those that do not are given all of them. (In a
-comparison, and in a run, a ranking sees the training part only, which would flatter the rest.) The
-base model is tuned once on these rows; refits on the chosen columns have its hyper-parameters, and
-are judged once on what was put aside. Sizes: a half, a quarter and an eighth of the features.
+For each table and seed 30 % of the rows are put aside; the others are to choose by, 2,500 at most
+(5,000 to judge by). The model has the same fixed hyper-parameters for all. What a method has
+chosen is refitted on all rows to choose by, and judged once on those put aside.
 
-Rows of a table are 2,500 to choose by and 5,000 to judge by at most. Intervals come of a bootstrap
-over tables, as seeds of one table are no independent evidence. AFS-BM, Boruta and robust
-elimination find a size themselves: their sets are compared with all features, and with those of the
-same size that the others would keep.
+Two views. *Own size*: each method finds the size itself. *Equal size*: each ranking is cut at the
+size that the method of ``--reference`` found, by default `auto`.
 
-    python -m tests.benchmarks.choice FOLDER [MODEL ...] [--seeds 0,1,2] [--methods a,b]
+==================  ================================================  ==========================
+method              rows that it looks at                             own size
+==================  ================================================  ==========================
+all, constant                                                         all features, none
+auto                all, in the three parts of a run                  found by itself
+robust_elimination  training and mask validation                      found by itself
+gbmo, afs_bm        the papers' 45, 30 and 10 %, in proportion        by the model validation
+select_from_model   all                                               importances >= their mean
+permutation         70 % to fit on, 30 % to shuffle                   losses that shuffling raises
+rfecv               all, five folds                                   scikit-learn's RFECV
+boruta              all                                               what it confirms, or ranks 1
+==================  ================================================  ==========================
 
-Runs are kept in ``bench-results/choice.jsonl``; what is there is not run again.
+RFECV is scikit-learn's, ``step=0.1``, around the same base model with its importances and loss: it
+takes a tenth of all features away at a time, which is fewer fits than ours, of a tenth of those
+left. At equal size it is scikit-learn's RFE. AFS-BM and Boruta rank nothing and have no equal size.
+Any other method of chaffinch can be named too; it is treated as `gbmo` is. A method that refuses a
+table leaves its user with all features, and is counted so. A network has no importances: methods
+that need them are left out there; its losses are means of three refits, as its seed matters.
+
+Measures are over runs, a run being a table and a seed that all methods have been measured on.
+
+- loss/all: loss by that of all features. Geometric mean, seeds of a table first, then tables. Where
+  all features leave less than 5 % of a constant's loss, a quotient of two losses near 0 would
+  outweigh all else: it is then 1 plus the share of skill lost. Skill is the loss of a constant
+  minus the loss.
+- worst: the highest of a table. harmed: share of runs with more than 1.05.
+- skill lost: share of the runs with more than 5 % of skill lost, of those where all features beat
+  a constant.
+- kept: share of the features. stability: Nogueira's index over the seeds of a table, mean over the
+  tables where it is defined (not where each seed kept all).
+- CPU s: seconds of the process to choose the own size, fits of the base included; not the last
+  refit. Mean over runs. refused: number of runs.
+- difference: between the logarithms of loss/all in the same runs, as per cent. Intervals are by a
+  bootstrap over tables, as seeds of one table are no independent evidence.
+
+Each run of a method is a line of ``bench-results/choice.jsonl``; what is there is not run again.
+
+    python -m tests.benchmarks.choice [FOLDER] [--models lightgbm,mlp] [--seeds 0,1] [--summary]
+        [--methods a,b] [--tables a,b] [--reference auto]
 """
 
 from __future__ import annotations
@@ -22,142 +55,162 @@ import argparse
 import json
 import time
 import warnings
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import RFE, RFECV
+from sklearn.model_selection import train_test_split
 
+from chaffinch import InputError
 from chaffinch.tasks.data.matrix import baseline_values
-from chaffinch.tasks.data.splits import fold_indices
-from chaffinch.tasks.methods.fitting import Recipe, Tuner, recipe_of, tune
+from chaffinch.tasks.data.splits import PARTS, Roles, fold_indices, split_around
+from chaffinch.tasks.methods.fitting import Recipe, Tuner, recipe_of
 from chaffinch.tasks.methods.protocol import SearchContext, as_search
-from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
-from chaffinch.tasks.selection.core import Mask, Rows, Schema, mask_of_size
+from chaffinch.tasks.methods.rankings import scores_of
+from chaffinch.tasks.selection.baselines.importances import select_from_model
+from chaffinch.tasks.selection.baselines.ranking import RankedPath
+from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.models.runtime import single_thread
-from chaffinch.tasks.settings.method import method_of
+from chaffinch.tasks.settings.method import kinds, method_of
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
+from chaffinch.tasks.statistics.ranks_and_stability import stability_of
+from chaffinch.tasks.statistics.verdict import constant_prediction
 from chaffinch.tasks.workers.interface import InProcess
+from tests.benchmarks.choice_tables import as_rows, made_up, tables
 
 RESULTS = Path("bench-results/choice.jsonl")
-ENDINGS = (".parquet", ".csv.gz", ".tsv.gz", ".csv", ".tsv")
-RULE = "robust_elimination"
-HELD_OUT = ("gbmo", "permutation", "afs_bm")
-RANKED = (RULE, "gbmo", "select_from_model", "rfe", "permutation", "tree_shap", "mrmr")
-RANKED += ("mutual_information",)
-OF_TREES = ("select_from_model", "rfe", "tree_shap")  # a network has no importances
-METHODS = (*RANKED, "afs_bm", "boruta")
-OWN_SIZED = (RULE, "afs_bm", "boruta")
-SHARES = (1 / 2, 1 / 4, 1 / 8)
-FEWEST_ROWS, MOST_ROWS, MOST_TEST_ROWS, MOST_FEATURES = 50, 2500, 5000, 5000
-TARGETS = ("target", "y")
+METHODS: tuple[str, ...] = (
+    "auto",
+    "robust_elimination",
+    "gbmo",
+    "afs_bm",
+    "select_from_model",
+    "permutation",
+)
+METHODS += ("rfecv", "boruta")
+RIVALS = ("all", "gbmo", "select_from_model", "rfecv")
+UNRANKED = ("afs_bm", "boruta")
+OF_IMPORTANCES = ("select_from_model", "rfecv")
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "lightgbm": {"n_estimators": 150, "num_leaves": 15, "learning_rate": 0.05},
+    "xgboost": {
+        "n_estimators": 150,
+        "max_leaves": 15,
+        "max_depth": 0,
+        "grow_policy": "lossguide",
+        "learning_rate": 0.05,
+    },
+}
+REFITS = {"mlp": 3}
+MOST_ROWS, MOST_TEST_ROWS = 2500, 5000
+NEARLY_ZERO, TOO_MUCH = 0.05, 0.05
+ROW = ["table", "seed"]
+
+Ranking = Callable[[int], Any]  # the mask of a size
 
 
-def from_folder(folder: Path) -> Iterator[tuple[str, pd.DataFrame, pd.Series]]:
-    """Yield the tables of a folder that have a target, rows enough, and are not too wide."""
-    for path in sorted(folder.iterdir()):
-        if not path.name.endswith(ENDINGS):
-            continue
-        if path.suffix == ".parquet":
-            table = pd.read_parquet(path)
-        else:
-            table = pd.read_csv(path, sep="\t" if ".tsv" in path.suffixes else ",")
-        target = next((name for name in TARGETS if name in table), None)
-        if target is None or len(table) < FEWEST_ROWS or len(table.columns) > MOST_FEATURES:
-            continue
-        yield path.name.split(".")[0], table.drop(columns=target), table[target]
+class Base(BaseEstimator):
+    """The base model, as far as scikit-learn's RFE asks for one."""
 
+    def __init__(self, recipe: Recipe, n_classes: int) -> None:
+        self.recipe, self.n_classes = recipe, n_classes
 
-def from_scikit_learn() -> Iterator[tuple[str, pd.DataFrame, pd.Series]]:
-    """Yield the tables that scikit-learn bundles, but for those in the folder."""
-    from sklearn.datasets import load_diabetes, load_digits, load_wine
+    def fit(self, X: Floats, y: Any) -> Base:
+        names = tuple(f"x{j}" for j in range(X.shape[1]))
+        schema = Schema(names, (0,) * len(names), self.n_classes)
+        self.model_ = self.recipe.fit(Rows(X, y), schema)
+        return self
 
-    for load in (load_diabetes, load_digits, load_wine):
-        X, y = load(return_X_y=True, as_frame=True)
-        yield load.__name__.removeprefix("load_"), X, y
-
-
-def as_rows(table: pd.DataFrame, target: pd.Series) -> tuple[Rows, Schema]:
-    """Return a table with text as the place of a value in its order."""
-    X = table.apply(lambda c: c if c.dtype.kind in "iufb" else pd.factorize(c, sort=True)[0])
-    matrix = X.to_numpy(np.float64)
-    matrix = matrix[:, np.nanstd(matrix, axis=0) > 0]
-    is_class = target.dtype.kind not in "f" and target.nunique() <= 20
-    y = pd.factorize(target, sort=True)[0].astype(np.int64) if is_class else target.to_numpy(float)
-    names = tuple(f"x{j}" for j in range(matrix.shape[1]))
-    n_classes = len(np.unique(y)) if is_class else 0
-    return Rows(matrix, y), Schema(names, (0,) * len(names), n_classes)
-
-
-def parted(rows: Rows, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of rows in two parts, classes in proportion."""
-    from sklearn.model_selection import train_test_split
-
-    stratify = rows.y if rows.y.dtype.kind == "i" else None
-    return train_test_split(
-        np.arange(len(rows)), test_size=share, random_state=seed, stratify=stratify
-    )
+    @property
+    def feature_importances_(self) -> Floats:
+        return select_from_model(self.model_)
 
 
 class Bench:
     """A table, a model and a seed: what methods may look at, and how their sets are judged."""
 
     def __init__(self, rows: Rows, schema: Schema, model: str, seed: int) -> None:
-        inside, outside = parted(rows, 0.3, seed)
+        inside, outside = parted(rows, seed)
         self.dev, self.test = rows.take(inside[:MOST_ROWS]), rows.take(outside[:MOST_TEST_ROWS])
         self.schema, self.seed = schema, seed
-        self.settings = SelectionSettings(target="y", model=ModelSettings(name=model), seed=seed)
+        parameters = PARAMETERS.get(model, {})
+        if model == "lightgbm":  # its own 20 would leave a small table without a split
+            parameters = {**parameters, "min_child_samples": min(20, max(1, len(self.dev) // 10))}
+        asked = ModelSettings(name=model, parameters=parameters, tuning="none")
+        self.settings = SelectionSettings(target="y", model=asked, seed=seed)
+        self.recipe = recipe_of(self.settings)
         self.loss = resolve_loss(None, schema)
-        self.recipe = tune(
-            recipe_of(self.settings),
-            self.settings,
-            self.dev,
-            schema,
-            lambda: fold_indices(self.dev.y, self.settings),
-            InProcess(),
-        ).recipe
+        constant = constant_prediction(
+            self.loss, self.dev.y, None, len(self.test), schema.n_classes
+        )
+        self.loss_constant = self.loss(self.test.y, constant)
+        self.loss_all = self.judged(np.ones(len(schema.features), bool))
 
-    def material(self, name: str) -> SearchContext:
-        """Return what a method may look at."""
-        train, held_out = self.dev, self.dev
-        if name in HELD_OUT:
-            fitted, rest = parted(self.dev, 0.3, self.seed + 1)
-            train, held_out = self.dev.take(fitted), self.dev.take(rest)
-        parts = {("train",): train, ("mask_validation",): held_out}
+    def context(self, parts: dict[str, Any]) -> SearchContext:
+        """Return what a method may look at, given the positions of the rows of each part."""
+
+        def rows(*names: str) -> Rows:
+            return self.dev.take(np.sort(np.concatenate([parts[name] for name in names])))
+
+        train = rows("train")
         return SearchContext(
             schema=self.schema,
             recipe=self.recipe,
-            tuner=Tuner(recipe_of(self.settings), self.settings),
+            tuner=Tuner(self.recipe, self.settings),
             model=self.recipe.fit(train, self.schema),
             baseline=baseline_values(train, self.schema, "mean"),
             loss=self.loss,
             keep=(),
             seed=self.seed,
-            rows=lambda *asked: parts.get(asked, self.dev),
-            folds=lambda *_: fold_indices(self.dev.y, self.settings),
+            rows=rows,
+            folds=lambda *names: fold_indices(rows(*names).y, self.settings),
             workers=InProcess(),
             on_progress=lambda *_: None,
         )
 
-    def masks(self, name: str) -> tuple[dict[int, Mask], Mask | None]:
-        """Return a method's masks by size, and that of its own size if it finds one."""
-        d = len(self.schema.features)
-        if name == "all":
-            return {d: np.ones(d, bool)}, None
+    def chosen(self, name: str) -> tuple[Mask, Ranking]:
+        """Return a method's mask of its own size, and its masks of any size."""
         if name == "boruta":
-            return {}, self.boruta()
-        method = method_of(name)
-        path = as_search(method).search(self.material(name))
-        if name == "afs_bm":
-            standing = [one.mask for one in as_search(method).candidates(path)]
-            return {}, standing[int(np.argmin([self.inner_loss(mask) for mask in standing]))]
-        masks = {size: mask_of_size(d, path.removed, size) for size in range(1, d + 1)}
-        own = masks[path.best_size()] if isinstance(path, CrossValidatedPath) else None
-        return masks, own
+            return self.boruta(), lambda _: None
+        if name == "rfecv":
+            return self.rfecv()
+        if name == "select_from_model":
+            scores = select_from_model(self.recipe.fit(self.dev, self.schema))
+            return cut(scores, scores.mean())
+        if name == "permutation":
+            fitted, shuffled = parted(self.dev, self.seed + 1)
+            parts = {"train": fitted, "mask_validation": shuffled}
+            return cut(scores_of("permutation", self.context(parts)), np.nextafter(0, 1))
+        splits = split_around(np.array([], np.int64), Roles(self.dev.y), self.settings)
+        context = self.context({part: getattr(splits, part) for part in PARTS})
+        method = as_search(method_of(name))
+        found = method.search(context)
+        masks = [candidate.mask for candidate in method.candidates(found)]
+        train, rest = context.rows("train"), self.dev.take(splits.model_validation)
+        losses = [self.refitted(mask, train, rest, self.recipe) for mask in masks]
+        return masks[int(np.argmin(losses))], lambda size: method.mask_of_size(found, size)
+
+    def rfecv(self) -> tuple[Mask, Ranking]:
+        """Return what scikit-learn's RFECV keeps, and its RFE down to a size."""
+        base = Base(self.recipe, self.schema.n_classes)
+
+        def score(fitted: Base, X: Floats, y: Any) -> float:
+            return -self.loss(y, fitted.model_.predict(X))
+
+        folds = fold_indices(self.dev.y, self.settings)
+        own = RFECV(base, step=0.1, cv=folds, scoring=score).fit(self.dev.X, self.dev.y)
+
+        def down_to(size: int) -> Mask:
+            rfe = RFE(base, n_features_to_select=size, step=0.1)
+            return np.asarray(rfe.fit(self.dev.X, self.dev.y).support_)
+
+        return np.asarray(own.support_), down_to
 
     def boruta(self) -> Mask:
         """Return what Boruta confirms: a forest's importances against those of shuffled columns."""
@@ -171,171 +224,220 @@ class Bench:
         mask = np.asarray(found.support_)
         return mask if mask.any() else np.asarray(found.ranking_ == found.ranking_.min())
 
-    def inner_loss(self, mask: Mask) -> float:
-        fitted, rest = parted(self.dev, 0.2, self.seed + 2)
-        return self.refitted(mask, self.dev.take(fitted), self.dev.take(rest), self.recipe)
-
     def judged(self, mask: Mask) -> float:
-        """Return the loss on the rows put aside, the mean of two refits with seeds of their own."""
-        recipes = [replace(self.recipe, seed=1000 + n) for n in range(2)]
+        """Return the loss on the rows put aside."""
+        n_refits = REFITS.get(self.recipe.name, 1)
+        recipes = [replace(self.recipe, seed=1000 + n) for n in range(n_refits)]
         return float(np.mean([self.refitted(mask, self.dev, self.test, r) for r in recipes]))
 
     def refitted(self, mask: Mask, train: Rows, held_out: Rows, recipe: Recipe) -> float:
         model = recipe.fit(train.select(mask), self.schema.select(mask))
-        return float(self.loss(held_out.y, model.predict(held_out.X[:, mask])))
+        return self.loss(held_out.y, model.predict(held_out.X[:, mask]))
 
 
-def measured(bench: Bench, name: str, own_sizes: set[int]) -> dict[str, Any]:
-    """Return a method's losses by size, and what it took."""
-    d = len(bench.schema.features)
-    sizes = sorted({max(1, round(share * d)) for share in SHARES} | (own_sizes - {d}))
-    start = time.process_time()
-    masks, own = bench.masks(name)
-    seconds = time.process_time() - start
-    own_size = None if own is None else int(own.sum())
-    if own is not None and name not in RANKED:
-        masks = {int(own.sum()): own}
-    asked = {*sizes, own_size} - {None} if name in RANKED else masks
-    wanted = {size: masks[size] for size in sorted(asked)}
-    return {
-        "seconds": seconds,
-        "own_size": own_size,
-        "losses": {str(size): bench.judged(mask) for size, mask in wanted.items()},
-        "kept": {str(size): np.flatnonzero(mask).tolist() for size, mask in wanted.items()},
-    }
+def parted(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of 70 % of the rows and of the others, classes in proportion."""
+    positions, stratify = np.arange(len(rows)), rows.y if rows.y.dtype.kind == "i" else None
+    both = train_test_split(positions, test_size=0.3, random_state=seed, stratify=stratify)
+    return both[0], both[1]
 
 
-def run(folder: Path, models: list[str], seeds: list[int], methods: list[str]) -> None:
-    """Measure what has not been measured yet."""
+def cut(scores: Floats, lowest: float) -> tuple[Mask, Ranking]:
+    """Return the features whose score is at least that, or the best, and the best of any size."""
+    path = RankedPath.from_scores(scores)
+    return path.best(path.size_at(lowest)), path.best
+
+
+def measured(bench: Bench, name: str, sizes: list[int | None]) -> list[dict[str, Any]]:
+    """Return what came of a method at sizes; None is its own."""
+    masks: list[tuple[int | None, Mask]]
+    refused, start = "", time.process_time()
+    try:
+        own, ranking = bench.chosen(name)
+        seconds = time.process_time() - start
+        masks = [(size, own if size is None else ranking(size)) for size in sizes]
+    except InputError as error:
+        refused, seconds = str(error), time.process_time() - start
+        masks = [(size, np.ones(len(bench.schema.features), bool)) for size in sizes]
+    return [
+        {
+            "method": name,
+            "asked": size,
+            "size": int(mask.sum()),
+            "loss": bench.judged(mask),
+            "loss_all": bench.loss_all,
+            "loss_constant": bench.loss_constant,
+            "seconds": seconds,
+            "kept": np.flatnonzero(mask).tolist(),
+            "refused": refused,
+        }
+        for size, mask in masks
+    ]
+
+
+def run(asked: argparse.Namespace) -> None:
+    """Measure what is missing; the reference first, as others are cut at its size."""
     RESULTS.parent.mkdir(exist_ok=True)
-    done = {(r["table"], r["model"], r["seed"], r["method"]): r for r in kept()}
-    tables = [*from_folder(folder), *from_scikit_learn()]
-    for model, seed in ((model, seed) for seed in seeds for model in models):
-        for table, X, y in tables:
-            # Those that find their own size first: all others are asked for it as well.
-            names = sorted(["all", *methods], key=lambda name: name in RANKED and name != RULE)
-            if all((table, model, seed, name) in done for name in names):
-                continue
+    done = {key_of(line): line for line in kept()}
+    chosen = [one for one in tables(asked.folder) if one[0] in (asked.tables or [one[0]])]
+    names = sorted(asked.methods, key=lambda name: name != asked.reference)
+    for model in asked.models:
+        warm_up(model, names)
+        for seed, (table, X, y) in ((seed, one) for seed in asked.seeds for one in chosen):
+            bench: Bench | None = None
+            size: int | None = None
             rows, schema = as_rows(X, y)
-            with single_thread(), warnings.catch_warnings(action="ignore"):
-                bench = Bench(rows, schema, model, seed)
-                own: set[int] = set()
-                for name in names:
-                    row = done.get((table, model, seed, name))
-                    if row is not None:
-                        own |= {row["own_size"]} - {None}
-                        continue
-                    if model == "mlp" and name in OF_TREES:
-                        continue
-                    row = measured(bench, name, own)
-                    own |= {row["own_size"]} - {None}
-                    about = {"table": table, "model": model, "seed": seed, "method": name}
+            for name in names:
+                if model == "mlp" and name in OF_IMPORTANCES:
+                    continue
+                cell = table, model, seed, name
+                ranked = size is not None and name not in UNRANKED
+                views: list[int | None] = [None, size] if ranked else [None]
+                missing = [view for view in views if (*cell, view) not in done]
+                if missing:
+                    with single_thread(), warnings.catch_warnings(action="ignore"):
+                        bench = bench or Bench(rows, schema, model, seed)
+                        lines = measured(bench, name, missing)
+                    about = {"table": table, "model": model, "seed": seed}
                     about |= {"rows": len(bench.dev), "features": len(schema.features)}
                     with RESULTS.open("a") as file:
-                        print(json.dumps({**about, **row}), file=file)
-            print(f"{model}, seed {seed}: {table} {len(bench.dev):,} x {len(schema.features)}")
+                        for line in lines:
+                            print(json.dumps({**about, **line}), file=file)
+                            done[key_of({**about, **line})] = line
+                if name == asked.reference:
+                    size = done[*cell, None]["size"]
+            print(
+                f"{model}, seed {seed}: {table} {len(rows):,} x {len(schema.features)}", flush=True
+            )
+
+
+def warm_up(model: str, names: list[str]) -> None:
+    """Let each method import and compile what it needs, which no table is to be charged with."""
+    _, X, y = next(one for one in made_up() if one[0] == "few_rows_classes")
+    with single_thread(), warnings.catch_warnings(action="ignore"):
+        bench = Bench(*as_rows(X.iloc[:, :5], y), model, 0)
+        for name in names:
+            if model != "mlp" or name not in OF_IMPORTANCES:
+                measured(bench, name, [None])
 
 
 def kept() -> list[dict[str, Any]]:
-    """Return the runs there are."""
+    """Return the lines there are."""
     return [json.loads(line) for line in RESULTS.open()] if RESULTS.is_file() else []
 
 
-def nogueira(sets: list[list[int]], d: int) -> float:
-    """Return the stability of sets: 1 if equal, 0 if as alike as drawn at random."""
-    chosen = np.zeros((len(sets), d))
-    for row, features in zip(chosen, sets, strict=True):
-        row[features] = 1
-    share = chosen.sum(axis=1).mean() / d
-    spread = chosen.var(axis=0, ddof=1).mean()
-    return float("nan") if share in (0, 1) else 1 - spread / (share * (1 - share))
+def key_of(line: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(line[name] for name in ("table", "model", "seed", "method", "asked"))
 
 
-def say(model: str) -> None:
-    """Print ranks, differences, stability and seconds of all runs with a model."""
-    runs: dict[tuple[str, int], dict[str, Any]] = defaultdict(dict)
-    for r in kept():
-        if r["model"] == model:
-            runs[r["table"], r["seed"]][r["method"]] = r
-    names = [n for n in RANKED if any(n in cell for cell in runs.values())]
-    whole = {key: cell for key, cell in runs.items() if all(n in cell for n in names)}
-    tables = sorted({table for table, _ in whole})
-    print(f"\n{model}: {len(tables)} tables x {len({s for _, s in whole})} seeds")
-    if len(tables) < 2:
+def ratio(loss: Any, loss_all: Any, loss_constant: Any) -> Any:
+    """Return loss/all, or 1 plus the share of skill lost where the loss of all is almost 0."""
+    skill_lost = (loss - loss_all) / (loss_constant - loss_all)
+    return np.where(loss_all < NEARLY_ZERO * loss_constant, 1 + skill_lost, loss / loss_all)
+
+
+def summary(asked: argparse.Namespace) -> None:
+    """Print both views of all runs with each model."""
+    every = pd.DataFrame(kept())
+    if asked.tables:
+        every = every[every["table"].isin(asked.tables)]
+    for model in asked.models:
+        of_model = every[(every["model"] == model) & every["seed"].isin(asked.seeds)]
+        own = of_model[of_model["asked"].isna()]
+        say(f"{model}, own size", own, asked.methods)
+        reference = own[own["method"] == asked.reference]
+        sizes = reference[[*ROW, "size"]].rename(columns={"size": "cut"})
+        cut_there = of_model.merge(sizes, on=ROW).query("asked == cut")
+        ranked = [name for name in asked.methods if name not in UNRANKED]
+        say(f"{model}, equal size as {asked.reference}", pd.concat([reference, cut_there]), ranked)
+
+
+def say(title: str, lines: pd.DataFrame, methods: list[str]) -> None:
+    """Print what methods are worth over the runs that all of them have been measured on."""
+    lines = lines[lines["method"].isin(methods)].drop_duplicates([*ROW, "method"], keep="last")
+    names = [name for name in methods if name in set(lines["method"])]
+    whole = lines[lines.groupby(ROW)["method"].transform("size") == len(names)]
+    by_table = whole.groupby("table")
+    if not names or by_table.ngroups < 2:
+        print(f"\n{title}: fewer than 2 tables have been measured with all methods")
         return
-    ranks, against = defaultdict(list), {n: defaultdict(list) for n in names}
-    for (table, _), cell in whole.items():
-        d = cell[RULE]["features"]
-        for size in sorted({str(max(1, round(share * d))) for share in SHARES}):
-            losses = pd.Series({n: cell[n]["losses"][size] for n in names})
-            for name, rank in losses.rank().items():
-                ranks[name].append(rank)
-                ratio = np.log(losses[RULE] / losses[name])
-                against[name][table].append(100 * ratio)
-    print(f"{'method':20} rank   rule against it, % [95 % interval over tables]  stability      s")
-    for name in sorted(names, key=lambda n: np.mean(ranks[n])):
+    n_runs, n_seeds = len(whole.groupby(ROW)), whole["seed"].nunique()
+    print(f"\n{title}: {by_table.ngroups} tables, {n_seeds} seeds, {n_runs} runs")
+    bare = whole.drop_duplicates(ROW).assign(seconds=0.0, refused="")
+    ends = [bare.assign(method="all", loss=bare["loss_all"], size=bare["features"])]
+    ends += [bare.assign(method="constant", loss=bare["loss_constant"], size=0)]
+    whole = pd.concat([*ends, whole], ignore_index=True)
+    losses = whole["loss"], whole["loss_all"], whole["loss_constant"]
+    whole["log_ratio"] = np.log(ratio(*losses))
+    logs = whole.pivot_table(index="table", columns="method", values="log_ratio")
+    head = "harmed  skill lost  kept  stability    CPU s  refused"
+    print(f"{'method':18} loss/all  worst {'':22} {head}")
+    for name in ("all", "constant", *names):
+        of = whole[whole["method"] == name]
+        skilled = of[of["loss_all"] < of["loss_constant"]]
+        lost = skilled["loss"] - skilled["loss_all"]
+        skill = skilled["loss_constant"] - skilled["loss_all"]
+        share = (of["size"] / of["features"]).groupby(of["table"]).mean().mean()
+        alike = stability(of) if name in names else float("nan")
         print(
-            f"{name:20} {np.mean(ranks[name]):.2f}   {interval(against[name]):38} "
-            f"{stability(whole, tables, name):.2f} "
-            f"{np.mean([cell[name]['seconds'] for cell in whole.values()]):12.2f}"
+            f"{name:18} {np.exp(logs[name].mean()):8.3f} {np.exp(logs[name].max()):6.2f} "
+            f"{logs[name].idxmax():22.22} {(of['log_ratio'] > np.log(1 + TOO_MUCH)).mean():6.0%} "
+            f"{(lost > TOO_MUCH * skill).mean():11.0%} {share:5.0%} {alike:10.2f} "
+            f"{of['seconds'].mean():8.2f} {(of['refused'] != '').sum():8d}"
         )
-    say_own_sizes(runs)
-    print("by table, rule against SelectFromModel and RFE, %:")
-    for table in tables if "rfe" in names else ():
-        both = (np.mean(against[n][table]) for n in ("select_from_model", "rfe"))
-        print(f"  {table:20.20}", *(f"{value:+6.1f}" for value in both))
+    rivals = [name for name in RIVALS if name in logs]
+    print("difference in % [95 % interval over tables] against:")
+    print(f"{'':18}", *(f"{name:>24}" for name in rivals))
+    for name in names:
+        against = (interval(logs[name] - logs[rival]) for rival in rivals)
+        print(f"{name:18}", *(f"{text:>24}" for text in against))
+    print("loss/all by table:")
+    print(f"{'':22}", *(f"{name[:10]:>10}" for name in names))
+    for table, row in logs[names].iterrows():
+        print(f"{table:22.22}", *(f"{value:10.3f}" for value in np.exp(row)))
 
 
-def say_own_sizes(runs: dict[tuple[str, int], dict[str, Any]]) -> None:
-    """Print how sets of their own size do beside all features and those of other methods."""
-    for name in OWN_SIZED:
-        others: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        shares = defaultdict(list)
-        for (table, _), cell in runs.items():
-            if name not in cell:
-                continue
-            d, size = cell[name]["features"], str(cell[name]["own_size"])
-            shares[table].append(100 * int(size) / d)
-            for other in ("all", *RANKED):
-                losses = cell.get(other, {"losses": {}})["losses"]
-                beside = losses.get(str(d) if other == "all" else size)
-                if other != name and beside is not None:
-                    ratio = np.log(cell[name]["losses"][size] / beside)
-                    others[other][table].append(100 * ratio)
-        if len(shares) > 1:
-            print(f"{name} at its own size, {interval(shares)} % of all: its loss against, %")
-            for other, by_table in others.items():
-                print(f"  {other:20} {interval(by_table)}, {len(by_table)} tables")
+def interval(of_tables: pd.Series) -> str:
+    """Return the mean of logarithms (tables,) as per cent, with its interval by bootstrap."""
+    values = of_tables.to_numpy()
+    drawn = np.random.default_rng(0).choice(values, (10_000, len(values))).mean(axis=1)
+    ends = np.array([values.mean(), *np.quantile(drawn, (0.025, 0.975))])
+    mean, low, high = 100 * np.expm1(ends)
+    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
-def interval(by_table: dict[str, list[float]]) -> str:
-    """Return the mean over tables with its interval by bootstrap over tables."""
-    means = np.array([np.mean(values) for values in by_table.values()])
-    random = np.random.default_rng(0)
-    drawn = random.choice(means, (10_000, len(means))).mean(axis=1)
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return f"{means.mean():+.2f} [{low:+.2f}, {high:+.2f}], median {np.median(means):+.2f}"
-
-
-def stability(whole: dict[tuple[str, int], Any], tables: list[str], name: str) -> float:
-    """Return the mean over tables and sizes of how alike the sets of the seeds are."""
+def stability(lines: pd.DataFrame) -> float:
+    """Return the mean over tables of how alike the sets of the seeds are."""
     values = []
-    for table in tables:
-        cells = [cell[name] for (of, _), cell in whole.items() if of == table]
-        d = cells[0]["features"]
-        for size in {str(max(1, round(share * d))) for share in SHARES} if len(cells) > 1 else ():
-            values.append(nogueira([cell["kept"][size] for cell in cells], d))
-    return float(np.nanmean(values)) if values else float("nan")
+    for _, of_table in lines.groupby("table"):
+        chosen = np.zeros((len(of_table), of_table["features"].iloc[0]), bool)
+        for mask, features in zip(chosen, of_table["kept"], strict=True):
+            mask[features] = True
+        found = stability_of(chosen)
+        values += [] if found is None else [found.value]
+    return float(np.mean(values)) if values else float("nan")
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description="What methods choose, and what that is worth.")
+    several: Any = lambda text: text.split(",")  # noqa: E731
+    numbers: Any = lambda text: [int(one) for one in text.split(",")]  # noqa: E731
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--models", type=several, default=["lightgbm"])
+    parser.add_argument("--seeds", type=numbers, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--methods", type=several, default=[*METHODS])
+    parser.add_argument("--tables", type=several, default=[])
+    parser.add_argument("--reference", default="auto")
+    parser.add_argument("--summary", action="store_true", help="measure nothing")
+    asked = parser.parse_args()
+    unknown = {*asked.methods, asked.reference} - {*kinds(), "boruta"}
+    if unknown:
+        parser.error(f"there is no method {', '.join(sorted(unknown))}")
+    if not asked.summary:
+        run(asked)
+    summary(asked)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("models", nargs="*", default=["lightgbm"])
-    number = lambda text: [int(one) for one in text.split(",")]  # noqa: E731
-    parser.add_argument("--seeds", type=number, default=[10, 11, 12])
-    parser.add_argument("--methods", type=lambda text: text.split(","), default=[*METHODS])
-    asked = parser.parse_args()
-    run(asked.folder, asked.models, asked.seeds, asked.methods)
-    for model in asked.models:
-        say(model)
+    main()
