@@ -154,6 +154,8 @@ class Auto(RankedMethod[CrossFittedPath]):
 
         size, d = chosen(curve), search.n_features
         of_fold = {} if search.is_short else {f: chosen(curve.without(f)) for f in search.inner}
+        if size == d:  # both models are the same
+            of_fold = dict.fromkeys(of_fold, d)
         differences, errors = curve.over_all_features()
         logger.info("auto keeps %d of %d features; in the folds %s", size, d, [*of_fold.values()])
         path = RankedPath.from_removals(d, orders[None])

@@ -20,8 +20,8 @@ from chaffinch.tasks.reporting.text import (
 )
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.bootstrap import difference_of
-from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 from chaffinch.tasks.statistics.metrics import METRICS
+from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 
 MOST_PROFILE_ROWS = 200
 _LONG = 60
