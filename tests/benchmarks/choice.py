@@ -11,7 +11,7 @@ size that the method of ``--reference`` found, by default `auto`.
 method              rows that it looks at                             own size
 ==================  ================================================  ==========================
 all, constant                                                         all features, none
-auto                all, in the three parts of a run                  found by itself
+auto                all, in nested folds                              found by itself
 robust_elimination  training and mask validation                      found by itself
 gbmo, afs_bm        the papers' 45, 30 and 10 %, in proportion        by the model validation
 select_from_model   all                                               importances >= their mean
@@ -172,6 +172,7 @@ class Bench:
             folds=lambda *names: fold_indices(rows(*names).y, self.settings),
             workers=InProcess(),
             on_progress=lambda *_: None,
+            units=lambda *names: np.arange(len(rows(*names))),
         )
 
     def chosen(self, name: str) -> tuple[Mask, Ranking]:
