@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgro
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-dfs bench-pefs reproduce
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-dfs bench-pefs reproduce
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -58,6 +58,9 @@ bench-choice: $(READY)  ## The default method against what people use today; TAB
 
 bench-choice-cost: $(READY)  ## CPU seconds of a selection against RFECV and SelectFromModel; TABLES=folder
 	@$(BIN)/python -m tests.benchmarks.choice_cost $(TABLES)
+
+bench-verdict: $(READY)  ## How often the verdict of a default selection is wrong, on made-up tables; OPTIONS="--trials 20"
+	@$(BIN)/python -m tests.benchmarks.verdict $(OPTIONS)
 
 bench-dfs: $(READY)  ## Differentiable selection against the paper's recurrence in torch; TABLES=folder
 	@$(BIN)/python -m tests.benchmarks.dfs $(TABLES)
