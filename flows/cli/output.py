@@ -326,16 +326,16 @@ def show_runs(store: Store, *, as_json: bool) -> None:
 
 
 def _in_words(entry: dict[str, Any]) -> dict[str, str]:
-    at, kept = entry["next_stage"], entry["kept"]
+    at, kept, part = entry["next_stage"], entry["kept"], entry["judged_on"]
+    rows = "" if part in (None, "test") else f" {part_in_words(part)}"
     return {
         "run": entry["run"],
         "created (UTC)": entry["created"][:19].replace("T", " "),
         "state": entry["state"] + (f" at {at.replace('_', ' ')}" if at else ""),
         "target": entry["target"] or "",
         "kept": "" if kept is None else f"{kept} of {entry['candidates']}",
-        "loss, all": short(entry["loss_all_features"]),
+        "loss, all": f"{short(entry['loss_all_features'])}{rows}",
         "selected": short(entry["loss_selected"]),
-        "judged on": "" if entry["judged_on"] is None else part_in_words(entry["judged_on"]),
         "verdict": entry["verdict"] or "",
     }
 

@@ -179,12 +179,12 @@ def verdicts_of(table: TableSummary) -> str:
             "All features are not shown to predict better than a constant, so there is nothing to "
             "select from yet."
         )
-    subject = "selection"
+    subject = "Selection"
     for verdict in VERDICTS[:3]:
         if verdict in by_verdict:
             names = grouped(by_verdict[verdict], everyone)
-            sentences.append(f"With {names}, {subject} is {verdict}.")
-            subject = "it"
+            sentences.append(f"{subject} is {verdict}: with {names}.")
+            subject = "It"
     undecided = len(by_verdict.get("cannot tell", ()))
     if undecided == len(everyone):
         sentences.append("These results cannot tell whether selection is as good.")

@@ -70,7 +70,7 @@ def _blocks_of_times(times: NDArray[Any]) -> NDArray[np.int64]:
 class Contrast(NamedTuple):
     """A linear contrast of losses, and the confidence of its interval."""
 
-    weights: tuple[float, ...]  # of each prediction's loss; +1, -1 is a difference
+    weights: tuple[float, ...]  # of each loss; +1, -1 is a difference, and 0 the rest
     confidence: float
     is_one_sided: bool = False  # whether each end by itself has the confidence
 
@@ -80,7 +80,7 @@ class Contrast(NamedTuple):
         return (1 - self.confidence) if self.is_one_sided else (1 - self.confidence) / 2
 
     def of(self, losses: Sequence[Any]) -> Any:
-        return sum(w * loss for w, loss in zip(self.weights, losses, strict=True) if w)
+        return sum(w * loss for w, loss in zip(self.weights, losses, strict=False) if w)
 
 
 def paired_interval(
@@ -134,7 +134,7 @@ def contrast_intervals(
             ends = _widened(estimate, contrast.of(measured), int(units.max()) + 1, tail)
         if widen != 1:
             ends = estimate + widen * (ends[0] - estimate), estimate + widen * (ends[1] - estimate)
-        terms = [w * one for w, one in zip(contrast.weights, losses, strict=True)]
+        terms = [w * one for w, one in zip(contrast.weights, losses, strict=False)]
         found.append((_unless_rounding(ends[0], terms), _unless_rounding(ends[1], terms)))
     return found
 

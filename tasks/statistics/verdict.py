@@ -88,11 +88,11 @@ def judgement_of(
     Predictions have shape (n,) or (n, n_classes), the units (n,). `widen` multiplies the distance
     of the intervals' ends from the estimate.
     """
-    predictions, weights = [after, before], [(1.0, -1.0)]
+    predictions, weights = [after, before], [(1.0, -1.0, 0.0)]
     constant_loss = _loss_if_any(loss, rows.y, constant, rows.weight)
     if constant_loss is not None:
         predictions.append(constant)
-        weights = [(1, -1, 0), (1, 0, -1), (0, 1, -1), (1, tolerance - 1, -tolerance)]
+        weights += [(1, 0, -1), (0, 1, -1), (1, tolerance - 1, -tolerance)]
     contrasts = [Contrast(each, _CONFIDENCE, i == 3) for i, each in enumerate(weights)]
     intervals = contrast_intervals(
         loss, rows, predictions, contrasts, units, seed=seed, widen=widen

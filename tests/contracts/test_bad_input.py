@@ -34,9 +34,9 @@ def bad(name, message, data=None, *, at_command=False, **options):
 
 
 PRICES = {"y": AMOUNTS}
-FEW_ROWS = bad_table()[:5]
-RARE = {"y": ["no"] * 55 + ["yes"] * 5}
-NEEDS = "needs 8 (5 to train on, for the folds, and 1 in each other part)"
+FEW_ROWS = bad_table(y=range(N))[:4]
+RARE = {"y": ["no"] * 56 + ["yes"] * 4}
+NEEDS = "needs 5, for the folds"
 
 TABLES = [
     bad("no such target", "target 'prize' is no column of the table; did you mean 'price'?",
@@ -46,9 +46,9 @@ TABLES = [
     bad("one class", "target 'y' has the same value in every row, so there is nothing to learn: "
         "give rows with at least 2 different values, or another target",
         bad_table(y="no"), at_command=True),
-    bad("rare class", f"class 'yes' has 5 rows but {NEEDS}; give more rows of it, or use fewer "
+    bad("rare class", f"class 'yes' has 4 rows but {NEEDS}; give more rows of it, or use fewer "
         "folds", bad_table(**RARE), at_command=True),
-    bad("few rows", f"the table has 5 rows but {NEEDS}; give more rows, or use fewer folds",
+    bad("few rows", f"the table has 4 rows but {NEEDS}; give more rows, or use fewer folds",
         FEW_ROWS),
     bad("constant features", "the table has no feature: left out: 'a', 'b' and 'c' (constant); "
         "give columns of numbers or text that vary", bad_table(a=1, b="x", c=0.5), at_command=True),
@@ -227,7 +227,7 @@ DFS = [
 ]  # fmt: skip
 
 WORDS = [
-    bad("method", "method must be one of gbmo, flbmo, afs_bm, correlation, anova_f, "
+    bad("method", "method must be one of auto, gbmo, flbmo, afs_bm, correlation, anova_f, "
         "mutual_information, mrmr, relieff, fcbf, lasso, elastic_net, select_from_model, "
         "permutation, tree_shap, mission, dfs, rfe, rfecv, sequential_forward, "
         "sequential_backward, robust_elimination, particle_swarm, pefs but is 'gmbo'; did you "
@@ -302,7 +302,7 @@ ROLES = [
     bad("missing weight", "weight column 'w' is missing in 20 of 60 rows, first in row 3: fill or "
         "remove these rows", bad_table(w=[1, 2, None] * 20), weight="w"),
     bad("coarse group", "group column 'g' has 2 different values but "
-        f"{NEEDS}; give rows of more groups, or name a finer one",
+        f"{NEEDS}; give rows of more groups, or name a finer one, or use fewer folds",
         bad_table(g=["a", "b"] * 30), group="g"),
     bad("time of text", "time column 't' holds text, which has no order in time; give timestamps "
         "or numbers, as by pandas.to_datetime, or by julianday in SQLite",

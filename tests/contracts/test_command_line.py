@@ -87,7 +87,8 @@ def test_runs_as_json(store):
         assert run["created"] == document["created"]
         assert datetime.fromisoformat(run["created"]).utcoffset() == timedelta(0)
     back = chaffinch.load_run(two["run"], store=store)
-    assert two["test_loss_selected"] == back.losses["test"]["selected"]
+    assert two["judged_on"] == "test"
+    assert two["loss_selected"] == back.losses["test"]["selected"]
     assert two["verdict"] == back.comparison["verdict"]
 
 

@@ -236,6 +236,43 @@ def test_a_contract_of_a_later_release_is_refused(finished):
     )
 
 
+def as_formerly(found):
+    """What an earlier writer had in place of a contract, or a result of the stage."""
+    found = json.loads(json.dumps(found))
+    del found["judged_on"]
+    for name in ("all_features_over_constant", "tolerance", "share_lost_at_most"):
+        del found["comparison"][name]
+    found["comparison"] |= {"verdict": "does not help", "sentence": "Selection does not help here."}
+    found.get("settings", {}).pop("tolerance", None)
+    return found
+
+
+def test_a_contract_of_an_earlier_release_is_read_and_shown(finished, tmp_path):
+    store, run = finished
+    kept = Store.find(store)
+    (record,) = [r for r in kept.existing(run.name).records() if r.stage == "evaluate"]
+    with kept.run(run.name).stage("evaluate", record.key) as writer:
+        for each in record.files:
+            content = (run / each).read_bytes()
+            if each == "selection.json":
+                content = json.dumps(as_formerly(json.loads(content))).encode()
+            writer.write(each, content)
+        writer.result = as_formerly(record.result)
+    back = chaffinch.load_run(run.name, store=store)
+    assert back.comparison["verdict"] == "does not help"
+    assert back.verdict == "Selection does not help here."
+    done = chaffinch_here("show", run.name, "--store", store)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Selection does not help here." in done.stdout
+    (listed,) = json.loads(chaffinch_here("runs", "--store", store, "--json").stdout)
+    assert (listed["verdict"], listed["judged_on"]) == ("does not help", "test")
+    assert listed["loss_selected"] == back.losses["test"]["selected"]
+    assert chaffinch.load_contract(run / "selection.json") == back.contract
+    newer = chaffinch.select(bad_table(), "y", model=QUICK, seed=1, store=store)
+    found = chaffinch.difference(newer, run.name, store=store)
+    assert found.is_same or found.loss.tolerance == 0.02
+
+
 READ_AGAIN_AND_AGAIN = """
 import sys
 import chaffinch

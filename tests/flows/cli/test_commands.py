@@ -12,6 +12,7 @@ import pytest
 
 import chaffinch
 from chaffinch import ModelSettings
+from chaffinch.tasks.statistics.verdict import VERDICTS
 from tests.contracts.test_warnings import NUMBERS, TELLS, leaking_table
 from tests.flows.cli.programs import in_process
 from tests.made_up import good_table
@@ -82,7 +83,7 @@ def test_what_was_compared_is_not_measured_twice_and_its_name_is_suggested(serve
     assert len(found["results"]) == 2 * (2 + 2 * 3)
     (compared,) = found["tables"]
     verdicts = {outcome["verdict"] for outcome in compared["outcomes"][1:]}
-    assert verdicts <= {"helps", "does not help", "cannot tell"}
+    assert verdicts <= {*VERDICTS}
     assert {ranking["over"] for ranking in found["rankings"]} == {"cells"}
     name = found["comparison"]
     shown = in_process("show", name[:-1], "--store", store)

@@ -25,7 +25,7 @@ def summarise(results: pa.Table, planned: Planned | None = None) -> Summary:
     if planned is None:
         seeds, folds = (sorted({row[name] for row in rows}) for name in ("seed", "fold"))
         models = tuple(sorted({row["model"] for row in rows}))
-        planned = Planned({}, models, tuple(product(seeds, folds)))
+        planned = Planned({}, models, tuple(product(seeds, folds)), 0.02)
     contenders = {table: {Contender("all", None), *c} for table, c in planned.contenders.items()}
     for row in sorted(rows, key=lambda row: row["table"]):
         of_table = contenders.setdefault(row["table"], {Contender("all", None)})

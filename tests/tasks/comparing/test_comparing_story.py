@@ -23,7 +23,6 @@ from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.comparing.text import reason_of
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, ModelSettings
 
@@ -356,7 +355,7 @@ def test_tables_are_told_apart_by_their_names(source, tmp_path) -> None:
 
 @pytest.mark.parametrize("kind", ["shuffled labels", "noise"])
 @pytest.mark.e2e
-def test_where_nothing_is_to_be_found_no_method_helps(tmp_path, kind) -> None:
+def test_where_nothing_is_to_be_found_no_method_is_better_or_as_good(tmp_path, kind) -> None:
     from sklearn.datasets import load_breast_cancer
 
     random = np.random.default_rng(0)
@@ -371,12 +370,11 @@ def test_where_nothing_is_to_be_found_no_method_helps(tmp_path, kind) -> None:
     )
     by_lines, by_trees = sorted(found.summary.tables, key=lambda table: table.model == "lightgbm")
     verdicts = [outcome.verdict for outcome in (*by_trees.rivals, *by_lines.rivals)]
-    assert verdicts == ["does not help"] * 12
+    assert set(verdicts) <= {"worse", "cannot tell"}
+    assert by_trees.is_nothing_to_select_from
+    assert by_lines.is_nothing_to_select_from
     # some do better than with all features, which only shows how bad these are
     assert min(o.mean_loss for o in by_trees.rivals) < by_trees.reference.mean_loss
-    # a line does next to no harm: no better than a constant, or hardly
-    reasons = [reason_of(outcome, by_lines.n_tested) for outcome in by_lines.rivals]
-    assert all("than a constant" in reason for reason in reasons)
 
 
 def test_what_is_odd_about_a_table_is_told_before_anything_is_measured_and_kept(

@@ -36,14 +36,41 @@ def test_clear_gains_and_losses_are_told_and_no_difference_is_not() -> None:
     verdicts = {name: outcome.verdict for name, outcome in outcomes(table).items()}
     assert verdicts == {
         "all features": None,
-        "anova_f, 5 features": "does not help",
-        "gbmo": "helps",
+        "anova_f, 5 features": "worse",
+        "gbmo": "better",
         "mrmr, 5 features": "cannot tell",
     }
     assert verdicts_of(table) == (
-        "Selection helps with gbmo. It does not help with anova_f (5 features). "
+        "Selection is better: with gbmo. It is worse: with anova_f (5 features). "
         "For the other one, these results cannot tell."
     )
+
+
+def test_what_loses_less_than_is_tolerated_is_as_good() -> None:
+    rows = made_up_rows(methods=THREE, differences=CLEAR, noise=0.001)
+    table = only(with_constant(rows, 0.5, 0.001))
+    assert outcomes(table)["mrmr, 5 features"].verdict == "as good with fewer columns"
+    assert verdicts_of(table) == (
+        "Selection is better: with gbmo. It is as good with fewer columns: with mrmr (5 features). "
+        "It is worse: with anova_f (5 features)."
+    )
+    reason = "it loses no more than 2 % of what all features explain beyond a constant"
+    assert reasons_of(table) == [f"As good with fewer columns ({reason}): mrmr (5 features)."]
+    # what all features explain is too little for that
+    small = outcomes(only(with_constant(rows, 0.01, 0.001)))["mrmr, 5 features"]
+    assert small.verdict == "cannot tell"
+
+
+def test_where_nothing_beats_a_constant_there_is_nothing_to_select_from() -> None:
+    rows = made_up_rows(methods=THREE, differences={"anova_f": 0.1}, noise=0.01)
+    table = only(with_constant(rows, 0.0, 0.05))
+    assert table.is_nothing_to_select_from
+    assert verdicts_of(table).startswith(
+        "All features are not shown to predict better than a constant, so there is nothing to "
+        "select from yet. Selection is worse: with anova_f (5 features). For the other 2, "
+    )
+    assert not only(with_constant(rows, 0.5, 0.05)).is_nothing_to_select_from
+    assert not only(table_of(rows)).is_nothing_to_select_from  # not tested
 
 
 def test_figures_are_those_of_the_rows() -> None:
@@ -100,42 +127,44 @@ def test_a_method_that_is_all_features_under_another_name_never_helps() -> None:
         row["loss"] += 0.001 * (i % 3)
     table = only(table_of(rows + same_losses + luckier))
     found = outcomes(table)
-    assert found["copy"].verdict == "does not help"
-    assert reason_of(found["copy"], 1) == (
+    assert found["copy"].verdict == "cannot tell"
+    assert reason_of(found["copy"], table) == (
         "the loss is the same as with all features in each of 15 pairs"
     )
-    assert found["full"].verdict == "does not help"
-    assert reason_of(found["full"], 1) == "it keeps every feature"
+    assert found["full"].verdict == "cannot tell"
+    assert reason_of(found["full"], table) == "it keeps every feature"
     assert table.n_tested == 3  # neither of the two was
 
 
-def test_where_selection_changes_nothing_at_all_it_does_not_help() -> None:
+def test_where_selection_changes_no_loss_it_is_as_good_with_fewer_columns() -> None:
     same = made_up_rows(methods=("gbmo",), noise=0)
-    constant = [{**r, "method": "none", "features": []} for r in same if r["method"] == "all"]
-    for rows in (same, [*same, *({**row, "loss": row["loss"] + 1} for row in constant)]):
-        table = only(table_of(rows))
-        (found,) = table.rivals
-        assert found.verdict == "does not help"
-        assert reason_of(found, 0) == (
-            "the loss is the same as with all features in each of 15 pairs"
-        )
-        assert verdicts_of(table) == "Selection does not help with gbmo."
+    table = only(with_constant(same, 0.5, 0.1))
+    assert table.rivals[0].verdict == "as good with fewer columns"
+    assert verdicts_of(table) == "Selection is as good with fewer columns: with gbmo."
+    table = only(table_of(same))  # whether all features are of any use is not known
+    assert table.rivals[0].verdict == "cannot tell"
+    assert reason_of(table.rivals[0], table) == (
+        "the loss is the same as with all features in each of 15 pairs"
+    )
     # a score of labels may be the same in each of a few cells by chance
-    (found,) = only(table_of([{**row, "loss_name": "accuracy"} for row in same])).rivals
+    scored = [{**row, "loss_name": "accuracy"} for row in same]
+    table = only(with_constant(scored, 0.5, 0.1))
+    (found,) = table.rivals
     assert found.verdict == "cannot tell"
-    assert reason_of(found, 0) == (
+    assert reason_of(found, table) == (
         "the score is the same in each of 15 pairs, which may be chance where it counts labels"
     )
 
 
-def test_what_is_a_constant_in_every_cell_does_not_help() -> None:
+def test_what_is_a_constant_in_every_cell_is_not_better() -> None:
     rows = made_up_rows(methods=("gbmo",), differences={"gbmo": -0.1})
     of_gbmo = [row for row in rows if row["method"] == "gbmo"]
     rows += [{**row, "method": "none", "features": []} for row in of_gbmo]
-    (found,) = only(table_of(rows)).rivals
+    table = only(table_of(rows))
+    (found,) = table.rivals
     assert found.difference.interval[1] < 0
-    assert found.verdict == "does not help"
-    assert reason_of(found, 1) == "no better than a constant, which looks at no feature"
+    assert found.verdict == "cannot tell"
+    assert reason_of(found, table) == "no better than a constant, which looks at no feature"
 
 
 def test_one_lucky_method_of_many_is_not_called_a_win() -> None:
@@ -147,43 +176,44 @@ def test_one_lucky_method_of_many_is_not_called_a_win() -> None:
         if row["method"] == "lucky":
             row["loss"] = reference[row["seed"], row["fold"]] + next(excess)
     alone = outcomes(only(table_of([r for r in rows if r["method"] in ("all", "lucky")])))
-    among = outcomes(only(table_of(rows)))
-    assert alone["lucky, 5 features"].verdict == "helps"
+    table = only(table_of(rows))
+    among = outcomes(table)
+    assert alone["lucky, 5 features"].verdict == "better"
     assert among["lucky, 5 features"].verdict == "cannot tell"
     assert among["lucky, 5 features"].difference == alone["lucky, 5 features"].difference
     assert among["lucky, 5 features"].difference.interval[1] < 0
-    assert reason_of(among["lucky, 5 features"], 20) == "may be luck among 20 that were tested"
+    assert reason_of(among["lucky, 5 features"], table) == "may be luck among 20 that were tested"
 
 
 def test_a_verdict_by_the_constant_is_no_verdict_by_one_lucky_interval_of_many() -> None:
-    """Alone a method is shown to be hardly better than a constant; among twenty it is not."""
+    """Alone a method is shown to be better than a constant; among twenty it is not."""
     names = ["lucky", *(f"m{i}" for i in range(19))]
-    rows = made_up_rows(methods=names, differences={"lucky": 0.01})
+    rows = made_up_rows(methods=names, differences={**dict.fromkeys(names, -0.07), "lucky": -0.1})
     few = [row for row in rows if row["method"] in ("all", "lucky")]
-    alone, among = (only(with_constant(some, 0.0, 0.01)) for some in (few, rows))
+    alone, among = (only(with_constant(some, -0.07, 0.01)) for some in (few, rows))
     one, same = outcomes(alone)["lucky, 5 features"], outcomes(among)["lucky, 5 features"]
     assert one.over_constant.interval == same.over_constant.interval
-    assert (one.verdict, same.verdict) == ("does not help", "cannot tell")
+    assert (one.verdict, same.verdict) == ("better", "cannot tell")
     assert (alone.n_tested_to_constant, among.n_tested_to_constant) == (1, 20)
     assert allowance_of(alone) == ""
     assert allowance_of(among) == (
         "Verdicts allow for all 20 differences to all features and all 20 to a constant that were "
         "tested (Holm); intervals stand for themselves."
     )
-    assert allowance_of(among) in lines_of(summarise(with_constant(rows, 0.0, 0.01)))
+    assert allowance_of(among) in lines_of(summarise(with_constant(rows, -0.07, 0.01)))
 
 
 def test_reasons_that_the_printed_interval_does_not_show_are_told_in_the_terminal() -> None:
     rows = made_up_rows(methods=("gbmo", "anova_f", "mrmr"), differences={"anova_f": 0.1})
     at_constant = summarise(with_constant(rows, -0.2, 0.01))
     (table,) = at_constant.tables
-    assert {outcome.verdict for outcome in table.rivals} == {"does not help"}
-    told = (
-        "Does not help (no better than a constant, which looks at no feature): anova_f (5 "
-        "features), gbmo, mrmr (5 features)."
-    )
-    assert reasons_of(table) == [told]
-    assert told in lines_of(at_constant)
+    told = [
+        "Worse (no better than a constant, which looks at no feature): anova_f (5 features).",
+        "Cannot tell (no better than a constant, which looks at no feature): gbmo, mrmr (5 "
+        "features).",
+    ]
+    assert reasons_of(table) == told
+    assert set(told) < set(lines_of(at_constant))
     # by the interval alone, nothing is to be told
     assert reasons_of(only(table_of(rows))) == []
 
@@ -316,7 +346,7 @@ def test_one_or_two_cells_tell_nothing_and_break_nothing(n_seeds: int, n_folds: 
     assert {outcome.verdict for outcome in table.rivals} == {"cannot tell"}
     n = n_seeds * n_folds
     words = "1 pair where 3 are needed" if n == 1 else "2 pairs where 3 are needed"
-    assert reason_of(table.rivals[0], 0) == words
+    assert reason_of(table.rivals[0], table) == words
     assert any("cannot tell" in line for line in lines_of(summarise(results)))
 
 
@@ -337,7 +367,7 @@ def test_what_was_not_reached_is_named_and_counts_as_planned() -> None:
     rows = made_up_rows(tables=("a",), methods=("gbmo", "mrmr"), n_seeds=1, n_folds=2)
     cells = tuple((seed, fold) for seed in range(3) for fold in range(2))
     contenders = (Contender("all", None), Contender("gbmo", None), Contender("mrmr", 5))
-    meant = Planned(dict.fromkeys("abc", contenders), ("linear", "mlp"), cells)
+    meant = Planned(dict.fromkeys("abc", contenders), ("linear", "mlp"), cells, 0.02)
     summary = summarise(table_of(rows), meant)
     assert (summary.n_planned, summary.n_missing) == (3 * 2 * 6 * 3, 3 * 2 * 6 * 3 - 2 * 3)
     assert len(summary.not_reached) == 5
@@ -358,7 +388,7 @@ def test_a_method_that_fails_does_so_at_every_size_it_was_to_be_asked_for() -> N
     sizes = (None, 5, 10)
     contenders = (Contender("all", None), *(Contender("mrmr", size) for size in sizes))
     meant = Planned(
-        {"wine": contenders}, ("linear",), tuple((s, f) for s in range(3) for f in range(5))
+        {"wine": contenders}, ("linear",), tuple((s, f) for s in range(3) for f in range(5)), 0.02
     )
     summary = summarise(table_of(of_all + failed), meant)
     (table,) = summary.tables
@@ -366,14 +396,22 @@ def test_a_method_that_fails_does_so_at_every_size_it_was_to_be_asked_for() -> N
     assert [(o.n_failed, o.n_missing) for o in table.rivals] == [(15, 0)] * 3
 
 
-def test_over_many_tables_the_methods_that_help_are_counted() -> None:
+def test_over_many_tables_the_methods_that_are_better_are_counted() -> None:
     tables = [f"t{i}" for i in range(8)]
-    helped = summarise(made_up(tables=tables, methods=THREE, differences=CLEAR)).tables
-    assert verdict_over(helped) == (
-        "Selection helps in 8 of 8 combinations of table and model: with gbmo (8)."
+    better = summarise(made_up(tables=tables, methods=THREE, differences=CLEAR)).tables
+    assert verdict_over(better) == (
+        "Selection is better in 8 of 8 combinations of table and model: with gbmo (8)."
     )
-    not_helped = summarise(made_up(tables=tables, methods=["mrmr"])).tables
-    assert verdict_over(not_helped).startswith("No method is shown to help in any of 8")
+    rows = made_up_rows(tables=tables, methods=["mrmr"], noise=0.001)
+    as_good = summarise(with_constant(rows, 0.5, 0.001)).tables
+    assert verdict_over(as_good) == (
+        "Selection is as good with fewer columns in 8 of 8 combinations of table and model: with "
+        "mrmr (8)."
+    )
+    neither = summarise(made_up(tables=tables, methods=["mrmr"])).tables
+    assert verdict_over(neither).startswith(
+        "No method is shown to be better, or as good with fewer"
+    )
 
 
 def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
@@ -391,7 +429,7 @@ def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
 def test_where_the_time_was_up_the_heading_says_how_much_was_measured() -> None:
     rows = [row for row in made_up_rows(methods=THREE) if (row["seed"], row["fold"]) < (0, 2)]
     cells = [(seed, fold) for seed in range(3) for fold in range(5)]
-    meant = Planned({"wine": ()}, ("linear",), tuple(cells))
+    meant = Planned({"wine": ()}, ("linear",), tuple(cells), 0.02)
     (heading, *_) = lines_of(summarise(table_of(rows), meant))
     assert heading.endswith("; 3 seeds, 5 outer folds, of which 2 of 15 cells were measured")
 

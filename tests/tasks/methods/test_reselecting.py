@@ -372,7 +372,7 @@ def test_settings_that_cannot_be() -> None:
     ):
         with pytest.raises(InputError, match=message):
             chaffinch.reselect("anything", causes("x1"), **options)
-    with pytest.raises(InputError, match="method must be one of gbmo, "):
+    with pytest.raises(InputError, match="method must be one of auto, gbmo, "):
         chaffinch.compare(causes("x1"), "y", methods=["reselect"])
 
 

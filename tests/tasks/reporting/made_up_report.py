@@ -11,15 +11,16 @@ from typing import Any
 from chaffinch.tasks.reporting import ReportContent
 
 ENDS = {
-    "helps": (-0.0312, -0.00101),
-    "does not help": (0.0021, 0.0413),
+    "better": (-0.0312, -0.00101),
+    "as good with fewer columns": (-0.0093, 0.0009),
+    "worse": (0.0021, 0.0413),
     "cannot tell": (-0.0093, 0.0121),
 }
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
 def made_up(
-    names: Sequence[str], n_kept: int, verdict: str = "helps", method: str = "gbmo"
+    names: Sequence[str], n_kept: int, verdict: str = "better", method: str = "gbmo"
 ) -> ReportContent:
     """Content in which the features leave in the table's order and the last one outlasts all."""
     n = len(names)
@@ -81,7 +82,7 @@ def made_up(
             "confidence": 0.95,
             "units": 185185,
             "verdict": verdict,
-            "sentence": f"The sentence of a selection that {verdict}.",
+            "sentence": f"The sentence of the verdict {verdict}.",
         },
     }
     return ReportContent(

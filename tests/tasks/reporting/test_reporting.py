@@ -32,7 +32,7 @@ def test_every_figure_of_the_contract_is_on_the_page(page: Page) -> None:
         *("num_leaves = 15, learning_rate = 0.05", "0.2718", "0.1618"),
         *("3 duplicate rows", "class 'bad' has <1 % of the rows", "98,765"),
         *("4711", "4.6.99", "3b1f" * 16, "median", "12.35", "13.35", "method.kind"),
-        *("customer_id", "identifier: every value is different", "The sentence of a selection"),
+        *("customer_id", "identifier: every value is different", "The sentence of the verdict"),
     ):
         assert figure in page.text, figure
 
@@ -91,14 +91,15 @@ def test_mask_baseline_and_slack_are_explained(page: Page) -> None:
 @pytest.mark.parametrize(
     ("verdict", "meaning"),
     [
-        ("helps", "does better without the dropped features"),
-        ("does not help", "does better with all of its features"),
-        ("cannot tell", "The interval holds zero"),
+        ("better", "does better without the dropped features"),
+        ("as good with fewer columns", "loses no more than is tolerated"),
+        ("worse", "does better with all of its features"),
+        ("cannot tell", "neither shown to be as good nor shown to be worse"),
     ],
 )
 def test_each_verdict_is_worded_and_explained(verdict: str, meaning: str) -> None:
     page = Page(render_report(made_up(numbered(12), 4, verdict)))
-    assert f"Verdict {verdict} The sentence of a selection that {verdict}." in page.text
+    assert f"Verdict {verdict} The sentence of the verdict {verdict}." in page.text
     assert meaning in page.text
     sections = [attributes["class"] for attributes in page.of("section")]
     assert sections == [f"verdict {verdict.replace(' ', '-')}"]
@@ -115,7 +116,7 @@ def test_too_few_units_are_given_as_the_reason_of_no_verdict() -> None:
 @pytest.mark.parametrize(
     ("over_constant", "meaning"),
     [
-        ([-0.02, 0.01], "these test rows neither show nor rule out that the model is better"),
+        ([-0.02, 0.01], "these rows neither show nor rule out that the model is better"),
         ([0.0, 0.01], "the mean loss of a constant, which always predicts the same, is as low or"),
     ],
 )
@@ -123,7 +124,8 @@ def test_not_shown_better_than_a_constant_is_told_from_shown_no_better(
     over_constant, meaning
 ) -> None:
     content = made_up(numbered(12), 4, "cannot tell")
-    comparison = {**content.contract["comparison"], "over_constant": over_constant}
+    both = dict.fromkeys(("over_constant", "all_features_over_constant"), over_constant)
+    comparison = {**content.contract["comparison"], **both}
     page = Page(render_report(with_contract(content, comparison=comparison)))
     assert meaning in page.text
     assert "The interval holds zero" not in page.text
@@ -152,7 +154,8 @@ def test_an_unknown_verdict_is_refused() -> None:
     content = made_up(numbered(3), 1)
     comparison = {**content.contract["comparison"], "verdict": "shines"}
     with pytest.raises(
-        ValueError, match="one of helps, does not help, cannot tell but is 'shines'"
+        ValueError,
+        match="one of better, as good with fewer columns, worse, cannot tell but is 'shines'",
     ):
         render_report(with_contract(content, comparison=comparison))
 
@@ -376,3 +379,25 @@ def test_importing_the_report_is_light() -> None:
     code += "print([m for m in ('matplotlib', 'jinja2', 'pandas', 'sklearn') if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert loaded.stdout.decode().strip() == "[]"
+
+
+def test_a_run_without_a_test_part_is_judged_on_out_of_fold_rows() -> None:
+    content = made_up(numbered(12), 4)
+    contract = content.contract
+    rows = {"train": 1049382, "out_of_fold": 185185}
+    losses = {"train": contract["losses"]["train"], "out_of_fold": contract["losses"]["test"]}
+    content = with_contract(
+        content,
+        judged_on="out_of_fold",
+        losses=losses,
+        dataset={**contract["dataset"], "rows_by_part": rows},
+    )
+    page = Page(render_report(content))
+    assert "Out-of-fold loss, selected 0.0826" in page.text
+    assert "Difference of the out-of-fold losses (log loss" in page.text
+    assert "by a paired bootstrap over 185,185 rows." in page.text
+    table = page.tables["Losses of the two final models (log loss)"]
+    assert [row[0] for row in table[1:]] == ["train", "out-of-fold"]
+    assert table[2][-1] == "the verdict; nothing is chosen by it"
+    assert "test part" not in page.text
+    assert "test loss" not in page.text

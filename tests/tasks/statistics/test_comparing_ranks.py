@@ -81,13 +81,13 @@ def test_a_method_at_its_own_size_is_said_to_be_so_where_it_has_other_sizes() ->
             row["loss"] += 0.1 + 0.02 * (row["fold"] % 2)
     summary = summarise(table_of(rows + own))
     (table,) = summary.tables
-    assert verdicts_of(table).startswith("Selection helps with gbmo, rfe (its own size).")
+    assert verdicts_of(table).startswith("Selection is better: with gbmo, rfe (its own size).")
     shown = [line.split("  ")[1] for line in lines_of(summary) if line.startswith("  ")]
     assert shown[1:5] == ["all features", "gbmo", "rfe, its own size", "rfe, 5 features"]
     assert short_name_of(Contender("rfe", None), table.contenders, 2) == "r…, its own"
     # and where there is no other size there is nothing to tell apart
     alone = only(table_of([row for row in rows + own if row["size"] is None]))
-    assert verdicts_of(alone) == "Selection helps with gbmo, rfe."
+    assert verdicts_of(alone) == "Selection is better: with gbmo, rfe."
 
 
 def test_where_the_smallest_is_best_nothing_is_said_of_smaller_ones() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -12,7 +14,13 @@ from scipy import stats
 
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.statistics.bootstrap import paired_interval, resampling_units, sign_test
+from chaffinch.tasks.statistics.bootstrap import (
+    Contrast,
+    contrast_intervals,
+    paired_interval,
+    resampling_units,
+    sign_test,
+)
 from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, compare, constant_prediction
 
 SQUARED = Loss("squared_error", "regression")
@@ -27,33 +35,212 @@ def _compare(
     units=None,
     seed=0,
     constant=100.0,
+    tolerance=0.02,
+    widen=1.0,
+    judged_on="test",
 ):
     n = len(before_error)
     rows = Rows(np.zeros((n, 2)), np.zeros(n), weight)
     units = resampling_units(n) if units is None else units
     always = np.full(n, constant)
     return compare(
-        SQUARED, rows, before_error, after_error, always, np.array(mask), units, seed=seed
+        SQUARED,
+        rows,
+        before_error,
+        after_error,
+        always,
+        np.array(mask),
+        units,
+        seed=seed,
+        tolerance=tolerance,
+        widen=widen,
+        judged_on=judged_on,
     )
 
 
-def test_a_clear_gain_helps_and_a_clear_loss_does_not() -> None:
+def test_a_clear_gain_is_better_and_a_clear_loss_worse() -> None:
     rng = np.random.default_rng(0)
     small, large = rng.normal(0, 1, 400), rng.normal(0, 2, 400)
     gain = _compare(large, small)
-    assert (gain.verdict, gain.interval[1] < 0) == ("helps", True)
-    assert gain.sentence.startswith("Selection helps: with 1 of 2 features the test loss")
-    harm = _compare(small, large)
-    assert (harm.verdict, harm.interval[0] > 0) == ("does not help", True)
-    assert harm.sentence.startswith("Selection does not help here: with 1 of 2")
+    assert (gain.verdict, gain.interval[1] < 0) == ("better", True)
+    assert gain.sentence.startswith("Selection is better: with 1 of 2 features the test loss")
+    harm = _compare(small, large, constant=5.0, judged_on="out_of_fold")
+    assert (harm.verdict, harm.interval[0] > 0) == ("worse", True)
+    assert harm.sentence.startswith("Selection is worse: with 1 of 2 features the out-of-fold loss")
 
 
-def test_equal_predictions_cannot_be_told_apart() -> None:
+def test_equal_predictions_are_as_good_with_fewer_columns() -> None:
     same = np.random.default_rng(0).normal(size=50)
-    result = _compare(same, same)
-    assert (result.difference, result.interval) == (0.0, (0.0, 0.0))
+    for tolerance in (0.0, 0.02):
+        result = _compare(same, same, tolerance=tolerance)
+        assert (result.difference, result.interval) == (0.0, (0.0, 0.0))
+        assert result.verdict == "as good with fewer columns"
+        assert result.share_lost_at_most <= tolerance
+    assert _compare(same, same, tolerance=0.0).sentence.endswith(
+        "It is shown to lose nothing of what all features explain beyond a constant."
+    )
+
+
+def _errors(n, excess, noise=0.2):
+    """Errors of all features, with a mean square of 1, and of a subset, of 1 plus the excess."""
+    rng = np.random.default_rng(1)
+    before = np.sqrt(1 + rng.uniform(-0.9, 0.9, n))
+    moved = excess + noise * rng.choice([-1.0, 1.0], n) * rng.random(n)
+    return before, np.sqrt(np.maximum(before**2 + moved, 0))
+
+
+# number of rows, excess loss of the subset, loss of the constant, settings -> verdict
+CASES = [
+    (400, -0.3, 2.0, {}, "better"),
+    (400, 0.3, 2.0, {}, "worse"),
+    (400, 0.0, 2.0, {}, "as good with fewer columns"),
+    (400, 0.0, 2.0, {"tolerance": 0.0}, "cannot tell"),
+    (25, 0.02, 2.0, {}, "cannot tell"),
+    (25, 0.02, 2.0, {"tolerance": 0.1}, "as good with fewer columns"),
+    (19, -0.3, 2.0, {}, "cannot tell"),
+    (4000, 0.014, 2.0, {}, "as good with fewer columns"),  # shown to lose, but less than 2 %
+    (4000, 0.014, 2.0, {"tolerance": 0.01}, "worse"),
+    (4000, 0.014, 1.2, {}, "worse"),  # of 0.2 that is 7 %
+    (400, 0.0, 2.0, {"mask": (True, True)}, "cannot tell"),
+    (400, -0.3, 2.0, {"mask": (True, True)}, "cannot tell"),
+    (400, 0.0, 1.0, {}, "cannot tell"),  # all features are not shown to beat the constant
+    (400, -0.3, 0.5, {}, "cannot tell"),  # nor does the subset
+    (400, 0.3, 0.5, {}, "worse"),
+    (400, -0.3, 0.9, {}, "better"),  # than all features, which do not beat the constant
+    (400, 0.0, 2.0, {"widen": 3.0}, "cannot tell"),
+]
+
+
+@pytest.mark.parametrize(("n", "excess", "constant", "how", "verdict"), CASES)
+def test_the_rules_of_the_verdict(n, excess, constant, how, verdict) -> None:
+    result = _compare(*_errors(n, excess), constant=np.sqrt(constant), **how)
+    assert result.verdict == verdict, result.sentence
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(20, 60),
+    st.floats(-0.5, 0.5),
+    st.floats(0.2, 3),
+    st.floats(0, 1),
+    st.booleans(),
+)
+def test_the_word_follows_from_the_figures(n, excess, constant, tolerance, is_all) -> None:
+    mask = (True, is_all)
+    result = _compare(
+        *_errors(n, excess), constant=np.sqrt(constant), tolerance=tolerance, mask=mask
+    )
+    low, high = result.interval
+    is_informative = result.all_features_over_constant[1] < 0
+    is_as_good = result.share_lost_at_most is not None and result.share_lost_at_most <= tolerance
+    if is_all:
+        expected = "cannot tell"
+    elif high < 0 and result.over_constant[1] < 0:
+        expected = "better"
+    elif is_as_good and is_informative:
+        expected = "as good with fewer columns"
+    else:
+        expected = "worse" if low > 0 else "cannot tell"
+    assert result.verdict == expected
+    if expected == "as good with fewer columns":
+        larger = min(1.0, tolerance + 0.1)
+        again = _compare(
+            *_errors(n, excess), constant=np.sqrt(constant), tolerance=larger, mask=mask
+        )
+        assert again.verdict == expected
+
+
+def test_where_nothing_beats_a_constant_this_comes_first_with_the_rows_needed() -> None:
+    start = (
+        "The model with all features is not shown to predict better than a constant, so there is "
+        "nothing to select from yet: its test loss (squared error) is 1."
+    )
+    before, after = _errors(400, 0.0)
+    result = _compare(before, after, constant=np.sqrt(1.03 * (before**2).mean()))
     assert result.verdict == "cannot tell"
-    assert "saves 1 column:" in result.sentence
+    assert result.sentence.startswith(start.rstrip("1."))
+    gain = 0.03 * (before**2).mean()
+    needed = 400 * (1.96 * (before**2).std(ddof=1) / np.sqrt(400) / gain) ** 2
+    found = int(
+        re.search(r"About ([\d,]+) test rows would show", result.sentence)[1].replace(",", "")
+    )
+    assert found == pytest.approx(needed, rel=0.15)
+    assert len(str(found).rstrip("0")) <= 2
+    assert "rows would show a gain of this size; there are 400." in result.sentence
+    assert "These test rows cannot tell whether selection is as good; it saves" in result.sentence
+    hardly = _compare(before, after, constant=np.sqrt(1.001 * (before**2).mean()))
+    assert "So small a gain takes more than 100 times as many rows to show." in hardly.sentence
+    hopeless = _compare(before, after, constant=np.sqrt(0.9 * (before**2).mean()))
+    assert (
+        "On these rows it is no better than a constant at all, so other features or another "
+        in (hopeless.sentence)
+    )
+    kept = _compare(before, before, constant=np.sqrt(0.9 * (before**2).mean()), mask=(True, True))
+    assert kept.sentence.startswith(start.rstrip("1."))
+    assert "Every one of the 2 features was kept, so there is nothing smaller to" in kept.sentence
+
+
+def test_the_interval_of_a_contrast_is_that_of_the_difference_it_makes() -> None:
+    rng = np.random.default_rng(5)
+    rows, units = Rows(np.zeros((80, 1)), rng.normal(size=80)), resampling_units(80)
+    made = [rows.y + rng.normal(0, scale, 80) for scale in (1.0, 1.2, 2.0)]
+    for loss in (SQUARED, Loss("r2", "regression")):
+        contrasts = [
+            Contrast((1, -1, 0), 0.95),
+            Contrast((1, -1, 0), 0.9),
+            Contrast((1, -1, 0), 0.95, is_one_sided=True),
+            Contrast((0.5, -0.5), 0.95),
+        ]
+        two, narrow, one, half = contrast_intervals(loss, rows, made, contrasts, units, seed=3)
+        about = {"units": units, "seed": 3}
+        assert two == paired_interval(loss, rows, made[1], made[0], confidence=0.95, **about)
+        assert one == pytest.approx(narrow)
+        assert half == pytest.approx(np.array(two) / 2)
+        wide = paired_interval(loss, rows, made[1], made[0], confidence=0.95, widen=1.5, **about)
+        estimate = loss(rows.y, made[0]) - loss(rows.y, made[1])
+        assert np.array(wide) - estimate == pytest.approx(1.5 * (np.array(two) - estimate))
+
+
+@pytest.mark.parametrize("excess", [0.0, 0.02])
+def test_wrong_words_are_as_rare_as_said(excess) -> None:
+    """The truth is no difference, or a loss of just what is tolerated: 2 % of 1."""
+    wrong, n_trials = Counter(), 300
+    for seed in range(n_trials):
+        rng = np.random.default_rng(seed)
+        before = rng.normal(1.0, 0.3, 200)  # losses per row, of which the constant's is 2
+        after = before + rng.normal(excess, 0.1, 200)
+        result = compare(
+            Loss("absolute_error", "regression"),
+            Rows(np.zeros((200, 2)), np.zeros(200)),
+            10 + before,
+            10 + after,
+            10 + rng.normal(2.0, 0.3, 200),
+            np.array([True, False]),
+            resampling_units(200),
+            seed=seed,
+            tolerance=0.02,
+        )
+        wrong[result.verdict] += 1
+    most = 0.05 * n_trials + 3 * np.sqrt(0.05 * 0.95 * n_trials)
+    if excess:
+        assert wrong["as good with fewer columns"] + wrong["better"] <= most
+    else:
+        assert wrong["better"] + wrong["worse"] <= most
+        assert wrong["as good with fewer columns"] > 0.5 * n_trials
+
+
+def test_a_scorer_is_judged_by_the_same_rules() -> None:
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=600)
+    rows, units, loss = Rows(np.zeros((600, 2)), y), resampling_units(600), Loss("r2", "regression")
+    all_features, mask = y + rng.normal(0, 0.5, 600), np.array([True, False])
+    for noise, verdict in ((0.02, "as good with fewer columns"), (0.5, "worse")):
+        subset = all_features + rng.normal(0, noise, 600)
+        result = compare(
+            loss, rows, all_features, subset, np.zeros(600), mask, units, seed=0, tolerance=0.02
+        )
+        assert result.verdict == verdict
+        assert result.all_features_over_constant[1] < 0
 
 
 def test_predictions_that_differ_by_rounding_alone_are_equal() -> None:
@@ -64,9 +251,9 @@ def test_predictions_that_differ_by_rounding_alone_are_equal() -> None:
         result = _compare(before, after, units=units, constant=before)
         assert (result.difference, result.interval) == (0.0, (0.0, 0.0))
         assert result.over_constant == (0.0, 0.0)
-        assert result.sentence.count("difference 0, 95% interval [0, 0].") == 2
+        assert result.sentence.count("difference 0, 95% interval [0, 0]") == 2
     helped = _compare(before, (1 - 1e-9) * before)  # little, but in every row
-    assert helped.verdict == "helps"
+    assert helped.verdict == "better"
 
 
 def test_log_losses_near_0_that_differ_by_the_rounding_of_probabilities_are_equal() -> None:
@@ -76,8 +263,11 @@ def test_log_losses_near_0_that_differ_by_the_rounding_of_probabilities_are_equa
     rows, loss = Rows(np.zeros((200, 2)), y), Loss("log_loss", "classification")
     half, mask = np.full((200, 2), 0.5), np.array([True, False])
     assert loss(y, nudged, None) < loss(y, sure, None)
-    result = compare(loss, rows, sure, nudged, half, mask, resampling_units(200), seed=0)
-    assert (result.difference, result.interval, result.verdict) == (0, (0, 0), "cannot tell")
+    result = compare(
+        loss, rows, sure, nudged, half, mask, resampling_units(200), seed=0, tolerance=0.02
+    )
+    assert (result.difference, result.interval) == (0, (0, 0))
+    assert result.verdict == "as good with fewer columns"
 
 
 def test_a_score_that_differs_by_rounding_alone_is_the_same() -> None:
@@ -102,8 +292,10 @@ def test_a_score_that_differs_by_rounding_alone_is_the_same() -> None:
 def test_keeping_every_feature_is_said_plainly() -> None:
     same = np.ones(10)
     result = _compare(same, same, mask=(True, True))
-    assert result.verdict == "does not help"
-    assert result.sentence.endswith("every one of the 2 features was kept.")
+    assert result.verdict == "cannot tell"
+    assert result.sentence == (
+        "Every one of the 2 features was kept, so there is nothing smaller to compare."
+    )
 
 
 def test_the_interval_of_a_mean_is_that_of_students_t_for_many_rows() -> None:
@@ -214,6 +406,7 @@ def test_a_score_is_compared_as_well_and_undefined_resamples_are_left_out() -> N
         np.array([True]),
         resampling_units(63),
         seed=0,
+        tolerance=0.02,
     )
     assert np.isfinite(result.interval).all()
     assert result.interval[0] <= result.difference <= result.interval[1]
@@ -238,7 +431,7 @@ def test_few_units_never_decide_and_are_said(n_units: int) -> None:
         said = "of one unit there is no interval" if n_units == 1 else "95% interval ["
         assert said in result.sentence
         assert (result.interval is None) == (n_units == 1)
-    assert _compare(small, small, mask=(True, True), units=units).verdict == "does not help"
+    assert _compare(small, small, mask=(True, True), units=units).verdict == "cannot tell"
 
 
 def _log_loss_of_a_model_that_is_too_sure(rng, n):
@@ -289,27 +482,26 @@ def test_groups_of_unequal_weight_count_by_their_weight() -> None:
     assert by_row.interval == pytest.approx(by_group.interval)
 
 
-def test_what_no_feature_helps_with_is_beaten_by_a_constant() -> None:
+def test_better_than_all_features_is_better_than_a_constant_too() -> None:
     rng = np.random.default_rng(7)
     small, large = rng.normal(0, 1, 400), rng.normal(0, 2, 400)
     useful = _compare(large, small, constant=2.0)
-    assert useful.verdict == "helps"
+    assert useful.verdict == "better"
     assert useful.constant_loss == 4.0
     assert useful.over_constant[1] < 0
     assert "constant" not in useful.sentence
     useless = _compare(large, small, constant=0.5)
     assert useless.interval == useful.interval
-    assert useless.verdict == "does not help"
     assert useless.over_constant[0] > 0
-    assert "does not help here, since a constant predicts as well: " in useless.sentence
-    assert ". The model is no better than a constant, which looks at no" in useless.sentence
-    assert " has the loss 0.25; difference +" in useless.sentence
     undecided = _compare(large, small, constant=1.0)
     assert undecided.over_constant[0] < 0 < undecided.over_constant[1]
-    assert undecided.verdict == "cannot tell"
-    why = ", since the model is not shown to be better than a constant; it saves 1 column: "
-    assert why in undecided.sentence
-    assert "since" not in _compare(small, large, constant=1.0).sentence  # all features are better
+    for result in (useless, undecided):
+        assert result.verdict == "cannot tell"
+        assert result.sentence.startswith("The model with all features is not shown to predict")
+        assert "cannot tell whether selection is as good; it saves 1 column: " in result.sentence
+    worse = _compare(small, large, constant=2.0)  # all features are better than a constant
+    assert worse.sentence.startswith("Selection is worse: ")
+    assert " With the selected features the model is not shown to be better " in worse.sentence
 
 
 def test_one_row_with_a_large_loss_does_not_hide_what_the_others_show() -> None:
@@ -319,15 +511,18 @@ def test_one_row_with_a_large_loss_does_not_hide_what_the_others_show() -> None:
     made = np.where(np.arange(2) == y[:, None], of_truth[:, None], 1 - of_truth[:, None])
     half, mask = np.full((26, 2), 0.5), np.array([True, False])
     rows, loss = Rows(np.zeros((26, 2)), y), Loss("log_loss", "classification")
-    result = compare(loss, rows, made, made, half, mask, resampling_units(26), seed=0)
+    result = compare(
+        loss, rows, made, made, half, mask, resampling_units(26), seed=0, tolerance=0.02
+    )
     assert result.over_constant[0] < 0 < result.over_constant[1] < 0.5  # it was 2.3
     assert result.verdict == "cannot tell"
     found = result.sign_test_over_constant
     assert (found.lower, found.higher) == (23, 3)
     assert found.p_value == pytest.approx(8.8e-5, rel=0.01)
-    assert "The model is not shown to be better than a constant" in result.sentence
+    assert "is not shown to predict better than a constant" in result.sentence
     assert result.sentence.endswith(
-        " Against it, the loss is lower in 23 and higher in 3 of 26 rows (sign test p < 0.0001)."
+        " Against a constant, the loss of the selected features is lower in 23 and higher in 3 of "
+        "26 rows (sign test p < 0.0001)."
     )
 
 
@@ -387,8 +582,8 @@ def test_signs_that_contradict_the_mean_are_explained() -> None:
     result = _compare(mostly_good, mostly_good, constant=1.0)
     assert result.over_constant[1] >= 0
     assert result.sentence.endswith(
-        " Against it, the loss is lower in 36 and higher in 4 of 40 rows (sign test p < 0.0001); a "
-        "few large losses decide the mean."
+        " is lower in 36 and higher in 4 of 40 rows (sign test p < 0.0001); a few large losses "
+        "decide the mean."
     )
 
 
@@ -431,10 +626,11 @@ def test_of_a_skewed_target_no_model_of_noise_is_better_than_the_median() -> Non
     loss = Loss("absolute_error", "regression")
     constant = constant_prediction(loss, y, None, 400, 0)
     mean, mask = np.full(400, y.mean()), np.array([True, False])
-    result = compare(loss, rows, mean, constant, constant, mask, resampling_units(400), seed=0)
+    units = resampling_units(400)
+    result = compare(loss, rows, mean, constant, constant, mask, units, seed=0, tolerance=0.02)
     assert result.interval[1] < 0
-    assert result.verdict == "does not help"
-    assert "The model is no better than a constant" in result.sentence
+    assert result.verdict == "cannot tell"
+    assert "is no better than a constant at all" in result.sentence
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)
@@ -451,13 +647,13 @@ def test_a_scorer_has_a_constant_as_well() -> None:
     rows, units, mask = Rows(np.zeros((200, 2)), y), resampling_units(200), np.array([True, False])
     loss, half = Loss("roc_auc", "classification"), np.full((200, 2), 0.5)
     worse = np.column_stack([y, 1 - y]).astype(float)
-    result = compare(loss, rows, worse, guess, half, mask, units, seed=0)
+    result = compare(loss, rows, worse, guess, half, mask, units, seed=0, tolerance=0.02)
     assert result.constant_loss == -0.5
     assert result.over_constant[0] < 0 < result.over_constant[1]
     assert result.difference < 0 < 1 + result.interval[0]
     assert "the test loss (roc_auc, negated) is -0." in result.sentence
     assert result.verdict == "cannot tell"
-    assert "not shown to be better than a constant" in result.sentence
+    assert "is not shown to predict better than a constant" in result.sentence
 
 
 def test_where_a_scorer_has_no_value_for_a_constant_none_is_given() -> None:
@@ -468,5 +664,7 @@ def test_where_a_scorer_has_no_value_for_a_constant_none_is_given() -> None:
     poisson = Loss("neg_mean_poisson_deviance", "regression")
     assert (constant_prediction(poisson, y, None, 2, 0) == y.mean()).all()  # 0 is refused
     made = np.full(100, 0.5)
-    result = compare(poisson, rows, made, made, np.zeros(100), mask, units, seed=0)
+    nothing = np.zeros(100)
+    result = compare(poisson, rows, made, made, nothing, mask, units, seed=0, tolerance=0.02)
     assert (result.constant_loss, result.over_constant) == (None, None)
+    assert (result.share_lost_at_most, result.verdict) == (None, "cannot tell")
