@@ -147,7 +147,7 @@ def test_a_selection_and_its_model_and_contract(
     model = chaffinch.ModelSettings(name="linear", tuning="none")
     with caplog.at_level(logging.DEBUG):
         result = chaffinch.select(address, "y", model=model, store=tmp_path / "store")
-    assert result.run.startswith("rows-gbmo-linear-")
+    assert result.run.startswith("rows-auto-linear-")
     assert result.contract["dataset"]["hash"] == ingest(frame, tmp_path / "other").hash
     np.testing.assert_array_equal(result.model.predict(address), result.model.predict(frame))
     result.contract.validate(address)
