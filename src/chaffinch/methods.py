@@ -1,11 +1,12 @@
 """The settings of each method of selection, for `chaffinch.select` and the flows.
 
 >>> import chaffinch
->>> method = chaffinch.methods.Gbmo(slacks=(0.01,), drift_cap=0.05)
+>>> method = chaffinch.methods.Auto(n_features=20, validation="holdout")
 >>> chaffinch.select("table.csv", "price", method=method)  # doctest: +SKIP
 """
 
 from chaffinch.tasks.methods.afs_bm import AfsBm
+from chaffinch.tasks.methods.auto import Auto
 from chaffinch.tasks.methods.bmo import Flbmo, Gbmo
 from chaffinch.tasks.methods.dfs import Dfs
 from chaffinch.tasks.methods.particle_swarm import ParticleSwarm
@@ -17,6 +18,7 @@ from chaffinch.tasks.methods.sequential import Sequential
 
 __all__ = [
     "AfsBm",
+    "Auto",
     "Dfs",
     "Flbmo",
     "Gbmo",
