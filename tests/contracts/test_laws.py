@@ -14,8 +14,9 @@ MASKED = ["gbmo", "flbmo", "afs_bm"]
 RANKED = list(rankings())
 PROBABLE = ["pefs"]
 REFITTED = [kind for kind in kinds() if declared(kind).refits]
-METHODS = [*MASKED, *RANKED, *REFITTED, *PROBABLE]
+METHODS = ["auto", *MASKED, *RANKED, *REFITTED, *PROBABLE]
 UP_TO = [
+    "auto",
     "gbmo",
     "afs_bm",
     "rfecv",
@@ -26,7 +27,7 @@ QUICK = ["lightgbm", "linear"]
 OF_THE_MODEL = {"select_from_model": QUICK, "permutation": QUICK, "tree_shap": MODELS[:2]}
 FILTERS = [name for name in RANKED if name not in OF_THE_MODEL]
 # The model matters to the rankings that ask it; a filter needs it for its refits alone.
-PAIRS = [("gbmo", model) for model in MODELS]
+PAIRS = [(method, model) for method in ("auto", "gbmo") for model in MODELS]
 PAIRS += [(method, model) for method in MASKED[1:] for model in QUICK]
 PAIRS += [(name, model) for name, read in OF_THE_MODEL.items() for model in read]
 PAIRS += [(name, "linear") for name in FILTERS]
