@@ -195,3 +195,13 @@ def test_no_row_of_a_class_for_each_fold_is_refused():
     table["y"] = np.where(np.arange(60) < 3, "rare", "common")
     with pytest.raises(InputError, match="class 'rare' has 3 rows but needs 5, for the folds"):
         select(table)
+
+
+@pytest.mark.xdist_group("dask")
+def test_workers_change_no_bit(run_of, two_workers):
+    run = run_of(table_of(n_rows=120))
+    context = run.search_context("optimise_mask")
+    here = run.method.search(context)
+    there = run.method.search(replace(context, workers=two_workers))
+    assert there.out_of_fold == here.out_of_fold
+    assert run.method.record(there, run.schema).facts == run.method.record(here, run.schema).facts
