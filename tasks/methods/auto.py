@@ -154,8 +154,7 @@ class Auto(RankedMethod[CrossFittedPath]):
 
         size, d = chosen(curve), search.n_features
         of_fold = {} if search.is_short else {f: chosen(curve.without(f)) for f in search.inner}
-        if size == d:  # both models are the same
-            of_fold = dict.fromkeys(of_fold, d)
+        judged = dict.fromkeys(of_fold, d) if size == d else of_fold  # all: the same model
         differences, errors = curve.over_all_features()
         logger.info("auto keeps %d of %d features; in the folds %s", size, d, [*of_fold.values()])
         path = RankedPath.from_removals(d, orders[None])
@@ -169,7 +168,7 @@ class Auto(RankedMethod[CrossFittedPath]):
             standard_errors=tuple(errors.tolist()),
             fold_masks=tuple(mask_of_size(d, orders[f], n) for f, n in of_fold.items()),
             widen=_widened_by(search),
-            out_of_fold=_out_of_fold(search, of_fold, predictions) if of_fold else None,
+            out_of_fold=_out_of_fold(search, judged, predictions) if judged else None,
         )
 
     def candidates(self, found: CrossFittedPath) -> list[Candidate]:
