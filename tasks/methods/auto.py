@@ -112,13 +112,17 @@ class Auto(RankedMethod[CrossFittedPath]):
     @property
     def score(self) -> str:
         return (
-            "the mean of two ranks: in the order in which the features can be masked at the least "
-            "loss on held-out rows, and by importance in the models"
+            "the feature's place in the order of leaving, which goes by the mean of two ranks: how "
+            "much the loss on held-out rows rises once the feature is masked, and its importance "
+            "in the models"
         )
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        return {"train": "tuning, fitting, ordering and judging, in turn by folds"}
+        in_turn = "fitting, ordering and choosing the number of features, in turn by folds"
+        parts = dict.fromkeys(self.folded_parts, in_turn)
+        judge = "the verdict; each row judges a choice made without it"
+        return {**parts, "train": f"tuning, the baseline; {in_turn}", "out_of_fold": judge}
 
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         if self.validation != "auto":
@@ -193,6 +197,14 @@ class Auto(RankedMethod[CrossFittedPath]):
             "widen": found.widen,
         }
         return Recorded(ranked.columns, ranked.features_left, facts, found.out_of_fold)
+
+    def report(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, Any]:
+        """Return each removal, the curve of sizes, and how many features each fold keeps."""
+        fold_sizes = [len(fold) for fold in facts["folds"]]
+        found = super().report(table, facts, names, kept)
+        return {**found, "fold_sizes": fold_sizes, "widen": facts["widen"]}
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> CrossFittedPath:
         """Return the result recorded by `record`, without the predictions."""
