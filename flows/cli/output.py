@@ -52,9 +52,11 @@ from chaffinch.tasks.reporting.text import (
     made_of_earlier_rows,
     number,
     on_scales,
+    stability_in_words,
 )
 from chaffinch.tasks.results.result import SelectionResult, is_unfinished_comparison, summary
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.statistics.bootstrap import signed
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 from chaffinch.tasks.workers.logging import ContextFilter
@@ -234,8 +236,11 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         )
     console.print(table)
     _print_metrics(console, contract, f"all {total}", f"selected {kept}")
-    if "mask_validation" in contract["losses"]:
+    is_cross_fitted = declared(contract["settings"]["method"]["kind"]).is_cross_fitted
+    if "mask_validation" in contract["losses"] and not is_cross_fitted:
         _print_line(console, "Both models were fitted on train and mask validation.")
+    if stability := stability_in_words(contract):
+        _print_line(console, stability)
     shown = ", ".join(result.features[:NAMES_SHOWN])
     more = f" and {kept - NAMES_SHOWN} more" if kept > NAMES_SHOWN else ""
     _print_line(console, f"Kept {kept} of {total}: {shown}{more}")

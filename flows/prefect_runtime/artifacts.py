@@ -43,7 +43,7 @@ from chaffinch.tasks.reporting.tables import (
     losses_of_parts,
     metric_rows,
 )
-from chaffinch.tasks.reporting.text import on_scales
+from chaffinch.tasks.reporting.text import on_scales, stability_in_words
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.verdict import part_in_words
@@ -219,11 +219,13 @@ def publish(
     if shares := class_shares(result.contract):
         about += f". {_literal(shares)}"
     create_table_artifact(metrics, key=key_of(data_set, "metrics"), description=about)
+    shares = None if result.stability is None else result.stability["share_of_folds"]
     features = [
         {
             "feature": name,
             "kept": bool(kept),
             "removed at step": None if kept or not step else int(step),
+            **({} if shares is None else {"share of folds": shares[name]}),
         }
         for name, kept, step in zip(result.candidates, result.mask, result.steps, strict=True)
     ]
@@ -280,7 +282,9 @@ def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
     compared = [_literal(line) for line in governance]
     warnings = warnings_in_markdown(result.warnings)
     report = [] if result.folder is None else [report_in_markdown(result.folder)]
-    return "\n\n".join([*changes, result.verdict, *scales, *compared, *warnings, *report])
+    stability = stability_in_words(result.contract)
+    stable = [] if stability is None else [stability]
+    return "\n\n".join([*changes, result.verdict, *stable, *scales, *compared, *warnings, *report])
 
 
 def warnings_in_markdown(warnings: Sequence[str]) -> list[str]:

@@ -112,13 +112,17 @@ class Auto(RankedMethod[CrossFittedPath]):
     @property
     def score(self) -> str:
         return (
-            "the mean of two ranks: in the order in which the features can be masked at the least "
-            "loss on held-out rows, and by importance in the models"
+            "the feature's place in the order of leaving, which goes by the mean of two ranks: how "
+            "much the loss on held-out rows rises once the feature is masked, and its importance "
+            "in the models"
         )
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        return {"train": "tuning, fitting, ordering and judging, in turn by folds"}
+        in_turn = "fitting, ordering and choosing the number of features, in turn by folds"
+        parts = dict.fromkeys(self.folded_parts, in_turn)
+        judge = "the verdict; each row judges a choice made without it"
+        return {**parts, "train": f"tuning, the baseline; {in_turn}", "out_of_fold": judge}
 
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         if self.validation != "auto":
@@ -154,8 +158,7 @@ class Auto(RankedMethod[CrossFittedPath]):
 
         size, d = chosen(curve), search.n_features
         of_fold = {} if search.is_short else {f: chosen(curve.without(f)) for f in search.inner}
-        if size == d:  # both models are the same
-            of_fold = dict.fromkeys(of_fold, d)
+        judged = dict.fromkeys(of_fold, d) if size == d else of_fold  # all: the same model
         differences, errors = curve.over_all_features()
         logger.info("auto keeps %d of %d features; in the folds %s", size, d, [*of_fold.values()])
         path = RankedPath.from_removals(d, orders[None])
@@ -169,7 +172,7 @@ class Auto(RankedMethod[CrossFittedPath]):
             standard_errors=tuple(errors.tolist()),
             fold_masks=tuple(mask_of_size(d, orders[f], n) for f, n in of_fold.items()),
             widen=_widened_by(search),
-            out_of_fold=_out_of_fold(search, of_fold, predictions) if of_fold else None,
+            out_of_fold=_out_of_fold(search, judged, predictions) if judged else None,
         )
 
     def candidates(self, found: CrossFittedPath) -> list[Candidate]:
@@ -194,6 +197,14 @@ class Auto(RankedMethod[CrossFittedPath]):
             "widen": found.widen,
         }
         return Recorded(ranked.columns, ranked.features_left, facts, found.out_of_fold)
+
+    def report(
+        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
+    ) -> dict[str, Any]:
+        """Return each removal, the curve of sizes, and how many features each fold keeps."""
+        fold_sizes = [len(fold) for fold in facts["folds"]]
+        found = super().report(table, facts, names, kept)
+        return {**found, "fold_sizes": fold_sizes, "widen": facts["widen"]}
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> CrossFittedPath:
         """Return the result recorded by `record`, without the predictions."""

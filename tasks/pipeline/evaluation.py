@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal
@@ -198,6 +199,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         ],
         "dropped": dropped,
         "candidates": list(schema.features),
+        **_stability(run),
         "model": {
             "kind": trained["kind"],
             "name": settings.model.name,
@@ -210,6 +212,18 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         "seed": settings.seed,
         "versions": versions(),
     }
+
+
+def _stability(run: SelectionRun) -> dict[str, Any]:
+    """Return how far the choices of the folds agree; empty unless each fold made its own."""
+    found = run.result("optimise_mask")
+    folds = found.get("folds")
+    if not folds:
+        return {}
+    counts = Counter(name for fold in folds for name in fold)
+    shares = {name: counts[name] / len(folds) for name in run.schema.features}
+    index = found["stability"]
+    return {"stability": {"index": index, "n_folds": len(folds), "share_of_folds": shares}}
 
 
 def _rows_by_part(run: SelectionRun) -> dict[str, int]:

@@ -150,18 +150,27 @@ def elimination_chart(
     candidates: Sequence[int],
     chosen: int,
     loss_name: str,
+    margins: Sequence[float] | None = None,
 ) -> Markup:
-    """Draw the loss against the number of features left."""
+    """Draw the loss against the number of features left.
+
+    With `margins`, the loss is the mean of held-out rows, in a band of these half-widths.
+    """
     x, y = np.array(sizes), np.array(losses, dtype=float)
+    curve = "Elimination" if margins is None else "Trade-off"
     label = (
-        f"Elimination curve: {loss_name} against the number of features left, from "
+        f"{curve} curve: {loss_name} against the number of features left, from "
         f"{number(sizes[0])} features with a loss of {number(losses[0])} down to "
         f"{number(sizes[-1])} with {number(losses[-1])}; {number(chosen)} were chosen."
     )
     with figure_of("elimination", 9.0, 4.3) as figure:
         axes = figure.add_subplot()
         marker = "o" if len(x) <= _MOST_DOTS else ""
-        axes.plot(x, y, color=ACCENT, marker=marker, markersize=3, label="loss on the way down")
+        name, reach = "loss on the way down", np.zeros(len(y))
+        if margins is not None:
+            name, reach = "mean loss", np.array(margins)
+            axes.fill_between(x, y - reach, y + reach, color=ACCENT, alpha=0.15, linewidth=0)
+        axes.plot(x, y, color=ACCENT, marker=marker, markersize=3, label=name)
         axes.axhline(
             losses[0],
             color=INK,
@@ -193,9 +202,10 @@ def elimination_chart(
             label=f"chosen: {number(chosen)}",
         )
         scale_sizes(axes, x, "features left")
-        top = highest_shown(y, [at[size] for size in (sizes[0], chosen, *candidates)])
+        matter = np.isin(x, (sizes[0], chosen, *candidates))
+        top = highest_shown(y, (y + reach)[matter].tolist())
         if top is not None:
-            lowest = float(np.nanmin(y))
+            lowest = float(np.nanmin(y - reach))
             axes.set_ylim(lowest - _MARGIN * (top - lowest), top)
             axes.annotate(
                 f"\N{UPWARDS ARROW} up to {number(float(np.nanmax(y)))}",

@@ -30,8 +30,11 @@ class ReportContent:
     path: Sequence[PathStep] = ()  # a ranking masks nothing, and its losses are None
     # Of every feature, where the method is a ranking; of PEFS, the probabilities behind the mask.
     scores: Mapping[str, float] | None = None
-    # Where cross-validation chose the size: n_features, falling from all, loss, standard_error.
+    # Where cross-validation chose the size: n_features, falling from all, loss, standard_error; of
+    # auto also the difference from all features, which the standard error is then of.
     sizes: Sequence[Mapping[str, Any]] | None = None
+    fold_sizes: Sequence[int] = ()  # of auto: features that each outer fold keeps
+    widen: float = 1.0  # of auto: factor of intervals over the folds
     masks: Sequence[MaskStep] | None = None  # where the method found whole masks
     alternatives: Mapping[str, Any] | None = None  # as in alternatives.json
     # Where the method trains and masks in turn: slack, round, trained_loss, tried, rejected,

@@ -12,11 +12,14 @@ import numpy as np
 from chaffinch.tasks.reporting import charts, sections, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.text import (
+    choices_of_folds,
     interval,
     made_of_earlier_rows,
     not_searched,
     number,
     on_scales,
+    share,
+    stability_in_words,
     visible,
     why_one_candidate,
 )
@@ -60,15 +63,19 @@ def _shown(value: Any) -> Any:
 
 
 _TEMPLATE = Path(__file__).parent / "report.html"
+_UNSEEN = {
+    "test": "on rows that took no part in the choice",
+    "out_of_fold": "on rows that took no part in the models and choices that they judge",
+}
 _MEANING = {
-    "better": "The whole interval lies below zero: on rows that took no part in the choice, the "
-    "model does better without the dropped features.",
-    "as good with fewer columns": "On rows that took no part in the choice, the model without the "
-    "dropped features loses no more than is tolerated. It is cheaper to feed.",
-    "worse": "The whole interval lies above zero: on rows that took no part in the choice, "
-    "the model does better with all of its features. They carry information; keep them.",
-    "cannot tell": "On rows that took no part in the choice, the selected features are neither "
-    "shown to be as good nor shown to be worse. The smaller set is cheaper to feed.",
+    "better": "The whole interval lies below zero: {unseen}, the model does better without the "
+    "dropped features.",
+    "as good with fewer columns": "{Unseen}, the model without the dropped features loses no more "
+    "than is tolerated. It is cheaper to feed.",
+    "worse": "The whole interval lies above zero: {unseen}, the model does better with all of its "
+    "features. They carry information; keep them.",
+    "cannot tell": "{Unseen}, the selected features are neither shown to be as good nor shown to "
+    "be worse. The smaller set is cheaper to feed.",
 }
 _NOTHING_REMOVED = "Every feature was kept, so both models are the same and nothing is saved."
 _THE_SAME = "Both models have the same loss on these rows. The smaller one is cheaper to feed."
@@ -88,6 +95,7 @@ _WHAT_THEY_ANSWER = (
     "about the usual row and does not show that the mean is lower; against a constant, a model "
     "that only favours the most frequent values can pass it."
 )
+_NORMAL = 1.96  # standard errors that a 95 % interval reaches to each side
 _MOST_NAMES_OPEN = 30  # of a set; longer lists are opened on demand
 
 
@@ -114,10 +122,11 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "sentence": comparison["sentence"],
         "on_scales": on_scales(contract["settings"]),
         "made_of_earlier_rows": made_of_earlier_rows(contract["settings"]),
-        "meaning": _meaning(comparison, is_all=is_all),
+        "meaning": _meaning(comparison, part, is_all=is_all),
         "n_kept": number(content.n_kept),
         "n_candidates": number(content.n_candidates),
         "part": part_in_words(part),
+        "is_out_of_fold": part == "out_of_fold",
         "loss_name": loss_in_words(contract["loss"]),
         "selected_loss": number(judged["selected"]),
         "all_features_loss": number(judged["all_features"]),
@@ -139,7 +148,14 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "refits": content.declared.refits,
         "is_masked": content.declared.masks_rows,
         "is_sized": content.is_sized,
-        "sizes": None if content.sizes is None else tables.cross_validated(content.sizes),
+        "is_cross_fitted": content.declared.is_cross_fitted,
+        "n_folds": len(content.fold_sizes),
+        "widen": None if content.widen == 1 else number(round(content.widen, 2)),
+        "tolerance": share(contract["settings"].get("tolerance", 0.0)),
+        "is_within_one_standard_error": method.get("within_one_standard_error", False),
+        "choices_of_folds": choices_of_folds(content.fold_sizes),
+        "stability": stability_in_words(contract),
+        "sizes": _sizes(content),
         "masks": None if content.masks is None else tables.masks_found(content.masks),
         "rounds": None if content.rounds is None else tables.rounds_of_masking(content.rounds),
         "forced": None if content.rounds is None else tables.forced_by_the_limit(content.rounds),
@@ -192,7 +208,7 @@ def _signs(contract: Mapping[str, Any]) -> str | None:
     return " ".join([*sentences, _WHAT_THEY_ANSWER]) if sentences else None
 
 
-def _meaning(comparison: Mapping[str, Any], *, is_all: bool) -> str:
+def _meaning(comparison: Mapping[str, Any], part: str, *, is_all: bool) -> str:
     if is_nothing_to_select_from(comparison):
         low = comparison["all_features_over_constant"][0]
         return _NOT_SHOWN_BETTER if low < 0 else _NO_BETTER_THAN_CONSTANT
@@ -201,7 +217,11 @@ def _meaning(comparison: Mapping[str, Any], *, is_all: bool) -> str:
     if comparison["units"] < FEWEST_UNITS:
         return _TOO_FEW_UNITS
     same = comparison["interval"] is not None and not any(comparison["interval"])
-    return _THE_SAME if same else _MEANING[comparison["verdict"]]
+    if same:
+        return _THE_SAME
+    unseen = _UNSEEN[part]
+    words = {"unseen": unseen, "Unseen": f"{unseen[0].upper()}{unseen[1:]}"}
+    return _MEANING[comparison["verdict"]].format(**words)
 
 
 def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) -> dict[str, Any]:
@@ -240,10 +260,19 @@ def _changes(content: ReportContent) -> dict[str, Any]:
     }
 
 
+def _sizes(content: ReportContent) -> tables.Table | None:
+    if content.sizes is None:
+        return None
+    if content.declared.is_cross_fitted:
+        return tables.sizes_of_the_curve(content)
+    return tables.cross_validated(content.sizes)
+
+
 def _score_chart(content: ReportContent) -> Any:
     """Return the chart of scores, or None where there are none or they are places alone."""
     scores = content.scores or {}
-    if content.declared.refits or not np.isfinite(list(scores.values())).any():
+    are_places = content.declared.refits or content.declared.is_cross_fitted
+    if are_places or not np.isfinite(list(scores.values())).any():
         return None
     kept = [feature["name"] for feature in content.contract["features"]]
     name = "score" if content.searches is None else "probability"
@@ -254,7 +283,7 @@ def elimination_chart_of(content: ReportContent) -> Any:
     """Return the curve, or None where nothing could be removed, or no loss was measured."""
     if content.sizes is not None:
         curve = [(size["n_features"], size["loss"]) for size in content.sizes]
-        rows = "cross-validated"
+        rows = "held-out rows" if content.declared.is_cross_fitted else "cross-validated"
     else:
         curve = [(left, loss) for _, _, loss, left in content.path if loss is not None]
         curve = [(content.n_candidates, content.unmasked_loss), *curve]
@@ -267,4 +296,12 @@ def elimination_chart_of(content: ReportContent) -> Any:
         candidates=[candidate["n_features"] for candidate in content.candidates],
         chosen=content.n_kept,
         loss_name=f"{loss_in_words(content.contract['loss'])}, {rows}",
+        margins=_margins(content),
     )
+
+
+def _margins(content: ReportContent) -> list[float] | None:
+    """Return the half-width of the band at each size; None without a cross-fitted curve."""
+    if content.sizes is None or not content.declared.is_cross_fitted:
+        return None
+    return [_NORMAL * content.widen * size["standard_error"] for size in content.sizes]

@@ -94,7 +94,7 @@ def metric_rows(contract: Mapping[str, Any]) -> list[MetricRow]:
 
 
 def judged_part(contract: Mapping[str, Any]) -> str:
-    return _words(contract.get("judged_on", "test"))
+    return part_in_words(judged_on(contract))
 
 
 def class_shares(contract: Mapping[str, Any]) -> str | None:
@@ -124,8 +124,10 @@ def losses_by_part(content: ReportContent) -> Table:
         )
         for one in losses_of_parts(content.contract)
     ]
-    judged = [*content.contract["losses"]].index(judged_on(content.contract))
-    caption = f"Losses of the two final models ({loss_in_words(content.contract['loss'])})"
+    part = judged_on(content.contract)
+    judged = [*content.contract["losses"]].index(part)
+    whose = "final models and those of the folds" if part == "out_of_fold" else "two final models"
+    caption = f"Losses of the {whose} ({loss_in_words(content.contract['loss'])})"
     figures = numbers("Rows", "All features", "Selected", "Difference")
     return Table(caption, {"Part": "text", **figures, "Used for": "text"}, rows, judged)
 
@@ -154,7 +156,8 @@ def kept_features(content: ReportContent) -> Table:
         rows.append((name, _type(feature), baseline, step, number(figures.get(name))))
     columns: dict[str, Kind] = {"Feature": "name", "Type": "text", "Baseline": "name"}
     columns |= numbers("Step", heading)
-    return _without_steps(content, Table(f"Kept features ({number(len(rows))})", columns, rows), 3)
+    table = Table(f"Kept features ({number(len(rows))})", columns, rows)
+    return _with_folds(content, _without_steps(content, table, 3))
 
 
 def dropped_features(content: ReportContent) -> Table:
@@ -169,7 +172,18 @@ def dropped_features(content: ReportContent) -> Table:
     ]
     columns: dict[str, Kind] = {"Column": "name", "Reason": "text", **numbers("Step", heading)}
     caption = f"Dropped columns ({number(len(rows))})"
-    return _without_steps(content, Table(caption, columns, rows), 2)
+    return _with_folds(content, _without_steps(content, Table(caption, columns, rows), 2))
+
+
+def _with_folds(content: ReportContent, table: Table) -> Table:
+    """Add how many of the folds keep each feature, where folds chose."""
+    found = content.contract.get("stability")
+    if found is None:
+        return table
+    shares, n_folds = found["share_of_folds"], found["n_folds"]
+    of = {name: f"{round(each * n_folds)} of {n_folds}" for name, each in shares.items()}
+    rows = [(*row, of.get(row[0], NOTHING)) for row in table.rows]
+    return Table(table.caption, {**table.columns, **numbers("Folds")}, rows)
 
 
 def profile(content: ReportContent) -> Table:
@@ -224,9 +238,19 @@ def versions(content: ReportContent) -> Table:
 
 def seconds(content: ReportContent) -> Table:
     """Return the duration of every stage before the report, and of all of them."""
-    rows = [(_words(stage), f"{taken:,.2f}") for stage, taken in content.seconds.items()]
+    named: dict[str, float] = {}
+    for stage, taken in content.seconds.items():
+        name = _stage(content, stage)
+        named[name] = named.get(name, 0.0) + taken
+    rows = [(name, f"{taken:,.2f}") for name, taken in named.items()]
     rows.append(("all of these", f"{sum(content.seconds.values()):,.2f}"))
     return Table("Seconds per stage", {"Stage": "text", "Seconds": "number"}, rows, len(rows) - 1)
+
+
+def _stage(content: ReportContent, stage: str) -> str:
+    """Return the name of a stage in words; what orders the features also chooses their number."""
+    chooses = content.declared.is_cross_fitted and stage in ("optimise_mask", "choose_mask")
+    return "choose features" if chooses else _words(stage)
 
 
 def _figures(content: ReportContent) -> tuple[str, Mapping[str, float | None]]:
@@ -294,6 +318,23 @@ def cross_validated(sizes: Sequence[Mapping[str, Any]]) -> Table:
     ]
     columns = numbers("Features", "Mean loss over the folds", "Standard error")
     return Table("Cross-validated sizes", columns, rows)
+
+
+def sizes_of_the_curve(content: ReportContent) -> Table:
+    """Return the sizes of a cross-fitted method, with their differences from all features."""
+    sizes = content.sizes or ()
+    chosen = [size["n_features"] for size in sizes].index(content.n_kept)
+    rows = [
+        (
+            *(number(size[key]) for key in ("n_features", "loss")),
+            number(size["difference"], "+"),
+            number(size["standard_error"]),
+            "chosen" if i == chosen else "",
+        )
+        for i, size in enumerate(sizes)
+    ]
+    columns = numbers("Features", "Mean loss", "Less that of all", "Its standard error")
+    return Table("Numbers of features", {**columns, "Choice": "text"}, rows, chosen)
 
 
 def masks_found(masks: Sequence[MaskStep]) -> Table:

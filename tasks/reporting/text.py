@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chaffinch.tasks.data.lag_features import made_names
@@ -166,18 +166,45 @@ def why_one_candidate(content: ReportContent) -> str | None:
     return f"all {_SEVERAL[what]} led to the same features"
 
 
+_LITTLE = 0.4  # stability below which folds are said to agree little
+
+
+def stability_in_words(contract: Mapping[str, Any]) -> str | None:
+    """Return how far the folds agree on the features; None where that is not defined."""
+    found = contract.get("stability")
+    if found is None or found["index"] is None:
+        return None
+    little = "The folds agree little: other rows would have led to another set."
+    sentence = (
+        f"Stability {number(round(found['index'], 2))} (Nogueira's index: 1 if all "
+        f"{found['n_folds']} folds keep the same features, 0 as by chance)."
+    )
+    return f"{sentence} {little}" if found["index"] < _LITTLE else sentence
+
+
+def choices_of_folds(sizes: Sequence[int]) -> str | None:
+    """Return how many features each fold chose; None where folds did not choose."""
+    if not sizes:
+        return None
+    last = counted(sizes[-1], "feature")
+    if len(sizes) == 1:
+        return f"The one fold chose {last}."
+    return f"The {len(sizes)} folds chose {', '.join(map(number, sizes[:-1]))} and {last}."
+
+
 _PURPOSE = {
     "train": "tuning, fitting, the baseline",
     "mask_validation": "which feature to mask next; then fitting",
     "model_validation": "how many features to keep",
     "test": "the verdict; nothing is chosen by it",
-    "out_of_fold": "the verdict; nothing is chosen by it",
 }
 
 
 def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
     """Return what each part was used for by the method."""
     purpose = _PURPOSE | dict(content.declared.parts_used)
+    if content.declared.is_cross_fitted:
+        return purpose
     if content.searches is not None and not content.searches_made:
         purpose |= {"train": _PURPOSE["train"], "mask_validation": "fitting alone"}
     if content.contract["settings"]["method"].get("min_score") is not None:

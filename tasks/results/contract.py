@@ -81,6 +81,12 @@ class _Metric(_Part):
     difference_percent: float | None = None
 
 
+class _Stability(_Part):
+    index: float | None
+    n_folds: int
+    share_of_folds: dict[str, float]
+
+
 class _Comparison(_Part):
     verdict: str
     sentence: str
@@ -129,6 +135,7 @@ class _Contract(_Part):
     comparison: _Comparison
     metrics: dict[str, _Metric] = {}
     class_shares: dict[str, float] = {}
+    stability: _Stability | None = None
     warnings: list[str]
 
 

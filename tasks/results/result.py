@@ -218,6 +218,22 @@ class SelectionResult:
         """Share of each class in the test rows; empty for a regression."""
         return dict(self.contract.get("class_shares", {}))
 
+    @property
+    def stability(self) -> dict[str, Any] | None:
+        """How far the outer folds of method ``auto`` agree on the features.
+
+        Returns
+        -------
+        dict or None
+            ``"index"``, Nogueira's index of stability: 1 if all folds keep the same features, 0 as
+            by chance, None where it is undefined, as for folds that all keep every feature;
+            ``"n_folds"``; and ``"share_of_folds"``, the share of the folds that keep each
+            candidate. Folds share rows, so that sets of other rows may agree less. None where
+            folds did not choose, and in contracts of earlier releases.
+        """
+        found = self.contract.get("stability")
+        return None if found is None else dict(found)
+
     @cached_property
     def model(self) -> SelectedModel:
         """The model retrained on the kept features; predicts from tables."""

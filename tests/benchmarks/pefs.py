@@ -198,7 +198,7 @@ def workers(n_processes: int) -> dict[str, Any]:
             folds=list,
             workers=opened,
             on_progress=lambda done, total: None,
-        units=lambda *parts: np.array([], dtype=np.int64),
+            units=lambda *parts: np.array([], dtype=np.int64),
         )
         start = time.perf_counter()
         found = SWEPT.search(material)

@@ -13,6 +13,7 @@ import pytest
 import chaffinch
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.progress import STEPS
+from chaffinch.tasks.reporting.text import stability_in_words
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from tests.flows.cli.programs import eventually
@@ -126,6 +127,21 @@ def test_losses_metrics_and_features_are_tables(flow_run, server):
     assert tuple(row["feature"] for row in features if row["kept"]) == ("first", "second")
     removed = [row["removed at step"] for row in features if not row["kept"]]
     assert sorted(removed) == [1, 2, 3, 4]
+
+
+def test_the_folds_of_the_default_method_are_shown_with_their_stability(
+    server, table, settings, tmp_path
+):
+    asked = settings.model_copy(update={"method": SelectionSettings(target="y").method})
+    execution = ExecutionSettings(store=tmp_path, cluster="none")
+    state = chaffinch.feature_selection(str(table), asked, execution, return_state=True)
+    result, artifacts = state.result(), server.artifacts(str(state.state_details.flow_run_id))
+    features = json.loads(artifacts["harvest-features"]["data"])
+    shares = {row["feature"]: row["share of folds"] for row in features}
+    assert shares == result.stability["share_of_folds"]
+    verdict, stability, *_ = artifacts["harvest-verdict"]["data"].split("\n\n")
+    assert verdict == result.verdict
+    assert stability == stability_in_words(result.contract)
 
 
 def test_the_elimination_curve_is_an_image_that_needs_no_network(flow_run, server):

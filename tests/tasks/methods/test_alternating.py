@@ -120,7 +120,7 @@ def made_of(method, workers=None, name="lightgbm", tuning="none"):
         folds=lambda *_: folds,
         workers=workers or InProcess(),
         on_progress=lambda done, total: None,
-    units=lambda *parts: np.array([], dtype=np.int64),
+        units=lambda *parts: np.array([], dtype=np.int64),
     )
     return material, method.search(material)
 

@@ -184,6 +184,29 @@ def test_classes_of_any_number(run_of):
     assert np.stack(run.out_of_fold["selected"].to_pylist()).shape == (240, 3)
 
 
+def test_the_shares_of_the_contract_are_those_of_the_recorded_folds(run_of):
+    run = run_of(table_of())
+    recorded, found = run.result("optimise_mask"), run.contract["stability"]
+    assert found["n_folds"] == len(recorded["folds"]) == 5
+    assert found["index"] == recorded["stability"]
+    assert found["share_of_folds"] == {
+        name: sum(name in fold for fold in recorded["folds"]) / 5
+        for name in run.contract["candidates"]
+    }
+
+
+def test_a_fold_that_chose_fewer_features_counts_where_all_are_kept(run_of):
+    for seed in range(10):
+        run = run_of(table_of(seed, n_rows=60, n_noise=2, noise=3.0))
+        shares = run.contract["stability"]["share_of_folds"].values()
+        if run.mask.all() and min(shares) < 1:
+            losses = run.contract["losses"]["out_of_fold"]
+            assert losses["selected"] == losses["all_features"]
+            assert run.contract["stability"]["index"] is not None
+            return
+    pytest.fail("no selection kept all features where a fold kept fewer")
+
+
 def test_a_search_that_was_stored_is_read_back(tmp_path):
     table = load_diabetes(as_frame=True).frame
     first = select(table, "target", store=tmp_path)

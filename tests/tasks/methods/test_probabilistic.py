@@ -67,7 +67,7 @@ def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
         folds=list,
         workers=workers or InProcess(),
         on_progress=lambda done, total: None,
-    units=lambda *parts: np.array([], dtype=np.int64),
+        units=lambda *parts: np.array([], dtype=np.int64),
     )
 
 

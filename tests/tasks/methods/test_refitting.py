@@ -154,7 +154,7 @@ def test_workers_change_no_bit(two_workers) -> None:
             folds=lambda *_: folds,
             workers=workers,
             on_progress=lambda done, total: None,
-        units=lambda *parts: np.array([], dtype=np.int64),
+            units=lambda *parts: np.array([], dtype=np.int64),
         )
         return method_of(method).search(material)
 

@@ -1,0 +1,178 @@
+"""The report, terminal and contract of a cross-fitted selection: its curve, and its stability."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import ModelSettings
+from chaffinch.flows.cli.output import show
+from chaffinch.tasks.reporting.charts import elimination_chart
+from chaffinch.tasks.reporting.text import stability_in_words
+from tests.tasks.methods.test_auto import table_of
+from tests.tasks.reporting.made_up_report import Page
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+SECTION = "How the number of features was chosen"
+LITTLE = "The folds agree little: other rows would have led to another set."
+LOSSES = "Losses of the final models and those of the folds (squared error)"
+
+
+@pytest.fixture(scope="module")
+def result() -> chaffinch.SelectionResult:
+    return chaffinch.select(table_of(), "y", model=LINEAR)
+
+
+@pytest.fixture(scope="module")
+def held_out() -> chaffinch.SelectionResult:
+    method = {"kind": "auto", "validation": "holdout"}
+    return chaffinch.select(table_of(), "y", model=LINEAR, method=method)
+
+
+def page_of(result, folder) -> Page:
+    return Page(result.report(folder / "report.html").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def page(result, tmp_path_factory) -> Page:
+    return page_of(result, tmp_path_factory.mktemp("folds"))
+
+
+@pytest.fixture(scope="module")
+def page_with_test(held_out, tmp_path_factory) -> Page:
+    return page_of(held_out, tmp_path_factory.mktemp("holdout"))
+
+
+def test_the_reader_meets_the_choice_of_the_number_once_and_no_candidates(
+    page, page_with_test
+) -> None:
+    for one in (page, page_with_test):
+        assert one.open == []
+        assert one.headings[:4] == ["Verdict", SECTION, "Losses", "Features"]
+        assert "How the size was chosen" not in one.headings
+        assert "Candidate sizes" not in one.tables
+        assert len(one.of("svg")) == 2  # the interval and the curve
+
+
+def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> None:
+    heading, *rows = page.tables["Numbers of features"]
+    assert heading == ["Features", "Mean loss", "Less that of all", "Its standard error", "Choice"]
+    sizes = [int(row[0]) for row in rows]
+    assert (sizes[0], sizes[-1]) == (12, 1)
+    assert rows[0][2:4] == ["0", "0"]
+    assert [int(row[0]) for row in rows if row[4] == "chosen"] == [len(result.features)]
+    curve = page.of("svg")[1]["aria-label"]
+    assert curve.startswith("Trade-off curve: squared error, held-out rows against the number")
+    assert f"{len(result.features)} were chosen" in curve
+
+
+def test_a_band_is_drawn_around_the_losses() -> None:
+    def drawn(margins: list[float] | None) -> str:
+        sizes, losses = [3, 2, 1], [1.0, 1.1, 1.5]
+        return elimination_chart(
+            sizes, losses, candidates=[], chosen=2, loss_name="loss", margins=margins
+        )
+
+    def highest_tick(chart: str) -> float:
+        return max(
+            map(float, re.findall(r">(\d\.?\d*)</text>", chart.partition(">features left")[2]))
+        )
+
+    assert "loss on the way down" in drawn(None)
+    narrow, wide = drawn([0.0, 0.1, 0.1]), drawn([0.0, 2.0, 0.1])
+    assert "mean loss" in narrow
+    assert "opacity: 0.15" in narrow
+    assert highest_tick(narrow) < 2 < 3 <= highest_tick(wide)
+
+
+def test_the_choices_of_the_folds_and_their_stability_are_on_the_page(page, result) -> None:
+    index = f"{result.stability['index']:.2f}".rstrip("0")
+    assert re.search(r"The 5 folds chose (\d+, ){3}\d+ and \d+ features\.", page.text)
+    assert f"Stability {index} (Nogueira's index: 1 if all 5 folds keep the same" in page.text
+
+
+def test_each_feature_comes_with_the_folds_that_keep_it(page, result) -> None:
+    kept = page.tables[f"Kept features ({len(result.features)})"]
+    dropped = page.tables[f"Dropped columns ({12 - len(result.features)})"]
+    assert kept[0][-1] == dropped[0][-1] == "Folds"
+    shown = {row[0]: row[-1] for row in [*kept[1:], *dropped[1:]]}
+    shares = result.stability["share_of_folds"]
+    assert shown == {name: f"{5 * share:.0f} of 5" for name, share in shares.items()}
+    assert shown["a"] == "5 of 5"
+
+
+def test_without_a_test_part_no_note_speaks_of_one(page) -> None:
+    rows = {row[0]: row for row in page.tables[LOSSES][1:]}
+    assert set(rows) == {"train", "out-of-fold"}
+    assert rows["out-of-fold"][-1] == "the verdict; each row judges a choice made without it"
+    assert "test part" not in page.text
+    assert "mask-validation" not in page.text
+    assert "Out-of-fold losses are of models that had not seen the row" in page.text
+    assert "fitted on all rows, so their losses on the train part flatter them" in page.text
+
+
+def test_with_a_test_part_it_judges_and_no_fold_chose_alone(
+    page_with_test, held_out, capsys
+) -> None:
+    assert held_out.stability is None
+    rows = page_with_test.tables["Losses of the two final models (squared error)"][1:]
+    assert [row[0] for row in rows] == ["train", "test"]
+    assert "The test part was read once" in page_with_test.text
+    assert "Both final models were fitted on all other rows" in page_with_test.text
+    assert "One fold of the training rows was held out." in page_with_test.text
+    show(held_out, as_json=False)
+    for shown in (page_with_test.text, capsys.readouterr().out):
+        assert "Stability" not in shown
+        assert "folds chose" not in shown
+    assert page_with_test.tables[f"Kept features ({len(held_out.features)})"][0][-1] == "Score"
+
+
+def test_parts_for_the_qualities_of_alternatives_are_used_in_turn_as_well(tmp_path, capsys) -> None:
+    result = chaffinch.select(table_of(), "y", model=LINEAR, alternatives=1)
+    page = page_of(result, tmp_path)
+    rows = page.tables["Losses of the two final models (squared error)"][1:]
+    in_turn = "fitting, ordering and choosing the number of features, in turn by folds"
+    assert [row[-1].removeprefix("tuning, the baseline; ") for row in rows[:3]] == [in_turn] * 3
+    show(result, as_json=False)
+    assert "were fitted on train and mask validation" not in capsys.readouterr().out
+
+
+def test_ordering_and_choosing_the_number_are_one_stage(page) -> None:
+    stages = [row[0] for row in page.tables["Seconds per stage"][1:]]
+    assert stages == [
+        *("describe", "split", "train base model", "choose features", "retrain", "evaluate"),
+        "all of these",
+    ]
+
+
+def test_the_terminal_shows_the_stability_before_the_features(result, capsys) -> None:
+    show(result, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    (at,) = [place for place, line in enumerate(lines) if line.startswith("Stability ")]
+    assert lines[at] == stability_in_words(result.contract)
+    assert lines[at + 1].startswith(f"Kept {len(result.features)} of 12: ")
+
+
+def test_copies_of_noise_are_kept_by_chance_and_the_report_says_so(tmp_path) -> None:
+    indices = []
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        X = np.repeat(random.normal(size=(120, 10)), 4, axis=1)
+        X += 0.1 * random.normal(size=X.shape)
+        table = pd.DataFrame(X, columns=[f"x{j}" for j in range(40)])
+        noise = table.assign(y=random.normal(size=120))
+        result = chaffinch.select(noise, "y", model=LINEAR, n_features=10)
+        index = result.stability["index"]
+        assert (LITTLE in page_of(result, tmp_path).text) == (index < 0.4)
+        indices.append(index)
+    assert np.mean(indices) < 0.4
+
+
+def test_an_index_that_is_not_defined_is_not_shown() -> None:
+    assert stability_in_words({}) is None
+    found = {"index": None, "n_folds": 5, "share_of_folds": {"a": 1.0}}
+    assert stability_in_words({"stability": found}) is None
