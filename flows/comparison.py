@@ -55,7 +55,7 @@ def _tables(data: Sequence[str]) -> str:
 
 @table_flow(
     name="comparison",
-    description="Tables in; which methods of selection help on them, over folds and seeds.",
+    description="Tables in; verdicts on methods of selection out, over folds and seeds.",
     title=comparison_title,
 )
 def comparison(

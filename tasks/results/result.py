@@ -194,7 +194,7 @@ class SelectionResult:
 
     @property
     def verdict(self) -> str:
-        """Whether selection helps, in a sentence with figures."""
+        """The verdict in a sentence with figures."""
         return str(self.comparison["sentence"])
 
     @property

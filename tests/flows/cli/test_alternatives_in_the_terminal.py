@@ -101,7 +101,7 @@ def test_where_the_worst_counts_the_proof_is_told_once(capsys) -> None:
 
 
 DECIDES_NOTHING = (
-    "The test part has too little to compare by, 19 where 20 rows, groups or blocks of time are "
+    "There is too little to compare by, 19 where 20 rows, groups or blocks of time are "
     "needed, so that these intervals decide nothing."
 )
 
@@ -143,6 +143,6 @@ def test_of_one_unit_the_differences_decide_nothing_as_there_are_no_intervals() 
     }
     *_, last = lines_of_alternatives(found, "squared error", 1)
     assert last == (
-        "  The test part has too little to compare by, 1 where 20 rows, groups or blocks of time "
+        "  There is too little to compare by, 1 where 20 rows, groups or blocks of time "
         "are needed, so that these differences decide nothing."
     )
