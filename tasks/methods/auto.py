@@ -388,7 +388,7 @@ def _out_of_fold(
     rows = [search.folds[f][1] for f in of_fold]
     columns = {name: pa.array(list(np.concatenate(each))) for name, each in made.items()}
     fold = np.repeat(list(of_fold), [len(each) for each in rows])
-    return pa.table({"row": np.concatenate(rows), "fold": fold, **columns}).sort_by("row")
+    return pa.table({"row": np.concatenate(rows), "fold": fold, **columns})
 
 
 def _widened_by(search: _Search) -> float:

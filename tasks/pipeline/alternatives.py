@@ -22,12 +22,12 @@ from chaffinch.tasks.methods.alternatives import (
     price_of,
     quality_of,
 )
-from chaffinch.tasks.pipeline.evaluation import CONFIDENCE, Judge, judge_of, predicted
+from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
 from chaffinch.tasks.selection.alternatives.result import Alternatives
-from chaffinch.tasks.selection.core import Floats, Mask
+from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.workers.interface import InProcess
 
@@ -85,10 +85,9 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
     The selection is final at this stage: the test rows do not influence it.
     """
     mask, judge, found = run.mask, judge_of(run), run.result("search_alternatives")
-    chosen = run.selected_model.predict(judge.refit.held_out.X[:, mask])
     scores = run.workers.map(
         _score,
-        (judge, chosen),
+        judge,
         [np.isin(np.arange(len(mask)), one["indices"]) for one in found["sets"]],
         partial(run.on_progress, "score_alternatives"),
     )
@@ -146,8 +145,10 @@ def _found_at(search: Search, tau: float) -> Alternatives:
     return search.sets(tau)
 
 
-def _score(shared: tuple[Judge, Floats], mask: Mask) -> dict[str, Any]:
+def _score(judge: Judge, mask: Mask) -> dict[str, Any]:
     """Return the test loss of a set, and its difference from the chosen set."""
-    judge, chosen = shared
-    prediction = predicted(judge.refit, mask)
-    return {"test_loss": judge.loss(prediction), **judge.difference(prediction, chosen)}
+    prediction = predicted(judge, mask)
+    return {
+        "test_loss": judge.loss(prediction),
+        **judge.difference(prediction, judge.with_selected),
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal
 
@@ -14,29 +14,22 @@ from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.data.reselection_fit import why_gone
 from chaffinch.tasks.data.roles import target_type
 from chaffinch.tasks.data.splits import PARTS
-from chaffinch.tasks.data.stratified_split import Index
-from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.methods.removals import step_of_each
+from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
-from chaffinch.tasks.selection.core import Floats, Mask, Rows
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.statistics.bootstrap import (
     Interval,
-    difference_of,
     interval_in_words,
-    paired_interval,
     signed,
 )
 from chaffinch.tasks.statistics.metrics import compare_metrics, shares_of_classes
 from chaffinch.tasks.statistics.verdict import (
-    Judgement,
     compare,
-    constant_prediction,
     is_decisive,
-    judgement_of,
     too_few_units,
 )
 
@@ -64,11 +57,12 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
 def evaluate(run: SelectionRun, writer: Writer) -> None:
     """Score both final models on every set, compare them on the test set, write the contract."""
     mask, loss = run.mask, run.loss
-    judged = _judged(run)
+    judge = judge_of(run)
+    before, after = judge.with_all_features, judge.with_selected
     losses: dict[str, dict[str, float]] = {}
     parts = [part for part in PARTS if len(getattr(run.splits, part))]
     for done, part in enumerate(parts):
-        if part == judged.part:
+        if part == judge.part:
             continue
         rows = run.rows(part)
         losses[part] = {
@@ -76,29 +70,25 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
             "selected": loss(rows.y, run.selected_model.predict(rows.X[:, mask]), rows.weight),
         }
         run.on_progress("evaluate", done + 1, len(parts))
-    rows = judged.rows
-    losses[judged.part] = {
-        "all_features": loss(rows.y, judged.all_features, rows.weight),
-        "selected": loss(rows.y, judged.selected, rows.weight),
-    }
+    losses[judge.part] = {"all_features": judge.loss(before), "selected": judge.loss(after)}
     comparison = compare(
         loss,
-        rows,
-        judged.all_features,
-        judged.selected,
-        judged.constant,
+        judge.rows,
+        before,
+        after,
+        judge.constant,
         mask,
-        judged.units,
+        judge.units,
         seed=run.settings.seed,
         tolerance=run.settings.tolerance,
-        widen=judged.widen,
-        judged_on=judged.part,
+        widen=judge.widen,
+        judged_on=judge.part,
     )
     scores = {
-        "judged_on": judged.part,
+        "judged_on": judge.part,
         "losses": losses,
         "comparison": asdict(comparison),
-        **_metrics(run, judged),
+        **_metrics(run, judge),
     }
     contract = to_json({**_contract(run), **scores})
     run.contract = json.loads(contract)
@@ -114,48 +104,15 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     writer.result = scores
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """Predictions of the rows that judge the choice: of the test set, or of all folds."""
-
-    part: Literal["test", "out_of_fold"]
-    rows: Rows
-    units: Index  # of resampling, shape (n,)
-    all_features: Floats
-    selected: Floats
-    constant: Floats
-    widen: float  # factor of intervals
-
-
-def _judged(run: SelectionRun) -> _Judged:
-    if len(run.splits.test):
-        rows, fitted = run.rows("test"), run.rows(*run.fitted_parts)
-        every = run.all_features_model.predict(rows.X)
-        selected = run.selected_model.predict(rows.X[:, run.mask])
-        constant = constant_prediction(
-            run.loss, fitted.y, fitted.weight, len(rows), run.schema.n_classes
-        )
-        return _Judged("test", rows, run.units("test"), every, selected, constant, 1.0)
-    table = run.out_of_fold
-    if table is None:
-        raise ValueError(f"method {run.method.kind} made no predictions of held-out rows")
-    held_out = table["row"].to_numpy()
-    names = ("all_features", "selected", "constant")
-    every, selected, constant = (np.array(table[name].to_pylist()) for name in names)
-    units = np.unique(run.units("train")[held_out], return_inverse=True)[1]
-    rows, widen = run.rows("train").take(held_out), run.result("optimise_mask")["widen"]
-    return _Judged("out_of_fold", rows, units, every, selected, constant, widen)
-
-
-def _metrics(run: SelectionRun, judged: _Judged) -> dict[str, Any]:
-    rows = judged.rows
+def _metrics(run: SelectionRun, judge: Judge) -> dict[str, Any]:
+    rows = judge.rows
     found: dict[str, Any] = {
         "metrics": compare_metrics(
             rows.y,
             rows.weight,
-            all_features=judged.all_features,
-            selected=judged.selected,
-            constant=judged.constant,
+            all_features=judge.with_all_features,
+            selected=judge.with_selected,
+            constant=judge.constant,
         )
     }
     if classes := run.description.classes:
@@ -252,78 +209,6 @@ def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) ->
     }
 
 
-CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Judge:
-    """Comparison of predictions for the n test rows.
-
-    Models are refitted on the training and mask-validation rows. Units of resampling are rows,
-    groups or blocks of time.
-    """
-
-    refit: Refit
-    units: Index  # of each test row, shape (n,)
-    seed: int
-
-    @property
-    def n_units(self) -> int:
-        return int(self.units.max()) + 1
-
-    def loss(self, prediction: Floats) -> float:
-        rows = self.refit.held_out
-        return self.refit.loss(rows.y, prediction, rows.weight)
-
-    def difference(self, prediction: Floats, other: Floats) -> dict[str, Any]:
-        """Return the first loss minus the second, with its interval or None.
-
-        A difference within rounding errors is 0.
-        """
-        interval: Interval | None = paired_interval(
-            self.refit.loss,
-            self.refit.held_out,
-            other,
-            prediction,
-            self.units,
-            confidence=CONFIDENCE,
-            seed=self.seed,
-        )
-        difference = difference_of(self.loss(prediction), self.loss(other))
-        return {"difference": difference, "interval": interval}
-
-    def judgement(
-        self, prediction: Floats, other: Floats, *, is_smaller: bool, tolerance: float
-    ) -> Judgement:
-        """Return the verdict on the first prediction against the second and a constant."""
-        refit = self.refit
-        fitted, held_out, n_classes = refit.train, refit.held_out, refit.schema.n_classes
-        constant = constant_prediction(
-            refit.loss, fitted.y, fitted.weight, len(held_out), n_classes
-        )
-        return judgement_of(
-            refit.loss,
-            held_out,
-            other,
-            prediction,
-            constant,
-            self.units,
-            is_smaller=is_smaller,
-            seed=self.seed,
-            tolerance=tolerance,
-        )
-
-
-def judge_of(run: SelectionRun) -> Judge:
-    """Return the `Judge` of a run with its tuned hyper-parameters."""
-    return Judge(run.refit(run.fitted_parts, "test"), run.units("test"), run.settings.seed)
-
-
-def predicted(refit: Refit, mask: Mask) -> Floats:
-    """Return the test predictions of a model fitted on the features of a mask (d,)."""
-    return refit.prediction_of(refit.model(mask), mask)
-
-
 # Changes of a reselection, and their comparison on the test rows.
 #
 # The selection is final at this stage: the test rows do not influence it. All sets are refitted on
@@ -343,16 +228,12 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
         raise ValueError(f"method {run.settings.method.kind} begins with no former set")
     former = np.isin(schema.features, list(method.former))
     judge = judge_of(run)
-    X = judge.refit.held_out.X
-    predictions = {
-        "all": run.all_features_model.predict(X),
-        "new": run.selected_model.predict(X[:, new]),
-    }
+    predictions = {"all": judge.with_all_features, "new": judge.with_selected}
     changed = np.flatnonzero(former != new).tolist()
     undone = [new ^ (np.arange(len(new)) == j) for j in changed]
     fitted = run.workers.map(
         predicted,
-        judge.refit,
+        judge,
         [former, *(mask for mask in undone if mask.any())],
         partial(run.on_progress, "judge_changes"),
     )

@@ -1,7 +1,7 @@
-"""What differs between two contracts of one target: features, test loss, drift.
+"""What differs between two contracts of one target: features, loss, drift.
 
-Both sets are refitted on the rows of the second run, with its tuned hyper-parameters, and scored on
-its test rows, so that only the sets differ.
+The first set is refitted on the rows of the second run, with its tuned hyper-parameters, and both
+are scored on the rows that judged that run, so that only the sets differ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.matrix import load_roles
 from chaffinch.tasks.data.table_warnings import PerfectPredictors
-from chaffinch.tasks.pipeline.evaluation import judge_of, predicted
+from chaffinch.tasks.pipeline.judge import judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import stage_key
 from chaffinch.tasks.reporting.text import interval, listed, number, share, visible
@@ -29,24 +29,25 @@ from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
-from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict, judged_on, part_in_words
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict
 
 Made = TypeVar("Made")
 
-_STAGES = ("describe", "split", "train_base_model")  # that refits need
+# that refits need
+_STAGES = ("describe", "split", "train_base_model", "optimise_mask", "choose_mask", "retrain")
 _MOST_MOVED = 5
 
 
 @dataclass(frozen=True)
 class LossDifference:
-    """Losses of two feature sets on the test rows of the second run.
+    """Losses of two feature sets on the rows that judged the second run.
 
     Attributes
     ----------
     name : str
         Name of the loss.
     before, after : float
-        Test losses of both sets; of the first, features that the newer rows lack are left out.
+        Losses of both sets; of the first, features that the newer rows lack are left out.
     difference : float
         `after` minus `before`; below 0 the second set is better.
     interval : (float, float) or None
@@ -241,11 +242,6 @@ def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
         raise InputError(
             "the second contract came by itself, without the run to refit; name the run"
         )
-    if (part := judged_on(known.contract)) != "test":
-        raise InputError(
-            f"the second run is judged on {part_in_words(part)} rows and has no test rows to "
-            "compare on"
-        )
     stored = Run(known.folder)
     recorded = {record.stage: record for record in stored.records()}
     whole = [stored.finished(name, recorded[name].key) for name in _STAGES if name in recorded]
@@ -291,12 +287,12 @@ def _gone(first: Mapping[str, str], after: Former, run: SelectionRun | None) -> 
 def _loss_difference(
     run: SelectionRun, before: Sequence[str], after: Sequence[str]
 ) -> LossDifference:
-    """Refit two sets of features and score them on the test rows."""
+    """Refit the first set, and compare it with the run's on the rows that judged the run."""
     if not before:
         raise InputError("the newer rows have no feature of the first set")
     judge = judge_of(run)
     features = judge.refit.schema.features
-    first, second = (predicted(judge.refit, np.isin(features, names)) for names in (before, after))
+    first, second = predicted(judge, np.isin(features, before)), judge.with_selected
     judged = judge.judgement(
         second, first, is_smaller=len(after) < len(before), tolerance=run.settings.tolerance
     )
@@ -367,7 +363,7 @@ def _of_features(found: Difference) -> str:
 def _of_loss(found: Difference, loss: LossDifference) -> str:
     rest = f"what is left of the former {number(found.n_before)}"
     text = (
-        f"Refitted on the newer rows, the test loss ({loss_in_words(loss.name)}) is "
+        f"Refitted on the newer rows, the loss ({loss_in_words(loss.name)}) is "
         f"{number(loss.after)} with the new {_counted(found.n_after)} against "
         f"{number(loss.before)} with {rest if found.gone else f'the former {found.n_before}'}; "
         f"difference {number(loss.difference, '+')}, "

@@ -57,7 +57,7 @@ def decide(
     if loss.interval is None or loss.units < FEWEST_UNITS:
         return Decision(
             "wait",
-            f"{loss.units} test rows, groups or blocks of time decide nothing; {FEWEST_UNITS} are "
+            f"{loss.units} rows, groups or blocks of time decide nothing; {FEWEST_UNITS} are "
             "needed.",
         )
     worth = _worth(loss, loss.interval, is_smaller=difference.n_after < difference.n_before)
@@ -78,11 +78,11 @@ def _worth(loss: LossDifference, ends: Interval, *, is_smaller: bool) -> Decisio
         )
         measured += f"; it {share_lost}"
     if loss.verdict == "better":
-        return Decision("promote", f"its test loss is lower: {measured}.")
+        return Decision("promote", f"its loss is lower: {measured}.")
     if loss.verdict == "as good with fewer columns":
         return Decision("promote", f"it is as good with fewer columns: {measured}.")
     if loss.verdict == "worse":
-        return Decision("keep", f"the new set's test loss is higher: {measured}.")
+        return Decision("keep", f"the new set's loss is higher: {measured}.")
     if ends[1] < 0:
         return Decision("keep", f"nothing shows that the new set beats a constant: {measured}.")
     if is_smaller:

@@ -53,12 +53,12 @@ BETTER, AS_GOOD, WORSE, OPEN = "better", "as good with fewer columns", "worse", 
 TABLE = [
     # what the loss does, and how the sets differ             -> what happens, and why
     (with_interval(-0.3, -0.1, BETTER), "promote",
-     "its test loss is lower: difference -0.2, 95% interval [-0.3, -0.1]."),
-    (with_interval(-0.3, -0.1, BETTER, **LARGER), "promote", "its test loss is lower"),
+     "its loss is lower: difference -0.2, 95% interval [-0.3, -0.1]."),
+    (with_interval(-0.3, -0.1, BETTER, **LARGER), "promote", "its loss is lower"),
     (with_interval(-0.3, -0.1, OPEN), "keep", "nothing shows that the new set beats a constant"),
     (with_interval(-0.3, 0.0, OPEN), "keep", "nothing shows that the new set is better: diff"),
-    (with_interval(0.1, 0.3, WORSE), "keep", "the new set's test loss is higher"),
-    (with_interval(0.01, 0.05, WORSE, **SMALLER), "keep", "the new set's test loss is higher"),
+    (with_interval(0.1, 0.3, WORSE), "keep", "the new set's loss is higher"),
+    (with_interval(0.01, 0.05, WORSE, **SMALLER), "keep", "the new set's loss is higher"),
     # fewer features that lose no more than is tolerated
     (with_interval(-0.3, 0.09, AS_GOOD, **SMALLER), "promote",
      "it is as good with fewer columns: difference -0.105, 95% interval [-0.3, +0.09]; it loses at "
@@ -67,7 +67,7 @@ TABLE = [
     (with_interval(-0.3, 0.11, OPEN, **SMALLER), "keep", "nothing shows that the new set, though"),
     (with_interval(-0.3, 0.1, OPEN, **LARGER), "keep", "nothing shows that the new set is better"),
     # worth it, but not harmless
-    (with_interval(-0.3, -0.1, BETTER, share_changed=0.3), "promote", "its test loss is lower"),
+    (with_interval(-0.3, -0.1, BETTER, share_changed=0.3), "promote", "its loss is lower"),
     (with_interval(-0.3, -0.1, BETTER, share_changed=0.31), "wait",
      "31 % of the features change, of 30 %"),
     (with_interval(-0.3, -0.1, BETTER, telling=("b",)), "wait",
@@ -77,14 +77,14 @@ TABLE = [
     # not worth it, harmless or not: nobody is asked
     (with_interval(-0.3, 0.1, OPEN, share_changed=0.9), "keep",
      "nothing shows that the new set is bet"),
-    (with_interval(0.1, 0.3, WORSE, telling=("b",)), "keep", "the new set's test loss is higher"),
+    (with_interval(0.1, 0.3, WORSE, telling=("b",)), "keep", "the new set's loss is higher"),
     # nothing to decide, or nothing to decide by
     (replace(ONE_CHANGED, **NONE_CHANGED), "keep", "the run keeps the same features."),
     (replace(ONE_CHANGED, gone={"a": "constant"}), "wait", "the newer rows lack 'a'"),
     (replace(ONE_CHANGED, **NONE_CHANGED, gone={"c": "was a number, is a category now"}), "wait",
      "the newer rows lack 'c' of the promoted set"),
-    (replace(ONE_CHANGED, loss=replace(LOSS, units=19)), "wait", "19 test rows, groups or blocks"),
-    (replace(ONE_CHANGED, loss=replace(LOSS, units=20)), "promote", "its test loss is lower"),
+    (replace(ONE_CHANGED, loss=replace(LOSS, units=19)), "wait", "19 rows, groups or blocks"),
+    (replace(ONE_CHANGED, loss=replace(LOSS, units=20)), "promote", "its loss is lower"),
     (replace(ONE_CHANGED, loss=None, why_no_loss="no table"), "wait",
      "the loss cannot be compared: no table."),
 ]  # fmt: skip

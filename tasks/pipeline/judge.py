@@ -1,0 +1,124 @@
+"""The rows that judge a selection: a test set, or the rows that folds hold out.
+
+In a run without a test set each row is predicted by models that were fitted outside its fold. With
+the selected features these are the predictions of the search, whose order and number of features
+did not know the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.methods.fitting import Fold
+from chaffinch.tasks.methods.refits import Refit
+from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.selection.core import Floats, Mask, Rows
+from chaffinch.tasks.statistics.bootstrap import Interval, difference_of, paired_interval
+from chaffinch.tasks.statistics.verdict import Judgement, constant_prediction, judgement_of
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Comparison of predictions for the n rows that judge.
+
+    Units of resampling are rows, groups or blocks of time.
+    """
+
+    part: Literal["test", "out_of_fold"]
+    refit: Refit  # on the rows of the final models, scored on the test rows if there are any
+    folds: tuple[Fold, ...]  # of the rows fitted on; none with test rows
+    rows: Rows
+    units: Index  # shape (n,)
+    with_all_features: Floats
+    with_selected: Floats
+    constant: Floats
+    widen: float  # factor of intervals
+    seed: int
+
+    @property
+    def n_units(self) -> int:
+        return int(self.units.max()) + 1
+
+    def loss(self, prediction: Floats) -> float:
+        return self.refit.loss(self.rows.y, prediction, self.rows.weight)
+
+    def difference(self, prediction: Floats, other: Floats) -> dict[str, Any]:
+        """Return the first loss minus the second, with its interval or None.
+
+        A difference within rounding errors is 0.
+        """
+        interval: Interval | None = paired_interval(
+            self.refit.loss,
+            self.rows,
+            other,
+            prediction,
+            self.units,
+            confidence=CONFIDENCE,
+            seed=self.seed,
+            widen=self.widen,
+        )
+        difference = difference_of(self.loss(prediction), self.loss(other))
+        return {"difference": difference, "interval": interval}
+
+    def judgement(
+        self, prediction: Floats, other: Floats, *, is_smaller: bool, tolerance: float
+    ) -> Judgement:
+        """Return the verdict on the first prediction against the second and a constant."""
+        return judgement_of(
+            self.refit.loss,
+            self.rows,
+            other,
+            prediction,
+            self.constant,
+            self.units,
+            is_smaller=is_smaller,
+            seed=self.seed,
+            tolerance=tolerance,
+            widen=self.widen,
+        )
+
+
+def predicted(judge: Judge, mask: Mask) -> Floats:
+    """Return the predictions of models refitted on the features of a mask (d,)."""
+    refits = [judge.refit.fold(fold) for fold in judge.folds] or [judge.refit]
+    return np.concatenate([refit.prediction_of(refit.model(mask), mask) for refit in refits])
+
+
+def judge_of(run: SelectionRun) -> Judge:
+    """Return the `Judge` of a run with its tuned hyper-parameters."""
+    seed = run.settings.seed
+    if len(run.splits.test):
+        refit = run.refit(run.fitted_parts, "test")
+        fitted, rows = refit.train, refit.held_out
+        constant = constant_prediction(
+            run.loss, fitted.y, fitted.weight, len(rows), run.schema.n_classes
+        )
+        every = run.all_features_model.predict(rows.X)
+        selected = run.selected_model.predict(rows.X[:, run.mask])
+        units = run.units("test")
+        return Judge("test", refit, (), rows, units, every, selected, constant, 1.0, seed)
+    table = run.out_of_fold
+    if table is None:
+        raise ValueError(f"method {run.method.kind} made no predictions of held-out rows")
+    held_out, folds = table["row"].to_numpy(), run.folds("train")
+    refit = run.refit(("train",), "train")
+    names = ("all_features", "selected", "constant")
+    every, selected, constant = (np.array(table[name].to_pylist()) for name in names)
+    return Judge(
+        "out_of_fold",
+        refit,
+        tuple(folds[number] for number in dict.fromkeys(table["fold"].to_pylist())),
+        refit.train.take(held_out),
+        np.unique(run.units("train")[held_out], return_inverse=True)[1],
+        every,
+        selected,
+        constant,
+        run.result("optimise_mask")["widen"],
+        seed,
+    )
