@@ -35,7 +35,7 @@ def test_diff_says_what_differs(runs, said):
     first, second = runs
     lines = said("diff", first.run, str(second.folder)).splitlines()
     assert lines[0] == "Gained: x3. Lost: x1. Changed: 2 of the 3 features of either, 66.7 %."
-    assert lines[1].startswith("Refitted on the newer rows, the test loss (squared error) is ")
+    assert lines[1].startswith("Refitted on the newer rows, the loss (squared error) is ")
     found = json.loads(said("diff", first.run, second.run, "--json"))
     whole = chaffinch.difference(first, second).as_json()
     assert found == json.loads(json.dumps(whole))

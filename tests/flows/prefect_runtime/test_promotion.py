@@ -70,7 +70,7 @@ def test_what_is_better_is_promoted_once_and_the_event_carries_its_contract(
     entry = chaffinch.promotions("better", store=store)[-1]
     assert (entry.run, entry.how) == (result.run, "automatic")
     assert chaffinch.promoted("better", store=store) == result.contract
-    assert "Promoted as better: its test loss is lower" in verdict(server, flow_run)
+    assert "Promoted as better: its loss is lower" in verdict(server, flow_run)
     assert "Gained: first, second. Lost: noise" in verdict(server, flow_run)
 
     (event,) = eventually(lambda: events_of(server, "better"))

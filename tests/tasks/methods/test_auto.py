@@ -50,7 +50,7 @@ def run_of(tmp_path):
 def test_predictions_and_choices_are_those_of_a_plain_nested_cross_validation(run_of):
     run = run_of(table_of())
     rows, folds = run.rows("train"), run.folds("train")
-    found = run.out_of_fold.to_pandas().set_index("row")
+    found = run.out_of_fold.to_pandas().set_index("row").sort_index()
     assert sorted(found.index) == list(range(300))
     everything, chosen = np.empty(300), np.empty(300)
     for number, (fitted, held_out) in enumerate(folds):

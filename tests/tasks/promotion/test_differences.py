@@ -71,6 +71,28 @@ def test_the_losses_are_those_of_both_sets_refitted_on_the_newer_rows(before, st
     assert high - low == pytest.approx(4 * standard_error, rel=0.3)
 
 
+def test_without_a_test_part_every_row_judges_the_first_set_and_the_choice_of_its_fold(
+    before, store
+):
+    by_name = chaffinch.ModelSettings(name="LinearRegression", tuning="none")
+    newer = causes("x2", "x3", seed=1)
+    after = chaffinch.select(newer, "y", model=by_name, store=store)
+    assert {"x2", "x3"} <= set(after.features)
+    dataset = after.contract["dataset"]["hash"][:16]
+    rows = pd.read_parquet(store / "datasets" / dataset / "table.parquet")
+    held_out = pd.read_parquet(after.folder / "out_of_fold.parquet").set_index("row").sort_index()
+    former = np.empty(len(rows))
+    for fold in held_out["fold"].unique():
+        is_in = (held_out["fold"] == fold).to_numpy()
+        line = LinearRegression().fit(rows[~is_in][before.features], rows[~is_in]["y"])
+        former[is_in] = line.predict(rows[is_in][before.features])
+
+    loss = chaffinch.difference(before, after).loss
+    assert loss.before == pytest.approx(np.square(former - rows["y"]).mean())
+    assert loss.after == pytest.approx(after.losses["out_of_fold"]["selected"])
+    assert (loss.units, loss.verdict) == (len(rows), "better")
+
+
 def test_drift_is_that_of_the_features_of_either(before, after):
     drift = {one.feature: one for one in chaffinch.difference(before, after).drift}
     assert list(drift) == ["x1", "x2", "x3"]
