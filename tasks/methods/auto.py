@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 _SUMMARY = (
     "features ordered by their masked losses and their importance in models of nested folds, and "
-    "the number of features that has the lowest loss on the rows held out"
+    "as many kept as do best on the rows held out"
 )
 
 
@@ -93,7 +93,7 @@ class Auto(RankedMethod[CrossFittedPath]):
         2,
         "Within one standard error",
         "Take the smallest size whose mean loss exceeds the lowest by no more than the standard "
-        "error of the difference. By default the best of the sizes that are within the tolerance.",
+        "error of the difference. By default half of it, of the sizes within the tolerance.",
     )
     validation: Literal["auto", "folds", "holdout"] = setting(
         "auto",

@@ -1,8 +1,8 @@
 """Loss against the number of features on rows that no model was fitted on, and the size to choose.
 
 A size passes if it is not worse than all features beyond a tolerance: its mean loss, less the
-tolerated one, is below zero by a standard error. Of the sizes that pass, the one with the lowest
-loss is chosen. The tolerance is a share of what all features explain beyond a constant, so that it
+tolerated one, is below zero by a standard error. Of the sizes that pass, the smallest is chosen
+whose loss is within half a standard error of the lowest. The tolerance is a share of what all features explain beyond a constant, so that it
 means the same on every table.
 """
 
@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.statistics.bootstrap import means_and_errors
+
+
+_NEAR = 0.5  # standard errors of a difference that count as equal
 
 
 @dataclass(frozen=True)
@@ -69,11 +72,10 @@ class SizeCurve:
             tolerated = tolerance * (self.constant - every) if skill > 0 else np.zeros_like(every)
             excess, errors = self._means_and_errors(self.losses - every - tolerated)
             allowed &= (excess + errors <= 0) | (np.arange(len(allowed)) == first)
-        # of equal losses the smaller size
-        best = int(min(np.flatnonzero(allowed), key=lambda i: (means[i], self.sizes[i])))
-        if within_one_standard_error:
-            above, errors = self._means_and_errors(self.losses - self.losses[best])
-            best = int(np.flatnonzero(allowed & (above <= errors))[-1])
+        best = int(min(np.flatnonzero(allowed), key=means.__getitem__))
+        above, errors = self._means_and_errors(self.losses - self.losses[best])
+        near = 1.0 if within_one_standard_error else _NEAR
+        best = int(np.flatnonzero(allowed & (above <= near * errors))[-1])
         return self.sizes[best]
 
     def _means_and_errors(self, values: Floats) -> tuple[Floats, Floats]:

@@ -45,6 +45,11 @@ def test_no_more_are_chosen_than_asked_for_whatever_their_loss():
     assert curve_of((1.0, 1.3, 1.2, 1.7)).choose(0.5, at_most=4) == 2
 
 
+def test_half_a_standard_error_above_the_best_counts_as_equal():
+    curve = curve_of((1.0, 0.9, 0.905, 1.7), noise=0.2)  # standard error of a difference: .014
+    assert curve.choose(0.02, at_most=8) == 2
+
+
 def test_within_one_standard_error_the_smallest_is_chosen():
     curve = curve_of((1.0, 0.9, 0.91, 1.7), noise=0.2)  # standard error of a difference: .014
     assert curve.choose(0.02, at_most=8) == 4
