@@ -2,8 +2,8 @@
 
 A size passes if it is not worse than all features beyond a tolerance: its mean loss, less the
 tolerated one, is below zero by a standard error. Of the sizes that pass, the smallest is chosen
-whose loss is within half a standard error of the lowest. The tolerance is a share of what all features explain beyond a constant, so that it
-means the same on every table.
+whose loss is within half a standard error of the lowest. The tolerance is a share of what all
+features explain beyond a constant, so that it means the same on every table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.statistics.bootstrap import means_and_errors
-
 
 _NEAR = 0.5  # standard errors of a difference that count as equal
 
