@@ -41,6 +41,7 @@ from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT
 from chaffinch.tasks.statistics.ranks_and_stability import stability_of
 from chaffinch.tasks.statistics.size_curve import SizeCurve
 from chaffinch.tasks.statistics.verdict import constant_prediction
+from chaffinch.tasks.workers.interface import OnDone
 
 if TYPE_CHECKING:
     from chaffinch.tasks.settings.selection import SelectionSettings
@@ -141,10 +142,19 @@ class Auto(RankedMethod[CrossFittedPath]):
         search = _search_of(self, context)
         needed = _models_of(search)
         n_refits = len(search.inner) * (len(search.sizes) - 1)
-        logger.info("auto fits model %s %d times", context.recipe.name, len(needed) + n_refits)
-        models = dict(zip(needed, context.workers.map(_model, search, needed), strict=True))
+        n_fits = len(needed) + n_refits
+        logger.info("auto fits model %s %d times", context.recipe.name, n_fits)
+
+        def on_fit(done: int, _: int) -> None:
+            context.on_progress(done, n_fits)
+
+        def on_refit(done: int, _: int) -> None:
+            context.on_progress(len(needed) + done, n_fits)
+
+        fitted = context.workers.map(_model, search, needed, on_fit)
+        models = dict(zip(needed, fitted, strict=True))
         orders = _orders(search, context, models)
-        predictions = _predictions(search, context, models, orders)
+        predictions = _predictions(search, context, models, orders, on_refit)
         curve = _curve(search, context, predictions)
         if not context.keep and not any(model.used_features.any() for model in models.values()):
             raise no_use_made(context, float(curve.means[0]))
@@ -320,12 +330,13 @@ def _predictions(
     context: SearchContext,
     models: Mapping[_Folds, FittedModel],
     orders: Mapping[int | None, Sequence[int]],
+    on_refit: OnDone,
 ) -> dict[tuple[int, int], Floats]:
     """Return the predictions of the held-out rows by outer fold and size, each by a refit."""
     d, items = search.n_features, []
     for f in search.inner:
         items += [(f, mask_of_size(d, orders[f], size)) for size in search.sizes[1:]]
-    found = context.workers.map(_refitted, search, items, context.on_progress)
+    found = context.workers.map(_refitted, search, items, on_refit)
     refitted = {(f, int(mask.sum())): each for (f, mask), each in zip(items, found, strict=True)}
     every = {(f, d): models[f,].predict(search.held_out(f).X) for f in search.inner}
     return every | refitted
