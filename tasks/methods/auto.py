@@ -74,6 +74,7 @@ _CURVE = {
     "difference": "differences",
     "standard_error": "standard_errors",
 }
+_FIRST_STEP = 0.85  # from all features to the next size; the others are of `sizes_down`
 _Folds = tuple[int, ...]  # one, or two in order
 _DEVELOPMENT: tuple[Seen, ...] = ("train", "mask_validation", "model_validation")
 
@@ -93,8 +94,8 @@ class Auto(RankedMethod[CrossFittedPath]):
         False,
         2,
         "Within one standard error",
-        "Take the smallest size whose mean loss exceeds the lowest by no more than the standard "
-        "error of the difference. By default half of it, of the sizes within the tolerance.",
+        "Take the smallest size whose loss exceeds the lowest by no more than the standard error "
+        "of the difference. By default, only of the sizes shown to be within the tolerance.",
     )
     validation: Literal["auto", "folds", "holdout"] = setting(
         "auto",
@@ -160,11 +161,8 @@ class Auto(RankedMethod[CrossFittedPath]):
             raise no_use_made(context, float(curve.means[0]))
 
         def chosen(curve: SizeCurve) -> int:
-            return curve.choose(
-                context.tolerance,
-                at_most=search.most,
-                within_one_standard_error=self.within_one_standard_error,
-            )
+            tolerance = None if self.within_one_standard_error else context.tolerance
+            return curve.choose(tolerance, at_most=search.most)
 
         size, d = chosen(curve), search.n_features
         of_fold = {} if search.is_short else {f: chosen(curve.without(f)) for f in search.inner}
@@ -181,7 +179,7 @@ class Auto(RankedMethod[CrossFittedPath]):
             differences=tuple(differences.tolist()),
             standard_errors=tuple(errors.tolist()),
             fold_masks=tuple(mask_of_size(d, orders[f], n) for f, n in of_fold.items()),
-            widen=_widened_by(search),
+            widen=curve.widen,
             out_of_fold=_out_of_fold(search, judged, predictions) if judged else None,
         )
 
@@ -272,12 +270,12 @@ def _search_of(method: Auto, context: SearchContext) -> _Search:
     schema, keep = context.schema, context.keep
     d, fewest = len(schema.features), max(1, len(keep))
     most = d if method.n_features is None else max(method.n_features, fewest)
-    sizes = [d] if most < d else []  # the loss of all features is that of reference
+    top = most if most < d else min(d - 1, round(_FIRST_STEP * d))
     return _Search(
         Refit(rows, rows.take(slice(0)), schema, context.recipe, context.loss),
         folds,
         inner,
-        (*sizes, *sizes_down(most, fewest)),
+        (d, *(sizes_down(top, fewest) if top >= fewest else ())),
         most,
         context.baseline,
         keep,
@@ -374,6 +372,7 @@ def _curve(
         np.concatenate(weights),
         np.unique(np.concatenate(of_units), return_inverse=True)[1],
         np.repeat([*search.inner], [len(weight) for weight in weights]),
+        _widened_by(search),
     )
 
 

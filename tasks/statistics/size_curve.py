@@ -1,9 +1,9 @@
 """Loss against the number of features on rows that no model was fitted on, and the size to choose.
 
-A size passes if it is not worse than all features beyond a tolerance: its mean loss, less the
-tolerated one, is below zero by a standard error. Of the sizes that pass, the smallest is chosen
-whose loss is within half a standard error of the lowest. The tolerance is a share of what all
-features explain beyond a constant, so that it means the same on every table.
+A size passes if it is shown not to be worse than all features beyond a tolerance: by a one-sided
+test at 95 % that knows that the folds share rows. Of the sizes that pass, the smallest is chosen
+whose loss is within one standard error of the lowest. The tolerance is a share of what all features
+explain beyond a constant, so that it means the same on every table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.statistics.bootstrap import means_and_errors
 
-_NEAR = 0.5  # standard errors of a difference that count as equal
+_CONFIDENCE = 0.95  # that a size is not worse
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class SizeCurve:
     weight: Floats  # (m,)
     unit: NDArray[np.int64]  # (m,), what varies independently: rows, groups, blocks of time
     fold: NDArray[np.int64]  # (m,)
+    widen: float  # factor of intervals, because the folds share the rows they are fitted on
 
     def without(self, fold: int) -> SizeCurve:
         """Return the curve of the other folds."""
@@ -51,31 +52,27 @@ class SizeCurve:
         """Mean loss of each size, shape (s,)."""
         return np.asarray(np.average(self.losses, axis=1, weights=self.weight))
 
-    def choose(
-        self,
-        tolerance: float,
-        *,
-        at_most: int,
-        within_one_standard_error: bool = False,
-    ) -> int:
+    def choose(self, tolerance: float | None, *, at_most: int) -> int:
         """Return the chosen size: the largest of at most `at_most` where none passes.
 
-        With `within_one_standard_error`, the smallest size whose loss exceeds the lowest by no more
-        than the standard error of the difference.
+        Without a tolerance every size passes.
         """
         allowed = np.array([size <= at_most for size in self.sizes])
-        first = int(np.argmax(allowed))
-        every, means = self.losses[0], self.means
-        if not within_one_standard_error:
-            skill = np.average(self.constant - every, weights=self.weight)
-            tolerated = tolerance * (self.constant - every) if skill > 0 else np.zeros_like(every)
-            excess, errors = self._means_and_errors(self.losses - every - tolerated)
-            allowed &= (excess + errors <= 0) | (np.arange(len(allowed)) == first)
-        best = int(min(np.flatnonzero(allowed), key=means.__getitem__))
+        if tolerance is not None:
+            allowed &= self._is_as_good(tolerance) | (np.arange(len(allowed)) == allowed.argmax())
+        best = int(min(np.flatnonzero(allowed), key=self.means.__getitem__))
         above, errors = self._means_and_errors(self.losses - self.losses[best])
-        near = 1.0 if within_one_standard_error else _NEAR
-        best = int(np.flatnonzero(allowed & (above <= near * errors))[-1])
-        return self.sizes[best]
+        return self.sizes[int(np.flatnonzero(allowed & (above <= errors))[-1])]
+
+    def _is_as_good(self, tolerance: float) -> NDArray[np.bool_]:
+        from scipy import stats
+
+        every = self.losses[0]
+        skill = np.average(self.constant - every, weights=self.weight)
+        tolerated = tolerance * (self.constant - every) if skill > 0 else np.zeros_like(every)
+        excess, errors = self._means_and_errors(self.losses - every - tolerated)
+        reach = self.widen * stats.t.ppf(_CONFIDENCE, max(1, int(self.unit.max())))
+        return np.asarray(excess + reach * errors <= 0)
 
     def _means_and_errors(self, values: Floats) -> tuple[Floats, Floats]:
         n_units = int(self.unit.max()) + 1

@@ -90,7 +90,7 @@ def test_a_band_is_drawn_around_the_losses() -> None:
 
 
 def test_the_choices_of_the_folds_and_their_stability_are_on_the_page(page, result) -> None:
-    index = f"{result.stability['index']:.2f}".rstrip("0")
+    index = f"{result.stability['index']:.2f}".rstrip("0").rstrip(".")
     assert re.search(r"The 5 folds chose (\d+, ){3}\d+ and \d+ features\.", page.text)
     assert f"Stability {index} (Nogueira's index: 1 if all 5 folds keep the same" in page.text
 

@@ -1,5 +1,7 @@
 """Which number of features a curve of held-out losses chooses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def curve_of(means, noise=0.0, n_rows=400, seed=0, constant=2.0, **roles):
     fold = np.arange(n_rows) % 5
     given = {"weight": np.ones(n_rows), "unit": np.arange(n_rows), "fold": fold} | roles
     losses = np.array(means)[:, None] + noise * draws
-    return SizeCurve(SIZES, losses, np.full(n_rows, constant), **given)
+    return SizeCurve(SIZES, losses, np.full(n_rows, constant), **given, widen=1.5)
 
 
 @pytest.mark.parametrize(
@@ -33,11 +35,14 @@ def test_the_best_of_the_sizes_within_the_tolerance_is_chosen(means, tolerance, 
     assert curve_of(means).choose(tolerance, at_most=8) == chosen
 
 
-def test_a_size_that_may_be_worse_by_a_standard_error_does_not_pass():
-    means = (1.0, 0.99, 0.5, 1.9)
-    assert curve_of(means).choose(0.0, at_most=8) == 2
-    # the standard error of the difference is 20 sqrt(2 / 400), above .5
-    assert curve_of(means, noise=20.0).choose(0.0, at_most=8) == 8
+def test_a_size_passes_where_the_corrected_interval_shows_it_is_no_worse():
+    """By hand: 1.649 is Student's 95 % quantile, the standard error is noise sqrt(2 / 399)."""
+    for noise, chosen in ((0.9, 2), (1.2, 8)):
+        curve = curve_of((1.0, 1.5, 0.825, 1.9), noise=noise)
+        error = curve.over_all_features()[1][2]
+        assert error == pytest.approx(noise * np.sqrt(2 / 399), rel=0.1)
+        assert (1.649 * 1.5 * error < 0.175) == (chosen == 2)
+        assert curve.choose(0.0, at_most=8) == chosen
 
 
 def test_no_more_are_chosen_than_asked_for_whatever_their_loss():
@@ -45,15 +50,17 @@ def test_no_more_are_chosen_than_asked_for_whatever_their_loss():
     assert curve_of((1.0, 1.3, 1.2, 1.7)).choose(0.5, at_most=4) == 2
 
 
-def test_half_a_standard_error_above_the_best_counts_as_equal():
-    curve = curve_of((1.0, 0.9, 0.905, 1.7), noise=0.2)  # standard error of a difference: .014
+def test_of_the_sizes_that_pass_the_smallest_within_one_standard_error_is_chosen():
+    means = (1.0, 0.9, 0.91, 1.009)
+    curve = curve_of(means, noise=0.2)  # standard error of a difference: .014
     assert curve.choose(0.02, at_most=8) == 2
+    assert curve_of(means, noise=0.05).choose(0.02, at_most=8) == 4
 
 
-def test_within_one_standard_error_the_smallest_is_chosen():
-    curve = curve_of((1.0, 0.9, 0.91, 1.7), noise=0.2)  # standard error of a difference: .014
-    assert curve.choose(0.02, at_most=8) == 4
-    assert curve.choose(0.02, at_most=8, within_one_standard_error=True) == 2
+def test_without_a_tolerance_every_size_passes():
+    curve = curve_of((1.0, 1.03, 1.2, 1.7), noise=0.5)  # standard error of a difference: .035
+    assert curve.choose(0.02, at_most=8) == 8
+    assert curve.choose(None, at_most=8) == 4
 
 
 def test_where_a_constant_is_better_nothing_is_tolerated():
@@ -72,13 +79,14 @@ def test_rows_of_a_group_count_as_one_and_weights_count():
         np.ones(400),
         np.repeat(np.arange(10), 40),
         np.arange(400) % 5,
+        1.5,
     )
     (_, difference), (_, error) = curve.over_all_features()
     groups = of_group[::40]
     assert difference == pytest.approx(groups.mean())
     assert error == pytest.approx(groups.std(ddof=1) / np.sqrt(10))
     weight = np.where(np.arange(400) < 40, 3.0, 1.0)
-    weighted = SizeCurve((2, 1), losses, np.ones(400), weight, curve.unit, curve.fold)
+    weighted = SizeCurve((2, 1), losses, np.ones(400), weight, curve.unit, curve.fold, 1.5)
     assert weighted.means[1] == pytest.approx(np.average(of_group, weights=weight))
 
 
@@ -86,6 +94,6 @@ def test_the_curve_of_the_other_folds_knows_nothing_of_one():
     curve = curve_of((1.0, 0.9, 0.8, 0.7), noise=0.1)
     spoilt = curve.losses.copy()
     spoilt[:, curve.fold == 3] = 1e6
-    other = SizeCurve(SIZES, spoilt, curve.constant, curve.weight, curve.unit, curve.fold)
+    other = replace(curve, losses=spoilt)
     assert other.without(3).means.tolist() == curve.without(3).means.tolist()
     assert len(curve.without(3).unit) == 320
