@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.stratified_split import Index, assign_groups, assign_rows, assign_times
 from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.settings.base import FEWEST_OUTER_FOLDS
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import SelectionSettings
 
@@ -33,7 +34,6 @@ MORE_OUTER_FOLDS = "use more outer folds"
 NO_ROLES = "name no group or time column"
 # reason for fewer distinct times than the table shows
 NOT_FINER = "times finer than a microsecond count as one"
-_FEWEST_FOLDS = 2
 
 Keys = NDArray[np.generic]
 
@@ -152,7 +152,8 @@ def _assign(
     labels = rows.y.astype(np.int64) if rows.has_classes else np.zeros(n_rows, dtype=np.int64)
     percent, least = np.array([*shares.values()]), least_members(settings, len(shares))
     in_time = least_members(settings, len(shares), by_time=by_time)
-    require = partial(_require, is_inside=is_inside)
+    fewest = settings.method.fewest_folds
+    require = partial(_require, is_inside=is_inside, fewest_folds=fewest)
     random = np.random.default_rng(settings.seed)
     if rows.has_keys or not rows.has_classes:
         require("the table", "row", n_rows, in_time, MORE_ROWS, by_time=by_time)
@@ -186,7 +187,8 @@ def _assign(
 def require_rows(settings: SelectionSettings, n_rows: int, *, by_time: bool) -> None:
     """Raise InputError unless there are as many rows as all sets together need."""
     least = least_members(settings, len(_shares(settings, n_rows)), by_time=by_time)
-    _require("the table", "row", n_rows, least, MORE_ROWS, by_time=by_time)
+    fewest = settings.method.fewest_folds
+    _require("the table", "row", n_rows, least, MORE_ROWS, by_time=by_time, fewest_folds=fewest)
 
 
 def _require(
@@ -196,6 +198,7 @@ def _require(
     least: Index,
     remedy: str,
     *,
+    fewest_folds: int,
     by_time: bool = False,
     is_inside: bool = False,
     kind: type[InputError] = InputError,
@@ -210,7 +213,7 @@ def _require(
     if is_inside:
         where = " outside an outer fold"
         remedy += f", or {MORE_OUTER_FOLDS}"
-    elif n_members - needed >= _FEWEST_FOLDS + by_time - least[0]:
+    elif n_members - needed >= fewest_folds + by_time - least[0]:
         remedy += f", or {FEWER_FOLDS}"
     has = f"{n_members} {what}{'' if n_members == 1 else 's'}{where}"
     raise kind(f"{owner} has {has} but needs {needed}{parts}", remedy)
@@ -275,6 +278,7 @@ def fold_indices(
     from sklearn import model_selection
 
     n_folds, seed = outer or settings.model.folds, settings.seed
+    fewest = FEWEST_OUTER_FOLDS if outer else settings.method.fewest_folds
     name, remedy = (
         ("outer fold", f"{MORE_ROWS}, or use fewer outer folds") if outer else ("fold", FEWER_FOLDS)
     )
@@ -284,7 +288,7 @@ def fold_indices(
         if n_members < n_folds:
             raise kind(
                 f"{n_folds} {name}s need {n_folds} {what} but there are {n_members}",
-                remedy if n_members >= _FEWEST_FOLDS else MORE_ROWS,
+                remedy if n_members >= fewest else MORE_ROWS,
             )
 
     if by_class and times is None:

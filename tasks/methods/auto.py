@@ -86,6 +86,7 @@ class Auto(RankedMethod[CrossFittedPath]):
     limits_size = True
     finds_size = True
     folded_parts = ("train", "mask_validation", "model_validation")
+    fewest_folds = 3  # outside two of them there are rows to fit on
     is_cross_fitted = True
 
     kind: Literal["auto"] = setting("auto", 0, "Kind", f"auto: {_SUMMARY}.")

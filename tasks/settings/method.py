@@ -40,6 +40,7 @@ class Method(Settings):
     finds_size: ClassVar[bool] = False
     # Parts of the rows that its search cuts into folds.
     folded_parts: ClassVar[tuple[str, ...]] = ()
+    fewest_folds: ClassVar[int] = 2
     # Whether it uses all rows to train, mask and judge in turn, by folds.
     is_cross_fitted: ClassVar[bool] = False
     # Whether the models that it trains have seen masked rows.

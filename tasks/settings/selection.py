@@ -78,7 +78,8 @@ class ModelSettings(Settings):
         5,
         3,
         "Folds",
-        "Folds of the cross-validation that tunes the model, and of rfecv and robust_elimination.",
+        "Folds of the cross-validation that tunes the model, and of auto, rfecv and "
+        "robust_elimination; auto needs at least 3.",
     )
 
     @field_validator("parameters")
@@ -226,6 +227,11 @@ class SelectionSettings(Settings):
     @model_validator(mode="after")
     def _method_fits(self) -> "SelectionSettings":
         self.method.check_tuning(self.model.tuning)
+        if self.model.folds < self.method.fewest_folds:
+            raise ValueError(
+                f"folds must be at least {self.method.fewest_folds} for method {self.method.kind} "
+                f"but is {self.model.folds}; use more folds, or another method"
+            )
         asked, weight = self.alternatives, self.columns.weight
         if self.method.is_cross_fitted and self.model.folds < 3:
             raise ValueError(

@@ -302,7 +302,7 @@ ROLES = [
     bad("missing weight", "weight column 'w' is missing in 20 of 60 rows, first in row 3: fill or "
         "remove these rows", bad_table(w=[1, 2, None] * 20), weight="w"),
     bad("coarse group", "group column 'g' has 2 different values but "
-        f"{NEEDS}; give rows of more groups, or name a finer one, or use fewer folds",
+        f"{NEEDS}; give rows of more groups, or name a finer one",
         bad_table(g=["a", "b"] * 30), group="g"),
     bad("time of text", "time column 't' holds text, which has no order in time; give timestamps "
         "or numbers, as by pandas.to_datetime, or by julianday in SQLite",

@@ -213,6 +213,7 @@ def test_the_method_is_a_toggle_of_forms(schema):
         "Ranking",
         "RFE",
         "Robust elimination",
+        "Automatic",
         "GBMO",
         "RFECV",
         "DFS",

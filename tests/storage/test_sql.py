@@ -190,7 +190,7 @@ def test_a_selection_its_model_and_its_contract(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path / 'shop.db'}#orders"
     model = chaffinch.ModelSettings(name="linear", tuning="none")
     result = chaffinch.select(address, "y", model=model, store=tmp_path / "store")
-    assert result.run.startswith("orders-gbmo-linear-")
+    assert result.run.startswith("orders-auto-linear-")
     np.testing.assert_array_equal(result.model.predict(address), result.model.predict(frame))
     result.contract.validate(address)
     assert result.contract.bytes_in(address).all > 0

@@ -41,7 +41,7 @@ def test_a_source_that_cannot_be_one_fails_the_run_and_does_not_name_it(
     execution = {"store": str(tmp_path / "store"), "cluster": "none"}
     given = {"data": source, "settings": SETTINGS, "execution": execution}
     run = ended(server, "feature_selection", given)
-    assert (run["name"], run["state_name"]) == ("unnamed gbmo lightgbm", "Failed")
+    assert (run["name"], run["state_name"]) == ("unnamed auto lightgbm", "Failed")
     assert reason in run["state"]["message"]
     assert "hidden" not in run["state"]["message"]
     assert list(tmp_path.iterdir()) == []

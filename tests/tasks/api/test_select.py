@@ -45,6 +45,11 @@ def result():
 
 
 @pytest.fixture(scope="module")
+def walk():
+    return select(method="gbmo")
+
+
+@pytest.fixture(scope="module")
 def kept_run(tmp_path_factory):
     """A store, and the result of the run in it."""
     store = tmp_path_factory.mktemp("store")
@@ -117,23 +122,30 @@ def test_what_is_given_is_never_changed():
 # The same frozen record out
 
 
-def test_the_record(result):
+@pytest.mark.parametrize(
+    ("method", "of_path", "parts"),
+    [("gbmo", "loss", PARTS), ("auto", "score", ("train", "out_of_fold"))],
+)
+def test_the_record(result, walk, method, of_path, parts):
+    result = walk if method == "gbmo" else result
+    assert result.settings["method"]["kind"] == method
     assert result.candidates == list(FEATURES)
     assert result.features == list(np.array(FEATURES)[result.mask])
     assert result.mask.dtype == bool
 
     path = result.path
-    assert list(path.columns) == ["step", "feature", "loss", "features_left"]
+    assert list(path.columns) == ["step", "feature", of_path, "features_left"]
     assert path["step"].tolist() == [1, 2, 3, 4, 5]
     assert path["features_left"].tolist() == [5, 4, 3, 2, 1]
     step_of = dict(zip(path["feature"], path["step"], strict=True))
     assert result.steps.tolist() == [step_of.get(name, 0) for name in FEATURES]
 
-    assert list(result.losses) == list(PARTS)
+    assert list(result.losses) == list(parts)
     for losses in result.losses.values():
         assert set(losses) == {"all_features", "selected"}
         assert 0 < losses["selected"] < 2
-    difference = result.losses["test"]["selected"] - result.losses["test"]["all_features"]
+    judged = result.losses[parts[-1]]
+    difference = judged["selected"] - judged["all_features"]
     assert result.comparison["difference"] == pytest.approx(difference)
     low, high = result.comparison["interval"]
     assert low <= difference <= high
@@ -211,11 +223,14 @@ def test_the_command_lines_store_is_the_default(tmp_path, monkeypatch):
 # What is asked for is done
 
 
-def test_one_seed_one_result_another_seed_another_split(result):
-    assert select().contract == result.contract
-    other = select(seed=1)
+@pytest.mark.parametrize("method", ["auto", "gbmo"])
+def test_one_seed_one_result_another_seed_another_split(result, walk, method):
+    first = result if method == "auto" else walk
+    assert select(method=method).contract == first.contract
+    other = select(method=method, seed=1)
     assert other.seed == 1
-    assert other.losses["train"] != result.losses["train"]
+    part = list(first.losses)[-1]
+    assert other.losses[part]["all_features"] != first.losses[part]["all_features"]
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 4, 6])
@@ -283,7 +298,7 @@ def test_a_ranking_with_settings_of_its_own():
     )
 
 
-def test_a_ranking_has_scores_where_a_walk_has_losses(result):
+def test_a_ranking_has_scores_where_a_walk_has_losses(walk):
     ranked = select(method="correlation", keep=["noise_1"], n_features=3)
     assert list(ranked.path.columns) == ["step", "feature", "score", "features_left"]
     assert ranked.path["score"].is_monotonic_increasing
@@ -295,8 +310,8 @@ def test_a_ranking_has_scores_where_a_walk_has_losses(result):
     assert in_order.is_monotonic_increasing
     assert shown.set_index("feature")["step"]["noise_1"] == 0
 
-    assert result.scores is None
-    assert list(result.to_pandas().columns) == ["feature", "kept", "step"]
+    assert walk.scores is None
+    assert list(walk.to_pandas().columns) == ["feature", "kept", "step"]
 
 
 def test_a_ranking_is_of_the_training_rows_and_of_no_others(tmp_path):
@@ -359,7 +374,7 @@ def test_numbers_that_are_categories():
 
 
 def test_fixed_parameters_are_the_ones_fitted():
-    fixed = ModelSettings(parameters={"n_estimators": 5, "num_leaves": 4}, folds=2)
+    fixed = ModelSettings(parameters={"n_estimators": 5, "num_leaves": 4}, folds=3)
     parameters = select(model=fixed).contract["model"]["parameters"]
     assert parameters.items() >= {"n_estimators": 5, "num_leaves": 4}.items()
 
@@ -380,29 +395,49 @@ def part_of_rows(store, result, *columns):
     return table.assign(part=pd.read_parquet(result.folder / "splits.parquet")["part"].astype(str))
 
 
-def test_the_losses_are_those_of_the_models_own_predictions(kept_run):
+@pytest.mark.parametrize(("method", "parts"), [("auto", PARTS[:1]), ("gbmo", PARTS)])
+def test_the_losses_are_those_of_the_models_own_predictions(kept_run, method, parts):
     store, result = kept_run
+    result = select(method=method, store=store)
     rows = part_of_rows(store, result, *FEATURES, "churned")
+    assert set(rows["part"]) == set(parts)
     for part, of_part in rows.groupby("part"):
         own = log_loss(of_part["churned"], result.model.predict_proba(of_part))
         assert result.losses[part]["selected"] == pytest.approx(own, rel=1e-9)
 
 
-def test_no_group_is_split(tmp_path):
+@pytest.mark.parametrize(
+    ("method", "parts"),
+    [("gbmo", PARTS), ({"kind": "auto", "validation": "holdout"}, ("train", "test"))],
+)
+def test_no_group_is_split(tmp_path, method, parts):
+    table = good_table().assign(customer=[f"c{i // 6}" for i in range(240)])
+    result = select(table, method=method, group="customer", store=tmp_path)
+    rows = part_of_rows(tmp_path, result, "customer")
+    assert (rows.groupby("customer")["part"].nunique() == 1).all()
+    assert set(rows["part"]) == set(parts)
+
+
+def test_no_group_is_in_two_folds(tmp_path):
     table = good_table().assign(customer=[f"c{i // 6}" for i in range(240)])
     result = select(table, group="customer", store=tmp_path)
     rows = part_of_rows(tmp_path, result, "customer")
-    assert (rows.groupby("customer")["part"].nunique() == 1).all()
-    assert set(rows["part"]) == set(PARTS)
+    (file,) = result.folder.rglob("out_of_fold.parquet")
+    held_out = pd.read_parquet(file)
+    fold_of = held_out.groupby(rows["customer"].to_numpy()[held_out["row"]])["fold"]
+    assert (fold_of.nunique() == 1).all()
+    assert (held_out["fold"].nunique(), len(held_out)) == (5, 240)
 
 
-def test_later_parts_are_later(tmp_path):
+@pytest.mark.parametrize(("method", "parts"), [("gbmo", PARTS), ("auto", ("train", "test"))])
+def test_later_parts_are_later(tmp_path, method, parts):
     days = pd.date_range("2026-01-01", periods=120).repeat(2)
     table = good_table().assign(day=np.random.default_rng(0).permutation(days))
-    result = select(table, time="day", store=tmp_path)
+    result = select(table, method=method, time="day", store=tmp_path)
     rows = part_of_rows(tmp_path, result, "day").groupby("part")["day"]
     first, last = rows.min(), rows.max()
-    for earlier, later in pairwise(PARTS):
+    assert set(first.index) == set(parts)
+    for earlier, later in pairwise(parts):
         assert last[earlier] < first[later]
 
 
@@ -501,15 +536,21 @@ def few_rows(n_rows=80):
     return table.assign(y=10 * table.f0)
 
 
-def test_few_rows_are_enough_to_find_the_one_that_tells_all():
-    result = select(few_rows(), "y", model="lightgbm", n_features=3)
+@pytest.mark.parametrize(
+    ("method", "verdict"),
+    [("gbmo", "12 where 20 rows"), ("auto", "Selection is better: with 1 of 12 features")],
+)
+def test_few_rows_are_enough_to_find_the_one_that_tells_all(method, verdict):
+    result = select(few_rows(), "y", model="lightgbm", method=method, n_features=3)
     assert "f0" in result.features
-    assert "12 where 20 rows" in result.verdict
+    assert verdict in result.verdict
 
 
-def test_a_model_that_uses_no_feature_is_refused_rather_than_masked():
+@pytest.mark.parametrize(("method", "n_rows"), [("gbmo", 80), ("auto", 48)])
+def test_a_model_that_uses_no_feature_is_refused_rather_than_masked(method, n_rows):
+    # 20 rows a leaf are too many for 36 training rows, or for the 38 outside a fold
     with pytest.raises(InputError, match="lightgbm makes no use of any of the 12 features"):
-        select(few_rows(), "y")  # 20 rows a leaf are too many for 36 training rows
+        select(few_rows(n_rows), "y", method=method)
 
 
 def test_a_model_that_uses_one_feature_keeps_that():
@@ -558,6 +599,10 @@ def test_a_vote_without_probabilities_is_refused_with_what_to_do():
         ),
         (
             {"model": "RadiusNeighborsRegressor"},
+            "squared_error must be finite but is nan with 2 of 3 features kept; choose another",
+        ),
+        (
+            {"model": "RadiusNeighborsRegressor", "method": "gbmo"},
             "squared_error must be finite but is nan with 3 of 3 features kept; choose another",
         ),
         (

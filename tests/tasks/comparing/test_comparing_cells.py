@@ -245,7 +245,7 @@ def test_the_constant_is_the_mean_of_what_the_others_are_fitted_on(loaded, weigh
     compared = loaded(table, folds=2, methods=["correlation"], columns=ColumnSettings(**columns))
     cell = Cell(0, 0, 0, 0)
     splits, rows = compared.splits(cell), compared.tables[0].rows
-    fitted = np.concatenate((splits.train, splits.mask_validation))
+    fitted = np.concatenate((splits.train, splits.mask_validation, splits.model_validation))
     weights = np.ones(80) if rows.weight is None else rows.weight
     mean = np.average(rows.y[fitted], weights=weights[fitted])
     outside = splits.test

@@ -284,7 +284,8 @@ def test_texts_that_are_as_many_as_rows_are_no_classes() -> None:
 
 
 def test_fewer_folds_are_no_remedy_where_nothing_is_folded() -> None:
-    settings = SelectionSettings(target="y", model=ModelSettings(name="linear", tuning="none"))
+    model = ModelSettings(name="linear", tuning="none")
+    settings = SelectionSettings(target="y", method="gbmo", model=model)
     with pytest.raises(InputError) as refusal:
         describe_table(pa.table({"a": [1.0, 2.0, 3.0], "y": [1.5, 2.5, 0.5]}), settings)
     assert str(refusal.value) == (

@@ -271,7 +271,7 @@ def test_what_is_called_classes_is_not_scaled_and_what_is_called_a_quantity_is()
 
 def test_a_series_that_begins_after_the_training_part_has_no_scale() -> None:
     data = shops()
-    late = data[(data["shop"] == "small") | (data["day"] > 120)]
+    late = data[(data["shop"] == "small") | (data["day"] > 140)]
     with pytest.raises(InputError, match="column 'y' of series 'large' has no value in the traini"):
         scaled_run(late)
 
@@ -279,7 +279,7 @@ def test_a_series_that_begins_after_the_training_part_has_no_scale() -> None:
 @pytest.mark.parametrize("of", ["no row", "late rows"])
 @pytest.mark.parametrize("series", ["shop", None])
 def test_a_column_without_a_value_to_scale_by_is_what_is_to_be_left_out(of, series) -> None:
-    data = shops().assign(price=lambda rows: rows["day"].where(rows["day"] > 120, np.nan))
+    data = shops().assign(price=lambda rows: rows["day"].where(rows["day"] > 135, np.nan))
     if of == "no row":
         data = data.assign(price=np.nan)
     asked = {"model": LINEAR, "time": "day", "lags": [1], "scale": "series", "series": series}

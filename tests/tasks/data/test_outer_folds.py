@@ -20,7 +20,8 @@ IN_TIME = WITHIN.replace("7 (5 to", "8 (6 to")
 
 def settings_of(folds=5, **columns):
     model = ModelSettings(name="linear", folds=folds)
-    return SelectionSettings(target="y", model=model, columns=ColumnSettings(**columns))
+    columns = ColumnSettings(**columns)
+    return SelectionSettings(target="y", method="gbmo", model=model, columns=columns)
 
 
 def refusal_of(n_folds, n_seeds, y, settings, **keys):
@@ -117,7 +118,9 @@ def test_as_many_rows_of_each_class_as_an_outer_fold_must_leave_are_enough(n_fol
     assert refusal_of(n_folds, 1, np.arange(n_each * 2 - 2) % 2, settings_of()) is not None
 
 
-UNTUNED = SelectionSettings(target="y", model=ModelSettings(name="linear", tuning="none"))
+UNTUNED = SelectionSettings(
+    target="y", method="gbmo", model=ModelSettings(name="linear", tuning="none")
+)
 
 
 def refusal_with(method, n_folds, y, n_seeds=1):

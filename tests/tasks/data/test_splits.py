@@ -1,4 +1,4 @@
-"""Four parts in the paper's shares: nothing lost, nothing twice, no group torn, no future seen."""
+"""The parts in their shares: nothing lost, nothing twice, no group torn, no future seen."""
 
 import re
 from itertools import pairwise
@@ -15,69 +15,101 @@ from chaffinch.tasks.settings.method import PERCENT
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 
 SHARES = np.array(PERCENT) / 100
+FOLDED = {"kind": "auto"}
+HOLDOUT = {"kind": "auto", "validation": "holdout"}
+SHARES_OF = [("gbmo", SHARES), (HOLDOUT, np.array([0.85, 0.15])), (FOLDED, np.ones(1))]
+shares_of_each = pytest.mark.parametrize(
+    ("method", "shares"), SHARES_OF, ids=["four parts", "two parts", "one part"]
+)
+several_parts = pytest.mark.parametrize(
+    "method", ["gbmo", HOLDOUT], ids=["four parts", "two parts"]
+)
 quick = settings(max_examples=60, deadline=None)
 
 
-def settings_of(seed: int = 0, folds: int = 5, **columns: str) -> SelectionSettings:
+def settings_of(
+    seed: int = 0, folds: int = 5, method: object = "gbmo", tuning: str = "small", **columns: str
+) -> SelectionSettings:
     return SelectionSettings(
         target="y",
+        method=method,
         seed=seed,
-        model=ModelSettings(folds=folds),
+        model=ModelSettings(folds=folds, tuning=tuning),
         columns=ColumnSettings(**columns),
     )
 
 
 def parts_of(splits: Splits) -> list[np.ndarray]:
-    return [splits.train, splits.mask_validation, splits.model_validation, splits.test]
+    """Return the parts that there are."""
+    parts = [splits.train, splits.mask_validation, splits.model_validation, splits.test]
+    return [part for part in parts if len(part)]
 
 
-def assert_is_partition(splits: Splits, n: int) -> None:
+def assert_is_partition(splits: Splits, n: int, n_parts: int = 4) -> None:
     parts = parts_of(splits)
+    assert len(parts) == n_parts
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
     for part in parts:
         assert part.dtype == np.int64
         assert (np.diff(part) > 0).all()
-        assert len(part)
 
 
-def test_shares_are_the_papers():
-    sizes = [len(part) for part in parts_of(split_rows(np.zeros(1000), settings_of()))]
+def sizes_of(splits: Splits) -> list[int]:
+    every = (splits.train, splits.mask_validation, splits.model_validation, splits.test)
+    return [len(part) for part in every]
 
-    assert sizes == [450, 300, 100, 150]
+
+def test_shares_are_the_papers_or_those_of_a_cross_fitted_method():
+    rows = np.zeros(1000)
+
+    assert sizes_of(split_rows(rows, settings_of())) == [450, 300, 100, 150]
+    assert sizes_of(split_rows(rows, settings_of(method=HOLDOUT))) == [850, 0, 0, 150]
+    by_default = SelectionSettings(target="y")
+    assert sizes_of(split_rows(rows, by_default)) == [1000, 0, 0, 0]
+    in_time = SelectionSettings(target="y", columns=ColumnSettings(time="t"))
+    assert sizes_of(split_rows(rows, in_time, times=np.arange(1000))) == [850, 0, 0, 150]
+    for asked, sizes in (
+        ({"shares": (40, 20, 10, 30)}, [700, 0, 0, 300]),
+        ({"alternatives": 1}, [450, 300, 100, 150]),
+    ):
+        assert sizes_of(split_rows(rows, SelectionSettings(target="y", **asked))) == sizes
 
 
+@shares_of_each
 @quick
 @given(n=st.integers(40, 500), seed=st.integers(0, 2**32 - 1))
-def test_numbers_are_parted_within_one_row_of_the_shares(n, seed):
-    splits = split_rows(np.linspace(0, 1, n), settings_of(seed))
+def test_numbers_are_parted_within_one_row_of_the_shares(method, shares, n, seed):
+    splits = split_rows(np.linspace(0, 1, n), settings_of(seed, method=method))
 
-    assert_is_partition(splits, n)
+    assert_is_partition(splits, n, len(shares))
     sizes = np.array([len(part) for part in parts_of(splits)])
-    assert (np.abs(sizes - SHARES * n) < 1).all()
+    assert (np.abs(sizes - shares * n) < 1).all()
 
 
+@shares_of_each
 @quick
 @given(sizes=st.lists(st.integers(20, 90), min_size=2, max_size=12), seed=st.integers(0, 99))
-def test_classes_keep_their_proportions_and_parts_their_shares(sizes, seed):
+def test_classes_keep_their_proportions_and_parts_their_shares(method, shares, sizes, seed):
     y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    splits = split_rows(y, settings_of(seed))
+    splits = split_rows(y, settings_of(seed, method=method))
 
-    assert_is_partition(splits, len(y))
+    assert_is_partition(splits, len(y), len(shares))
     counts = np.array([np.bincount(y[p], minlength=len(sizes)) for p in parts_of(splits)])
-    assert (np.abs(counts - np.outer(SHARES, sizes)) < 2).all()
-    assert (np.abs(counts.sum(axis=1) - SHARES * len(y)) < 1).all()
+    assert (np.abs(counts - np.outer(shares, sizes)) < 2).all()
+    assert (np.abs(counts.sum(axis=1) - shares * len(y)) < 1).all()
 
 
+@shares_of_each
 @quick
 @given(
     sizes=st.lists(st.integers(8, 30), min_size=2, max_size=12),
     seed=st.integers(0, 99),
 )
-def test_every_part_gets_every_class_and_training_enough_for_the_folds(sizes, seed):
+def test_every_part_gets_every_class_and_training_enough_for_the_folds(method, shares, sizes, seed):
     y = np.repeat(np.arange(len(sizes)), sizes)
-    splits = split_rows(y, settings_of(seed))
+    splits = split_rows(y, settings_of(seed, method=method))
 
-    assert_is_partition(splits, len(y))
+    assert_is_partition(splits, len(y), len(shares))
     for part in parts_of(splits):
         assert set(y[part]) == set(range(len(sizes)))
     assert np.bincount(y[splits.train]).min() >= 5
@@ -85,59 +117,62 @@ def test_every_part_gets_every_class_and_training_enough_for_the_folds(sizes, se
 
 
 def test_a_class_of_four_rows_is_enough_without_tuning():
-    untuned = SelectionSettings(target="y", model=ModelSettings(tuning="none"))
     y = np.repeat([0, 1], [4, 40])
+    splits = split_rows(y, settings_of(tuning="none"))
 
-    assert [np.bincount(y[p])[0] for p in parts_of(split_rows(y, untuned))] == [1, 1, 1, 1]
+    assert [np.bincount(y[p])[0] for p in parts_of(splits)] == [1, 1, 1, 1]
 
 
-def test_the_seed_decides_and_nothing_else():
+@several_parts
+def test_the_seed_decides_and_nothing_else(method):
     y = np.arange(200) % 3
-    same = zip(
-        parts_of(split_rows(y, settings_of(7))),
-        parts_of(split_rows(y, settings_of(7))),
-        strict=True,
-    )
-    assert all(np.array_equal(a, b) for a, b in same)
-    assert not np.array_equal(
-        split_rows(y, settings_of(7)).test, split_rows(y, settings_of(8)).test
-    )
+    one, same, other = (split_rows(y, settings_of(seed, method=method)) for seed in (7, 7, 8))
+
+    pairs = zip(parts_of(one), parts_of(same), strict=True)
+    assert all(np.array_equal(a, b) for a, b in pairs)
+    assert not np.array_equal(one.test, other.test)
 
 
-def test_global_random_state_is_neither_read_nor_changed():
+@several_parts
+def test_global_random_state_is_neither_read_nor_changed(method):
     np.random.seed(1)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    first = split_rows(np.zeros(50), settings_of())
+    first = split_rows(np.zeros(50), settings_of(method=method))
     after = np.random.get_state()[1]  # noqa: NPY002
     np.random.seed(2)  # noqa: NPY002
 
     assert np.array_equal(before, after)
-    assert np.array_equal(first.test, split_rows(np.zeros(50), settings_of()).test)
+    again = split_rows(np.zeros(50), settings_of(method=method))
+    assert len(first.test)
+    assert np.array_equal(first.test, again.test)
 
 
+@shares_of_each
 @quick
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=8, max_size=80),
     seed=st.integers(0, 99),
 )
-def test_no_group_is_in_two_parts(sizes, seed):
+def test_no_group_is_in_two_parts(method, shares, sizes, seed):
     groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    splits = split_rows(np.zeros(len(groups)), settings_of(seed), groups=groups)
+    splits = split_rows(np.zeros(len(groups)), settings_of(seed, method=method), groups=groups)
 
-    assert_is_partition(splits, len(groups))
+    assert_is_partition(splits, len(groups), len(shares))
     held = [set(groups[part]) for part in parts_of(splits)]
     assert sum(map(len, held)) == len(sizes)
     assert len(held[0]) >= 5
 
 
-def test_groups_of_like_size_come_near_the_shares_in_every_class():
+@shares_of_each
+def test_groups_of_like_size_come_near_the_shares_in_every_class(method, shares):
     random = np.random.default_rng(0)
     groups = random.integers(0, 200, 4000)
     y = (random.random(4000) < np.where(groups < 60, 0.5, 0.02)).astype(np.int64)
-    splits = split_rows(y, settings_of(), groups=groups)
+    splits = split_rows(y, settings_of(method=method), groups=groups)
 
     counts = np.array([np.bincount(y[part]) for part in parts_of(splits)])
-    assert (np.abs(counts / counts.sum(axis=0) - SHARES[:, np.newaxis]) < 0.01).all()
+    assert len(counts) == len(shares)
+    assert (np.abs(counts / counts.sum(axis=0) - shares[:, np.newaxis]) < 0.01).all()
 
 
 def test_a_class_in_four_groups_only_reaches_all_four_parts():
@@ -145,30 +180,32 @@ def test_a_class_in_four_groups_only_reaches_all_four_parts():
     y = np.where((groups < 4) & (np.arange(400) % 10 < 5), 1, 0)
     splits = split_rows(y, settings_of(folds=2), groups=groups)
 
-    assert all(set(y[part]) == {0, 1} for part in parts_of(splits))
+    assert [set(y[part]) for part in parts_of(splits)] == [{0, 1}] * 4
 
 
-def test_parts_by_group_do_not_depend_on_the_order_of_rows():
+@several_parts
+def test_parts_by_group_do_not_depend_on_the_order_of_rows(method):
     random = np.random.default_rng(3)
     groups, y = random.integers(0, 30, 600), random.integers(0, 2, 600)
     order = random.permutation(600)
-    one = split_rows(y, settings_of(), groups=groups)
-    other = split_rows(y[order], settings_of(), groups=groups[order])
+    one = split_rows(y, settings_of(method=method), groups=groups)
+    other = split_rows(y[order], settings_of(method=method), groups=groups[order])
 
     assert [set(groups[p]) for p in parts_of(one)] == [
         set(groups[order][p]) for p in parts_of(other)
     ]
 
 
+@shares_of_each
 @quick
 @given(
     times=st.lists(st.integers(0, 40), min_size=60, max_size=300).filter(lambda t: len(set(t)) >= 9)
 )
-def test_later_parts_are_strictly_later(times):
+def test_later_parts_are_strictly_later(method, shares, times):
     times = np.array(times)
-    splits = split_rows(np.zeros(len(times)), settings_of(), times=times)
+    splits = split_rows(np.zeros(len(times)), settings_of(method=method), times=times)
 
-    assert_is_partition(splits, len(times))
+    assert_is_partition(splits, len(times), len(shares))
     parts = [times[part] for part in parts_of(splits)]
     for earlier, later in pairwise(parts):
         assert earlier.max() < later.min()
@@ -202,8 +239,10 @@ def test_training_gets_times_for_its_folds_however_many_rows_one_time_has():
 def test_members_that_parts_need():
     assert least_members(settings_of(folds=3)).tolist() == [3, 1, 1, 1]
     assert least_members(settings_of(folds=3), by_time=True).tolist() == [4, 1, 1, 1]
-    untuned = SelectionSettings(target="y", model=ModelSettings(tuning="none"))
+    untuned = settings_of(tuning="none")
     assert least_members(untuned, by_time=True).tolist() == [1, 1, 1, 1]
+    folded = settings_of(tuning="none", method=FOLDED)  # its search has folds
+    assert least_members(folded, 2, by_time=True).tolist() == [6, 1]
 
 
 @pytest.mark.parametrize(
@@ -241,9 +280,14 @@ def _refusal(y, settings, given_as):
     return ""
 
 
+@pytest.mark.parametrize(
+    ("method", "fewest", "too_few"), [("gbmo", 2, 7), (HOLDOUT, 3, 5), (FOLDED, 3, 4)]
+)
 @pytest.mark.parametrize("kind", ["rows", "a class", "every class", "groups", "times"])
-def test_fewer_folds_are_offered_where_the_fewest_would_do_and_nowhere_else(kind):
-    for n in range(1, 8):
+def test_fewer_folds_are_offered_where_the_fewest_would_do_and_nowhere_else(
+    kind, method, fewest, too_few
+):
+    for n in range(1, too_few + 1):
         of_40 = np.arange(40) % n
         y, given_as = {
             "rows": (np.zeros(n), {}),
@@ -252,10 +296,13 @@ def test_fewer_folds_are_offered_where_the_fewest_would_do_and_nowhere_else(kind
             "groups": (np.zeros(40), {"groups": of_40}),
             "times": (np.zeros(40), {"times": of_40}),
         }[kind]
-        said = {folds: _refusal(y, settings_of(folds=folds), given_as) for folds in (5, 2)}
+        said = {
+            folds: _refusal(y, settings_of(folds=folds, method=method), given_as)
+            for folds in (5, fewest)
+        }
         assert said[5]
-        assert "fewer folds" not in said[2]
-        assert said[5].endswith(", or use fewer folds") == (not said[2])
+        assert "fewer folds" not in said[fewest]
+        assert said[5].endswith(", or use fewer folds") == (not said[fewest])
         assert not re.search(r"\b1 (rows|different values)\b", said[5])
 
 
@@ -279,9 +326,8 @@ def test_of_two_classes_none_is_to_be_merged():
 
 
 def test_without_tuning_the_remedy_does_not_speak_of_folds():
-    untuned = SelectionSettings(target="y", model=ModelSettings(tuning="none"))
     with pytest.raises(InputError, match=r"^the table has 3 rows but needs 4, 1 in each part; "):
-        split_rows(np.zeros(3), untuned)
+        split_rows(np.zeros(3), settings_of(tuning="none"))
 
 
 @pytest.mark.parametrize("target", ["numbers", "classes"])

@@ -225,6 +225,20 @@ def test_no_row_of_a_class_for_each_fold_is_refused():
         select(table)
 
 
+@pytest.mark.parametrize("roles", [{}, {"group": "patient"}, {"time": "day"}])
+def test_three_folds_are_enough_and_two_are_refused_before_any_work(roles):
+    table = table_of().assign(patient=np.arange(300) // 6, day=np.arange(300))
+    drop = [name for name in ("patient", "day") if name not in roles.values()]
+    three, two = (ModelSettings(name="LinearRegression", tuning="none", folds=n) for n in (3, 2))
+    assert "a" in select(table, model=three, drop=drop, **roles).features
+    message = "folds must be at least 3 for method auto but is 2; use more folds, or another"
+    with pytest.raises(InputError, match=message):
+        select("no-such-table.csv", model=two, drop=drop, **roles)
+    with pytest.raises(InputError, match=message):
+        chaffinch.compare("no-such-table.csv", "y", models=[two], drop=drop, **roles)
+    assert select(table, model=two, method="gbmo", drop=drop, **roles).features
+
+
 @pytest.mark.xdist_group("dask")
 def test_workers_change_no_bit(run_of, two_workers):
     run = run_of(table_of(n_rows=120))

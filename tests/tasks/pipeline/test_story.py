@@ -50,15 +50,16 @@ def contract(run: Run) -> bytes:
 
 
 @pytest.mark.xdist_group("dask")
+@pytest.mark.parametrize("method", ["auto", "gbmo"])
 @pytest.mark.parametrize(("table", "model"), [("breast_cancer", "lightgbm"), ("wine", "mlp")])
 @pytest.mark.e2e
 def test_the_contract_is_the_same_whoever_computes(
-    folder, tmp_path, table: str, model: str, monkeypatch
+    folder, tmp_path, table: str, model: str, method: str, monkeypatch
 ) -> None:
     monkeypatch.setattr(distributed_masked_loss, "_WORTH_A_STEP", -1.0)
     monkeypatch.setattr(distributed_masked_loss, "_WORTH_A_BATCH", -1.0)
     source = folder / f"{table}.csv"
-    settings = {"model": {"name": model, "folds": 2}, "seed": 5}
+    settings = {"method": method, "model": {"name": model, "folds": 3}, "seed": 5}
     here = run(source, tmp_path / "none", **settings)
     there = run(source, tmp_path / "local", cluster="local", workers=3, **settings)
     for name in ("selection.json", "elimination.parquet", "splits.parquet"):
@@ -138,7 +139,7 @@ def test_a_killed_run_goes_on_with_the_stage_it_was_at(folder, tmp_path, step: s
     assert contract(resumed) == contract(run(source, tmp_path / "clean"))
 
 
-TUNED = {"name": "lightgbm", "tuning": "small", "folds": 2}  # 8 fits
+TUNED = {"name": "lightgbm", "tuning": "small", "folds": 3}  # 12 fits
 
 
 def tuned_run(source: Path, store: Path, monkeypatch, stop_after=None, *, cluster="none", seed=0):
@@ -183,10 +184,10 @@ def test_a_stopped_tuning_repeats_no_fit(folder, tmp_path, monkeypatch) -> None:
     assert tuned_run(source, store, monkeypatch, 3) == (None, [1, 2, 3], 3)
     assert tuned_run(source, store, monkeypatch, 6) == (None, [3, 4, 5, 6], 3)
     resumed, seen, n_fits = tuned_run(source, store, monkeypatch)
-    assert (seen, n_fits) == ([6, 7, 8], 2)
+    assert (seen, n_fits) == ([*range(6, 13)], 6)
     assert not (resumed.folder / "checkpoints").exists()
     clean, _, n_fits = tuned_run(source, tmp_path / "clean", monkeypatch)
-    assert n_fits == 8
+    assert n_fits == 12
     same_products(resumed, clean)
 
 
@@ -240,7 +241,7 @@ def test_a_killed_tuning_repeats_no_fit(folder, tmp_path, monkeypatch, cluster: 
     killed = subprocess.run(command, cwd=Path(__file__).parents[3], timeout=300)
     assert killed.returncode == -signal.SIGKILL
     resumed, seen, _ = tuned_run(source, store, monkeypatch, cluster=cluster)
-    assert seen == [5, 6, 7, 8]
+    assert seen == [*range(5, 13)]
     same_products(resumed, tuned_run(source, tmp_path / "clean", monkeypatch)[0])
 
 
@@ -312,15 +313,17 @@ def test_a_refused_table_leaves_no_run(folder, tmp_path) -> None:
     assert Store.find(tmp_path).runs() == []
 
 
-def test_the_test_rows_play_no_part_in_the_choice(folder, tmp_path) -> None:
+@pytest.mark.parametrize("method", ["gbmo", {"kind": "auto", "validation": "holdout"}])
+def test_the_test_rows_play_no_part_in_the_choice(folder, tmp_path, method) -> None:
     """Scrambling the target of the test rows alone changes the verdict's figures, not the mask."""
     import numpy as np
     import pyarrow.parquet as pq
 
-    first = run(folder / "breast_cancer.csv", tmp_path / "a")
+    first = run(folder / "breast_cancer.csv", tmp_path / "a", method=method)
     parts = pq.read_table(first.folder / "splits.parquet")["part"].to_pylist()
     dataset = next((tmp_path / "a" / "datasets").glob("*/table.parquet"))
     is_test = np.array([part == "test" for part in parts])
+    assert is_test.any()
 
     from chaffinch.storage.datasets.dataset import Dataset
     from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
@@ -348,7 +351,8 @@ def test_the_test_rows_play_no_part_in_the_choice(folder, tmp_path) -> None:
 
     hash_ = json.loads((dataset.parent / "dataset.json").read_text())["hash"]
     inner = Dataset.open(tmp_path / "a" / "datasets", hash_)
-    scrambled = SelectionRun(SelectionSettings(target="target", model=QUICK), Scrambled(inner))
+    settings = SelectionSettings(target="target", model=QUICK, method=method)
+    scrambled = SelectionRun(settings, Scrambled(inner))
     scrambled.records = {r.stage: r for r in first.records() if r.stage in ("describe", "split")}
     for step in (train_base_model, optimise_mask, choose_mask):
         step(scrambled)

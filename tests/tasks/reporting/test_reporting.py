@@ -382,7 +382,11 @@ def test_importing_the_report_is_light() -> None:
 
 
 def test_a_run_without_a_test_part_is_judged_on_out_of_fold_rows() -> None:
-    content = made_up(numbered(12), 4)
+    curve = [
+        {"n_features": n, "loss": 0.1 + 0.1 / n, "difference": 0.0, "standard_error": 0.01}
+        for n in (12, 4)
+    ]
+    content = replace(ranked(made_up(numbered(12), 4), "auto"), candidates=[], sizes=curve)
     contract = content.contract
     rows = {"train": 1049382, "out_of_fold": 185185}
     losses = {"train": contract["losses"]["train"], "out_of_fold": contract["losses"]["test"]}
@@ -396,8 +400,8 @@ def test_a_run_without_a_test_part_is_judged_on_out_of_fold_rows() -> None:
     assert "Out-of-fold loss, selected 0.0826" in page.text
     assert "Difference of the out-of-fold losses (log loss" in page.text
     assert "by a paired bootstrap over 185,185 rows." in page.text
-    table = page.tables["Losses of the two final models (log loss)"]
+    table = page.tables["Losses of the final models and those of the folds (log loss)"]
     assert [row[0] for row in table[1:]] == ["train", "out-of-fold"]
-    assert table[2][-1] == "the verdict; nothing is chosen by it"
+    assert table[2][-1] == "the verdict; each row judges a choice made without it"
     assert "test part" not in page.text
     assert "test loss" not in page.text
