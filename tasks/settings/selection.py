@@ -233,11 +233,6 @@ class SelectionSettings(Settings):
                 f"but is {self.model.folds}; use more folds, or another method"
             )
         asked, weight = self.alternatives, self.columns.weight
-        if self.method.is_cross_fitted and self.model.folds < 3:
-            raise ValueError(
-                f"method {self.method.kind} nests its folds and needs at least 3 but has "
-                f"{self.model.folds}; use --folds 3, or folds of ModelSettings"
-            )
         if not self.method.has_test_part(self, 0) and (asked is not None or self.shares != PERCENT):
             what = "shares are for" if asked is None else "alternatives are scored on"
             raise ValueError(

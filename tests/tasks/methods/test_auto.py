@@ -151,11 +151,6 @@ def test_folds_leave_no_test_part_for_what_needs_one(asked):
         select(table_of(), method={"kind": "auto", "validation": "folds"}, **asked)
 
 
-def test_two_folds_cannot_be_nested():
-    with pytest.raises(InputError, match="nests its folds and needs at least 3 but has 2"):
-        select(table_of(), model=ModelSettings(folds=2))
-
-
 @pytest.mark.parametrize("loss", ["r2", "absolute_error", "squared_error"])
 def test_every_loss_chooses(loss):
     assert set(SIGNAL) <= set(select(table_of(), loss=loss).features)
