@@ -121,6 +121,12 @@ class Auto(RankedMethod[CrossFittedPath]):
         )
 
     @property
+    def why_all(self) -> str:
+        if self.within_one_standard_error:
+            return "because no smaller number has a loss within one standard error of the lowest"
+        return "because no smaller number is shown to lose no more than is tolerated"
+
+    @property
     def parts_used(self) -> Mapping[str, str]:
         in_turn = "fitting, ordering and choosing the number of features, in turn by folds"
         parts = dict.fromkeys(self.folded_parts, in_turn)

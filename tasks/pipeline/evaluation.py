@@ -83,6 +83,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         tolerance=run.settings.tolerance,
         widen=judge.widen,
         judged_on=judge.part,
+        why_all=run.method.why_all,
     )
     scores = {
         "judged_on": judge.part,

@@ -64,6 +64,11 @@ class Method(Settings):
         return None
 
     @property
+    def why_all(self) -> str:
+        """Why all features are kept if they are, for the verdict; empty if there is no reason."""
+        return ""
+
+    @property
     def parts_used(self) -> Mapping[str, str]:
         """What each part of the rows is used for, where that differs from GBMO."""
         return {}

@@ -150,8 +150,12 @@ def compare(
     tolerance: float,
     widen: float = 1.0,
     judged_on: str = "test",
+    why_all: str = "",
 ) -> Comparison:
-    """Compare predictions with all features and with those of a mask (d,); see `judgement_of`."""
+    """Compare predictions with all features and with those of a mask (d,); see `judgement_of`.
+
+    `why_all` is the reason for a mask of all features.
+    """
     is_all = bool(mask.all())
     judged = judgement_of(
         loss,
@@ -171,7 +175,7 @@ def compare(
     if judged.constant_loss is not None:
         against_constant = sign_test(loss, rows, constant, after, units)
     before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
-    sentence = _sentence(judged, loss, mask, before_loss, after_loss, len(rows), judged_on)
+    sentence = _sentence(judged, loss, mask, before_loss, after_loss, len(rows), judged_on, why_all)
     if against_constant and is_not_shown_better_than_constant(judged.over_constant, judged.units):
         counts = signs_in_words(asdict(against_constant), judged.units, len(rows))
         balance = against_constant.lower - against_constant.higher
@@ -259,6 +263,7 @@ def _sentence(
     after: float,
     n_rows: int,
     part: str,
+    why_all: str,
 ) -> str:
     kept, total, constant = int(mask.sum()), len(mask), judged.constant_loss
     words, name = part_in_words(part), loss_in_words(loss.name)
@@ -267,7 +272,7 @@ def _sentence(
         start = _nothing_to_select_from(judged, before, constant, n_rows, words, name)
     if kept == total:
         every = "The one feature" if total == 1 else f"Every one of the {total} features"
-        return f"{start}{every} was kept, so there is nothing smaller to compare."
+        return f"{start}{every} was kept, {why_all or 'so there is nothing smaller to compare'}."
     measured = (
         f"with {kept} of {total} features the {words} loss ({name}) is {after:.4g} against "
         f"{before:.4g} with all; difference {signed(judged.difference)}, "

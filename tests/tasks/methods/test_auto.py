@@ -242,3 +242,16 @@ def test_workers_change_no_bit(run_of, two_workers):
     there = run.method.search(replace(context, workers=two_workers))
     assert there.out_of_fold == here.out_of_fold
     assert run.method.record(there, run.schema).facts == run.method.record(here, run.schema).facts
+
+
+def test_where_all_features_are_kept_the_verdict_says_why():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 4))
+    table = pd.DataFrame(X, columns=list("abcd")).assign(y=X.sum(axis=1) + random.normal(size=300))
+    result = select(table)
+    assert result.verdict == (
+        "Every one of the 4 features was kept, because no smaller number is shown to lose no more "
+        "than is tolerated."
+    )
+    assert result.contract["comparison"]["verdict"] == "cannot tell"
+    assert result.contract["comparison"]["difference"] == 0
