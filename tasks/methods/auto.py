@@ -324,7 +324,8 @@ def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     rows = search.held_out(fold)
     engine = masked_loss(model, rows, search.refit.loss, search.baseline)
     importances = importances_if_any(model)
-    if importances is None:  # use increases of the masked loss instead
+    # boosters keep gains in float32, which a target of very large values exceeds
+    if importances is None or not np.isfinite(importances).all():  # use increases of the loss
         importances = np.maximum(engine.without_each() - engine.loss, 0)
     weight = float(len(rows) if rows.weight is None else rows.weight.sum())
     return FoldJudge(engine, weight, importances, model.used_features)

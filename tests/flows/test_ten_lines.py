@@ -59,6 +59,6 @@ def test_from_nothing_to_a_nightly_run(tmp_path):
     with started("bash", "-c", script, env=env, log=log) as shell:
         assert shell.wait(250) == 0, log.read_text()
         said = log.read_text()
-        assert re.search(r"tumours-gbmo-lightgbm-\w+ │ .* │ finished │", said)
+        assert re.search(r"tumours-auto-lightgbm-\w+ │ .* │ finished │", said)
         assert "tumours-elimination-curve" in said
         eventually(lambda: not still_running(tmp_path))

@@ -215,7 +215,7 @@ def test_a_selection_keeps_no_password(
     model = chaffinch.ModelSettings(name="linear", tuning="none")
     with caplog.at_level(logging.DEBUG):
         result = chaffinch.select(server.at("Orders"), "y", model=model, store=tmp_path)
-    assert result.run.startswith("Orders-gbmo-linear-")
+    assert result.run.startswith("Orders-auto-linear-")
     again = result.model.predict(server.at("Orders"))
     assert np.isfinite(again).all()
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -27,7 +27,7 @@ def test_a_first_run_needs_nothing_and_leaves_nothing_running(home, table):
     *table_lines, last = ended.stdout.splitlines()
     assert last == f"Report: {report}"
     shown = "\n".join(table_lines)
-    for words in ("model validation", "test", "Kept 2 of 6: first, second"):
+    for words in ("train", "out-of-fold", "Kept 2 of 6: first, second"):
         assert words in shown
     # Without a terminal every step is a line as it begins, and as it ends.
     steps = ("1/9 ingest", "2/9 describe", "    starting Prefect", "3/9 split")

@@ -48,7 +48,7 @@ def test_a_table_of_a_database_is_read_once_and_the_same_run_is_found_again(shop
 def test_what_an_etl_job_need_not_read_of_an_object(shop, home, objects: ObjectStorage, table):
     pd.read_csv(table).to_parquet(home / "harvest.parquet")
     address = objects.put(home / "harvest.parquet", "harvest.parquet")
-    (found,) = (home / "shop-store" / "runs").glob("harvest-gbmo-lightgbm-*")
+    (found,) = (home / "shop-store" / "runs").glob("harvest-auto-lightgbm-*")
     asked = ("columns", found.name, "--as", "parquet", "--source", address, "--store", "shop-store")
     ended = chaffinch(*asked, home=home, **objects.environment)
     assert (ended.returncode, ended.stdout) == (0, '["first", "second"]\n'), ended.stderr

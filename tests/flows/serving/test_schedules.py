@@ -22,7 +22,7 @@ def has_a_run_every_minute(server: Server, env: dict[str, str], table: Path, fol
             assert not [run for run in runs if run["state_type"] in ("FAILED", "CRASHED")]
             return [run["name"] for run in runs if run["state_type"] == "COMPLETED"]
 
-        assert set(eventually(done, 150)) == {"harvest.csv gbmo lightgbm"}
+        assert set(eventually(done, 150)) == {"harvest.csv auto lightgbm"}
     server.forget_deployments()
     assert len(list(folder.glob("store/runs/*/report.html"))) == 1
 

@@ -139,7 +139,7 @@ def test_new_data_that_are_announced_start_a_run_of_them(deployments, server, ta
     run = server.ended(run["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     assert run["parameters"]["data"] == str(newer)
-    assert run["name"] == "harvest-2026-11-21.csv gbmo lightgbm"
+    assert run["name"] == "harvest-2026-11-21.csv auto lightgbm"
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_the_form_shows_titles_descriptions_and_defaults_in_order(form):
     titles = [
         title.removesuffix(" (Optional)") for title in form.locator("label").all_inner_texts()
     ]
-    for group in ("SelectionSettings", "Gbmo", "ModelSettings", "ColumnSettings"):
+    for group in ("SelectionSettings", "Auto", "ModelSettings", "ColumnSettings"):
         fields = schema["definitions"][group]["properties"].values()
         asked = [field["title"] for field in fields]
         places = [titles.index(title) for title in asked]
@@ -110,8 +110,11 @@ def test_the_form_shows_titles_descriptions_and_defaults_in_order(form):
 
 def test_each_method_has_a_form_of_its_own(form):
     method = field(form, "Method (Optional)").get_by_role("tablist").first
-    assert method.get_by_role("tab", selected=True).inner_text() == "GBMO"
-    assert form.get_by_text("Slacks", exact=False).count() > 0
+    assert method.get_by_role("tab", selected=True).inner_text() == "Automatic"
+    assert form.get_by_text("Within one standard error (Optional)").count() > 0
+    method.get_by_role("tab", name="GBMO").click()
+    form.get_by_text("Slacks (Optional)").wait_for()
+    assert form.get_by_text("Within one standard error (Optional)").count() == 0
     method.get_by_role("tab", name="Ranking").click()
     form.get_by_text("Lowest score (Optional)").wait_for()
     assert form.get_by_text("Slacks (Optional)").count() == 0
@@ -168,7 +171,7 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
     page = form
     home = server.url.removesuffix("/api")
     page.goto(f"{home}/v2/runs/flow-run/{run['id']}")
-    page.get_by_text("harvest.csv gbmo lightgbm").first.wait_for()
+    page.get_by_text("harvest.csv auto lightgbm").first.wait_for()
     page.get_by_role("tab", name="Artifacts").click()
     page.get_by_text("harvest-verdict").wait_for()
     artifacts = server.artifacts(run["id"])
@@ -181,17 +184,17 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
 
     show("harvest-verdict")
     verdict = page.get_by_test_id("markdown-display")
-    verdict.get_by_text("with 2 of 6 features the test loss").wait_for()
+    verdict.get_by_text("with 2 of 6 features the out-of-fold loss").wait_for()
     link = verdict.get_by_role("link", name=next(store.glob("runs/*")).name)
     report = page.context.browser.new_page()  # the other one shows the server's address alone
     report.goto(link.get_attribute("href"))
-    report.get_by_text("with 2 of 6 features the test loss").first.wait_for()
+    report.get_by_text("with 2 of 6 features the out-of-fold loss").first.wait_for()
     assert report.locator("svg").first.is_visible()
     styled = report.locator("h1").first.evaluate("title => getComputedStyle(title).fontFamily")
     assert "serif" in styled
     report.close()
     show("harvest-losses")
-    page.get_by_role("cell", name="mask validation").wait_for()
+    page.get_by_role("cell", name="out-of-fold").wait_for()
     show("harvest-features")
     assert page.get_by_role("row").filter(has_text="true").all_inner_texts() != []
     show("harvest-elimination-curve")

@@ -14,6 +14,7 @@ from chaffinch.tasks.data.splits import fold_indices
 from chaffinch.tasks.pipeline.ingestion import ingest
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
 LINEAR = ModelSettings(name="LinearRegression", tuning="none")
@@ -172,6 +173,14 @@ def test_a_model_without_importances_and_one_that_only_predicts():
     for name in ("mlp", "KNeighborsRegressor"):
         model = ModelSettings(name=name, tuning="none")
         assert "a" in select(table, model=model).features
+
+
+def test_a_target_too_large_for_the_gains_of_a_booster(run_of):
+    table = table_of(n_noise=3)
+    model = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 20})
+    run = run_of(table.assign(y=1e25 * table["y"]), model=model)
+    assert not np.isfinite(importances_if_any(run.base_model)).all()
+    assert np.flatnonzero(run.mask).tolist() == [0, 1, 2]
 
 
 def test_classes_of_any_number(run_of):
