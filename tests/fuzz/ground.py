@@ -57,7 +57,7 @@ class Ground:
 
 def cheap(name: str) -> ModelSettings:
     """Return settings by which a model is fitted in milliseconds."""
-    return ModelSettings(name=name, tuning="none", folds=2, parameters=CHEAP.get(name, {}))
+    return ModelSettings(name=name, tuning="none", folds=3, parameters=CHEAP.get(name, {}))
 
 
 def table(n_rows: int = 120) -> pd.DataFrame:

@@ -116,7 +116,7 @@ def _model(draws: Draws) -> Any:
     if often(draws, 0.4):
         return ground.cheap("lightgbm")
     if often(draws, 0.3):
-        return {"name": pick(draws, _estimators()), "tuning": "none", "folds": 2}
+        return {"name": pick(draws, _estimators()), "tuning": "none", "folds": 3}
     if often(draws, 0.2):
         return {"name": "lightgbm", "tuning": "none"} | _drawn(draws, ModelSettings)
     name = pick(draws, [*_PARAMETERS])
@@ -167,7 +167,7 @@ def draw(draws: Draws, place: Path) -> Case:
         names = ("loss", "task", "baseline", "seed", "shares")
         asked = {name: values[name] for name in names if name in values} | _columns(draws)
         asked["n_features"] = pick(draws, [None, 1, 2, 3, *JSON_VALUES])
-        quick = {"method": pick(draws, ["mrmr", "gbmo"]), "model": ground.cheap("lightgbm")}
+        quick = {"method": pick(draws, ["mrmr", "gbmo", "auto"]), "model": ground.cheap("lightgbm")}
         return Case(
             f"select(table(), 'churned', **{shown(asked)})",
             lambda: select_checked(data, "churned", [*data.columns], **asked, **quick),

@@ -263,7 +263,7 @@ def _names(data: Any) -> list[str]:
 def arguments(draws: Draws, names: Sequence[str]) -> dict[str, Any]:
     """Return arguments of `chaffinch.select`, most of them by default."""
     model = pick(draws, ["lightgbm"] * 6 + [*CHEAP])
-    found: dict[str, Any] = {"model": cheap(model), "method": pick(draws, ["gbmo", "gbmo", *_FAST])}
+    found: dict[str, Any] = {"model": cheap(model), "method": pick(draws, ["auto", "auto", *_FAST])}
     others = [name for name in names if name != "y"] or ["a"]
     named = pick(draws, [*others, *others, "absent"])
     if often(draws, 0.2):
