@@ -275,7 +275,12 @@ def run(
     from chaffinch.tasks.pipeline.progress import steps_of
     from chaffinch.tasks.pipeline.run import check
 
-    values += () if validation is None else (f"validation={validation}",)
+    if validation is not None:
+        if method != "auto":
+            raise InputError(
+                f"--validation is for method auto but method is {method}", "leave it out"
+            )
+        values += (f"validation={validation}",)
     own = values_of(type(method_of(method)), values)
     asked = method_settings(method_of({"kind": method, **own}), n_features, min_score)
     chosen = {**nested(given, SELECTION), "method": asked}

@@ -83,7 +83,10 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         tolerance=run.settings.tolerance,
         widen=judge.widen,
         judged_on=judge.part,
-        why_all=run.method.why_all,
+        why_all=run.method.why_all if len(mask) > max(1, len(run.settings.columns.keep)) else "",
+        fold_sizes=[len(fold) for fold in run.result("optimise_mask").get("folds", ())]
+        if judge.part == "out_of_fold"
+        else (),
     )
     scores = {
         "judged_on": judge.part,

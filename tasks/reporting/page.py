@@ -30,7 +30,6 @@ from chaffinch.tasks.statistics.verdict import (
     judged_on,
     part_in_words,
     signs_in_words,
-    too_few_units,
     units_in_words,
 )
 
@@ -118,7 +117,6 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "target": contract["target"],
         "rows": number(contract["dataset"]["rows"]),
         "verdict": verdict,
-        "badge": "no verdict" if too_few_units(comparison["units"]) and not is_all else verdict,
         "sentence": comparison["sentence"],
         "on_scales": on_scales(contract["settings"]),
         "made_of_earlier_rows": made_of_earlier_rows(contract["settings"]),

@@ -234,9 +234,10 @@ class SelectionSettings(Settings):
             )
         asked, weight = self.alternatives, self.columns.weight
         if not self.method.has_test_part(self, 0) and (asked is not None or self.shares != PERCENT):
-            what = "shares are for" if asked is None else "alternatives are scored on"
+            what, use = ("shares", "for") if asked is None else ("alternatives", "scored on")
             raise ValueError(
-                f"{what} a test part but validation is folds; leave it out, or set it to holdout"
+                f"{what} are {use} a test part but validation is folds; leave out {what}, or set "
+                "validation to holdout"
             )
         if asked is not None and weight and asked.quality not in WEIGHTED:
             raise ValueError(

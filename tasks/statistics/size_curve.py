@@ -2,8 +2,9 @@
 
 A size passes if it is shown not to be worse than all features beyond a tolerance: by a one-sided
 test at 95 % that knows that the folds share rows. Of the sizes that pass, the smallest is chosen
-whose loss is within one standard error of the lowest. The tolerance is a share of what all features
-explain beyond a constant, so that it means the same on every table.
+whose loss is within one standard error of the lowest of them. The tolerance is a share of what all
+features explain beyond a constant, so that it means the same on every table. Where they explain
+nothing, there is nothing to lose, and every size passes.
 """
 
 from __future__ import annotations
@@ -67,10 +68,10 @@ class SizeCurve:
     def _is_as_good(self, tolerance: float) -> NDArray[np.bool_]:
         from scipy import stats
 
-        every = self.losses[0]
-        skill = np.average(self.constant - every, weights=self.weight)
-        tolerated = tolerance * (self.constant - every) if skill > 0 else np.zeros_like(every)
-        excess, errors = self._means_and_errors(self.losses - every - tolerated)
+        skill = self.constant - self.losses[0]
+        if np.average(skill, weights=self.weight) <= 0:
+            return np.ones(len(self.sizes), dtype=bool)  # there is nothing to lose
+        excess, errors = self._means_and_errors(self.losses - self.losses[0] - tolerance * skill)
         reach = self.widen * stats.t.ppf(_CONFIDENCE, max(1, int(self.unit.max())))
         return np.asarray(excess + reach * errors <= 0)
 

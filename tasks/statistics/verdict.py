@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -151,10 +151,12 @@ def compare(
     widen: float = 1.0,
     judged_on: str = "test",
     why_all: str = "",
+    fold_sizes: Sequence[int] = (),
 ) -> Comparison:
     """Compare predictions with all features and with those of a mask (d,); see `judgement_of`.
 
-    `why_all` is the reason for a mask of all features.
+    `why_all` is the reason for a mask of all features. `fold_sizes` are the numbers of features
+    that folds chose, if the predictions are theirs.
     """
     is_all = bool(mask.all())
     judged = judgement_of(
@@ -175,7 +177,9 @@ def compare(
     if judged.constant_loss is not None:
         against_constant = sign_test(loss, rows, constant, after, units)
     before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
-    sentence = _sentence(judged, loss, mask, before_loss, after_loss, len(rows), judged_on, why_all)
+    sentence = _sentence(
+        judged, loss, mask, before_loss, after_loss, len(rows), judged_on, why_all, fold_sizes
+    )
     if against_constant and is_not_shown_better_than_constant(judged.over_constant, judged.units):
         counts = signs_in_words(asdict(against_constant), judged.units, len(rows))
         balance = against_constant.lower - against_constant.higher
@@ -264,6 +268,7 @@ def _sentence(
     n_rows: int,
     part: str,
     why_all: str,
+    fold_sizes: Sequence[int],
 ) -> str:
     kept, total, constant = int(mask.sum()), len(mask), judged.constant_loss
     words, name = part_in_words(part), loss_in_words(loss.name)
@@ -273,8 +278,9 @@ def _sentence(
     if kept == total:
         every = "The one feature" if total == 1 else f"Every one of the {total} features"
         return f"{start}{every} was kept, {why_all or 'so there is nothing smaller to compare'}."
+    folds = _in_folds(fold_sizes) if fold_sizes else ""
     measured = (
-        f"with {kept} of {total} features the {words} loss ({name}) is {after:.4g} against "
+        f"with {kept} of {total} features{folds} the {words} loss ({name}) is {after:.4g} against "
         f"{before:.4g} with all; difference {signed(judged.difference)}, "
         f"{interval_in_words(judged.interval, _CONFIDENCE)}."
     )
@@ -291,6 +297,14 @@ def _sentence(
     return f"{start}{about}: {measured}" + ("" if start else _reason(judged, after))
 
 
+def _in_folds(sizes: Sequence[int]) -> str:
+    """Return that folds made the choice, which the loss is of."""
+    if len(set(sizes)) == 1:
+        return f", chosen in each fold anew ({sizes[0]} each),"
+    *others, last = map(str, sizes)
+    return f", chosen in each fold anew ({', '.join(others)} and {last}),"
+
+
 def _nothing_to_select_from(
     judged: Judgement, before: float, constant: float, n_rows: int, words: str, name: str
 ) -> str:
@@ -298,10 +312,15 @@ def _nothing_to_select_from(
     interval, difference = judged.all_features_over_constant, difference_of(before, constant)
     if interval is None:
         raise ValueError("all features were not compared with a constant")
-    if difference >= 0:
+    if interval[0] >= 0:
         remedy = (
-            "On these rows it is no better than a constant at all, so other features or another "
-            "model are needed rather than more rows."
+            "It is no better than a constant, so other features or another model are needed rather "
+            "than more rows."
+        )
+    elif difference >= 0:
+        remedy = (
+            "That is no gain, but a few large losses can decide it, so more rows, other features "
+            "or another model may be needed."
         )
     else:
         times = ((interval[1] - difference) / difference) ** 2

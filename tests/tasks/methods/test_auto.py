@@ -1,5 +1,6 @@
 """The cross-fitted default against a plain nested cross-validation, and what its folds may see."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -148,7 +149,9 @@ def test_many_rows_leave_a_test_part(monkeypatch):
 
 @pytest.mark.parametrize("asked", [{"alternatives": 1}, {"shares": (50, 20, 20, 10)}])
 def test_folds_leave_no_test_part_for_what_needs_one(asked):
-    with pytest.raises(InputError, match="a test part but validation is folds"):
+    with pytest.raises(
+        InputError, match=r"a test part but validation is folds; leave out (shares|alternatives)"
+    ):
         select(table_of(), method={"kind": "auto", "validation": "folds"}, **asked)
 
 
@@ -264,3 +267,26 @@ def test_where_all_features_are_kept_the_verdict_says_why():
     )
     assert result.contract["comparison"]["verdict"] == "cannot tell"
     assert result.contract["comparison"]["difference"] == 0
+
+
+@pytest.mark.parametrize("asked", [{"keep": list("abc")}, {}])
+def test_the_reason_is_not_given_where_nothing_could_leave(asked):
+    columns = ["a", "b", "c", "y"] if asked else ["a", "y"]
+    verdict = select(table_of()[columns], **asked).verdict
+    assert verdict.endswith("kept, so there is nothing smaller to compare.")
+
+
+def test_the_sentence_says_how_many_features_each_fold_chose():
+    result = select(table_of())
+    folds = result.contract["stability"]
+    counts = sum(folds["share_of_folds"].values()) * folds["n_folds"]
+    shown = re.search(r"chosen in each fold anew \(([^)]*)\)", result.verdict)[1]
+    numbers = [int(one) for one in re.findall(r"\d+", shown)]
+    assert sum(numbers) * (5 if "each" in shown else 1) == pytest.approx(counts)
+
+
+def test_few_rows_of_many_columns_that_explain_nothing_are_narrowed():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 40))
+    table = pd.DataFrame(X).add_prefix("x").assign(y=random.normal(size=60))
+    assert len(select(table).features) < 40

@@ -63,9 +63,10 @@ def test_without_a_tolerance_every_size_passes():
     assert curve.choose(None, at_most=8) == 4
 
 
-def test_where_a_constant_is_better_nothing_is_tolerated():
-    curve = curve_of((1.0, 1.001, 1.2, 1.3), constant=0.5)
-    assert curve.choose(1.0, at_most=8) == 8
+def test_where_all_features_explain_nothing_there_is_nothing_to_lose():
+    means = (1.0, 1.001, 0.97, 1.3)
+    assert curve_of(means, noise=1.0, constant=0.9).choose(0.0, at_most=8) == 2
+    assert curve_of(means, noise=1.0, constant=1.1).choose(0.0, at_most=8) == 8
 
 
 def test_rows_of_a_group_count_as_one_and_weights_count():
