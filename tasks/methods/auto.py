@@ -28,13 +28,14 @@ from pydantic import ConfigDict
 
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, Seen, no_use_made
-from chaffinch.tasks.methods.refits import Refit, at_most, check_losses
+from chaffinch.tasks.methods.refits import Refit, at_most
 from chaffinch.tasks.methods.removals import RankedMethod, masks_on_the_way, read_ranking
 from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.selection.cross_fitting import FoldJudge, cross_fitted_order
 from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.masked_loss.base import check_finite
 from chaffinch.tasks.selection.robust_elimination import sizes_down
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT
@@ -338,14 +339,15 @@ def _predictions(
     orders: Mapping[int | None, Sequence[int]],
     on_refit: OnDone,
 ) -> dict[tuple[int, int], Floats]:
-    """Return the predictions of the held-out rows by outer fold and size, each by a refit."""
+    """Return the predictions of the held-out rows by outer fold and size; a constant has size 0."""
     d, items = search.n_features, []
     for f in search.inner:
         items += [(f, mask_of_size(d, orders[f], size)) for size in search.sizes[1:]]
     found = context.workers.map(_refitted, search, items, on_refit)
     refitted = {(f, int(mask.sum())): each for (f, mask), each in zip(items, found, strict=True)}
     every = {(f, d): models[f,].predict(search.held_out(f).X) for f in search.inner}
-    return every | refitted
+    constants = {(f, 0): _constant(search, f) for f in search.inner}
+    return every | refitted | constants
 
 
 def _refitted(search: _Search, item: tuple[int, Mask]) -> Floats:
@@ -362,13 +364,14 @@ def _curve(
     for f in search.inner:
         rows, unit = search.held_out(f), units[search.folds[f][1]]
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        made = [*(predictions[f, size] for size in search.sizes), _constant(search, f)]
+        made = [predictions[f, size] for size in (*search.sizes, 0)]
         if loss.is_mean_over_rows:
             each = np.array([loss.per_row(rows.y, one) for one in made])
         else:
             each = np.array([[loss(rows.y, one, rows.weight)] for one in made])
             weight, unit = weight.sum(keepdims=True), np.array([f])
-        check_losses(loss.name, [np.ones(search.n_features, bool)], [float(each.sum())])
+        for size, of_size in zip(search.sizes, each, strict=False):
+            check_finite(loss.name, of_size, size, search.n_features)
         losses.append(each)
         weights.append(weight)
         of_units.append(unit)
@@ -386,9 +389,10 @@ def _curve(
 
 def _constant(search: _Search, fold: int) -> Floats:
     """Return the predictions of the rows of a fold by the best constant of the others."""
-    others, n_rows = search.outside((fold,)).train, len(search.folds[fold][1])
-    n_classes = search.refit.schema.n_classes
-    return constant_prediction(search.refit.loss, others.y, others.weight, n_rows, n_classes)
+    (others, held_out), rows = search.folds[fold], search.refit.train
+    weight = None if rows.weight is None else rows.weight[others]
+    loss, n_classes = search.refit.loss, search.refit.schema.n_classes
+    return constant_prediction(loss, rows.y[others], weight, len(held_out), n_classes)
 
 
 def _out_of_fold(
@@ -401,7 +405,7 @@ def _out_of_fold(
     made = {
         "all_features": [predictions[f, d] for f in of_fold],
         "selected": [predictions[f, size] for f, size in of_fold.items()],
-        "constant": [_constant(search, f) for f in of_fold],
+        "constant": [predictions[f, 0] for f in of_fold],
     }
     rows = [search.folds[f][1] for f in of_fold]
     columns = {name: pa.array(list(np.concatenate(each))) for name, each in made.items()}

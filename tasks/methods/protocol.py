@@ -20,6 +20,7 @@ from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.settings.method import Method
+from chaffinch.tasks.settings.selection import TOLERANCE
 from chaffinch.tasks.workers.interface import OnDone, Workers
 
 Seen = Literal["train", "mask_validation", "model_validation"]
@@ -46,7 +47,7 @@ class SearchContext:
     # Returns the unit of each row of one or more sets: rows of a unit are resampled together.
     units: Callable[[*tuple[Seen, ...]], Index]
     warnings: tuple[str, ...] = ()  # data-quality warnings about the table, for errors
-    tolerance: float = 0.02  # share of what all features explain that fewer may lose
+    tolerance: float = TOLERANCE  # share of what all features explain that fewer may lose
     checkpoints: Checkpoints | None = None  # storage for the state of a long search
 
 

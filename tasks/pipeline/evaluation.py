@@ -1,4 +1,4 @@
-"""Final models, their evaluation on the test set, and the changes of a reselection."""
+"""Final models, their evaluation on the rows that judge, and the changes of a reselection."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from chaffinch.tasks.statistics.verdict import (
 def retrain(run: SelectionRun, writer: Writer) -> None:
     """Fit the final model on the kept features, and a model on all features for comparison.
 
-    Both use the training and mask-validation rows, because the mask is already fixed. The published
-    runs used the training rows only.
+    Both use the training and mask-validation rows, because the mask is already fixed; of a
+    cross-fitted method all rows but the test set. The published runs used the training rows only.
     """
     schema, mask, rows = run.schema, run.mask, run.rows(*run.fitted_parts)
     # of a cross-fitted method the base model has seen the same rows
@@ -55,7 +55,7 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
 
 @stage("describe", "split", "train_base_model", "optimise_mask", "choose_mask", "retrain")
 def evaluate(run: SelectionRun, writer: Writer) -> None:
-    """Score both final models on every set, compare them on the test set, write the contract."""
+    """Score both final models on every set, compare on the rows that judge, write the contract."""
     mask, loss = run.mask, run.loss
     judge = judge_of(run)
     before, after = judge.with_all_features, judge.with_selected

@@ -199,7 +199,7 @@ class SelectionResult:
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Metrics of the test rows beside the loss; no decision uses them.
+        """Metrics of the rows that judge, beside the loss; no decision uses them.
 
         Returns
         -------
@@ -215,7 +215,7 @@ class SelectionResult:
 
     @property
     def class_shares(self) -> dict[str, float]:
-        """Share of each class in the test rows; empty for a regression."""
+        """Share of each class in the rows that judge; empty for a regression."""
         return dict(self.contract.get("class_shares", {}))
 
     @property

@@ -300,9 +300,9 @@ def _sentence(
 def _in_folds(sizes: Sequence[int]) -> str:
     """Return that folds made the choice, which the loss is of."""
     if len(set(sizes)) == 1:
-        return f", chosen in each fold anew ({sizes[0]} each),"
+        return f", chosen separately in each fold ({sizes[0]} each),"
     *others, last = map(str, sizes)
-    return f", chosen in each fold anew ({', '.join(others)} and {last}),"
+    return f", chosen separately in each fold ({', '.join(others)} and {last}),"
 
 
 def _nothing_to_select_from(

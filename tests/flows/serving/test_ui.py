@@ -184,11 +184,11 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
 
     show("harvest-verdict")
     verdict = page.get_by_test_id("markdown-display")
-    verdict.get_by_text("with 2 of 6 features, chosen in each fold anew").wait_for()
+    verdict.get_by_text("with 2 of 6 features, chosen separately in each fold").wait_for()
     link = verdict.get_by_role("link", name=next(store.glob("runs/*")).name)
     report = page.context.browser.new_page()  # the other one shows the server's address alone
     report.goto(link.get_attribute("href"))
-    report.get_by_text("with 2 of 6 features, chosen in each fold anew").first.wait_for()
+    report.get_by_text("with 2 of 6 features, chosen separately in each fold").first.wait_for()
     assert report.locator("svg").first.is_visible()
     styled = report.locator("h1").first.evaluate("title => getComputedStyle(title).fontFamily")
     assert "serif" in styled
