@@ -5,6 +5,7 @@ The folds are nested. An outer fold holds rows out; the models inside it, one fo
 order the features; the model is refitted on all rows outside for a grid of sizes, and the rows held
 out give the loss of each size. What orders does not size. Over all outer folds these losses are the
 curve that chooses the number of features. The features are then ordered once more, on all rows.
+Refits begin with the smallest sizes, and end where larger ones are no better.
 
 The same losses judge the choice: for each outer fold the number is chosen by the curve of the other
 folds, so that neither the order nor the number knew the rows that it is judged by.
@@ -17,9 +18,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -66,7 +67,7 @@ class CrossFittedPath(RankedPath):
     standard_errors: tuple[float, ...]  # of the differences
     fold_masks: tuple[Mask, ...]  # (d,) each, the choice of each outer fold; none where one sizes
     widen: float  # of intervals over the outer folds, see `_widened_by`
-    out_of_fold: pa.Table | None = None  # see `_out_of_fold`; it is not read back
+    out_of_fold: pa.Table | None = None  # see `_HeldOut`; it is not read back
 
 
 _CURVE = {
@@ -76,6 +77,7 @@ _CURVE = {
     "standard_error": "standard_errors",
 }
 _FIRST_STEP = 0.85  # from all features to the next size; the others are of `sizes_down`
+_SIZES_AT_ONCE = 2  # are refitted before the curve is looked at
 _Folds = tuple[int, ...]  # one, or two in order
 _DEVELOPMENT: tuple[Seen, ...] = ("train", "mask_validation", "model_validation")
 
@@ -150,30 +152,35 @@ class Auto(RankedMethod[CrossFittedPath]):
         """
         search = _search_of(self, context)
         needed = _models_of(search)
-        n_refits = len(search.inner) * (len(search.sizes) - 1)
-        n_fits = len(needed) + n_refits
-        logger.info("auto fits model %s %d times", context.recipe.name, n_fits)
+        n_fits = len(needed) + len(search.inner) * (len(search.sizes) - 1)
+        logger.info("auto fits model %s at most %d times", context.recipe.name, n_fits)
 
-        def on_fit(done: int, _: int) -> None:
-            context.on_progress(done, n_fits)
+        def on_fit(n_before: int, done: int, _: int) -> None:
+            context.on_progress(n_before + done, n_fits)
 
-        def on_refit(done: int, _: int) -> None:
-            context.on_progress(len(needed) + done, n_fits)
-
-        fitted = context.workers.map(_model, search, needed, on_fit)
+        fitted = context.workers.map(_model, search, needed, partial(on_fit, 0))
         models = dict(zip(needed, fitted, strict=True))
         orders = _orders(search, context, models)
-        predictions = _predictions(search, context, models, orders, on_refit)
-        curve = _curve(search, context, predictions)
+        tolerance = None if self.within_one_standard_error else context.tolerance
+
+        held_out = _HeldOut(search, context, models)
+        curve, rising = held_out.curve(), search.sizes[:0:-1]
+        for start in range(0, len(rising), _SIZES_AT_ONCE):
+            n_done = len(needed) + held_out.n_refits
+            held_out.refit(orders, rising[start : start + _SIZES_AT_ONCE], partial(on_fit, n_done))
+            curve = held_out.curve()
+            curves = [curve, *map(curve.without, search.judged)]
+            if all(each.is_settled(tolerance, at_most=search.most) for each in curves):
+                break
+        context.on_progress(n_fits, n_fits)
         if not context.keep and not any(model.used_features.any() for model in models.values()):
             raise no_use_made(context, float(curve.means[0]))
 
         def chosen(curve: SizeCurve) -> int:
-            tolerance = None if self.within_one_standard_error else context.tolerance
             return curve.choose(tolerance, at_most=search.most)
 
         size, d = chosen(curve), search.n_features
-        of_fold = {} if search.is_short else {f: chosen(curve.without(f)) for f in search.inner}
+        of_fold = {f: chosen(curve.without(f)) for f in search.judged}
         judged = dict.fromkeys(of_fold, d) if size == d else of_fold  # all: the same model
         differences, errors = curve.over_all_features()
         logger.info("auto keeps %d of %d features; in the folds %s", size, d, [*of_fold.values()])
@@ -188,7 +195,7 @@ class Auto(RankedMethod[CrossFittedPath]):
             standard_errors=tuple(errors.tolist()),
             fold_masks=tuple(mask_of_size(d, orders[f], n) for f, n in of_fold.items()),
             widen=curve.widen,
-            out_of_fold=_out_of_fold(search, judged, predictions) if judged else None,
+            out_of_fold=held_out.predictions_by(judged) if judged else None,
         )
 
     def candidates(self, found: CrossFittedPath) -> list[Candidate]:
@@ -247,11 +254,20 @@ class _Search:
     most: int  # features to keep
     baseline: Floats
     keep: tuple[int, ...]
-    is_short: bool  # one outer fold chooses the size, and its order is the final one
+    is_short: bool  # one outer fold chooses the size, one inner fold gives the only order
 
     @property
     def n_features(self) -> int:
         return len(self.refit.schema.features)
+
+    @property
+    def judged(self) -> Collection[int]:
+        """Outer folds whose own choice the rows that they hold out judge."""
+        return () if self.is_short else self.inner
+
+    def left_out(self, fold: int) -> _Folds:
+        """Return the folds left out of the models that are judged on an outer fold."""
+        return _in_order(fold, *self.inner[fold]) if self.is_short else (fold,)
 
     def outside(self, folds: _Folds) -> Refit:
         """Return the refit on the rows that one fold, or each of two, fits on."""
@@ -291,11 +307,15 @@ def _search_of(method: Auto, context: SearchContext) -> _Search:
     )
 
 
+def _in_order(*folds: int) -> _Folds:
+    return tuple(sorted(folds))
+
+
 def _models_of(search: _Search) -> list[_Folds]:
     """Return which models with all features are needed: outside each fold, and each pair."""
-    outer = list(search.inner) if search.is_short else range(len(search.folds))
-    pairs = {(min(f, g), max(f, g)) for f, others in search.inner.items() for g in others}
-    return [*((f,) for f in outer), *sorted(pairs)]
+    pairs = {_in_order(f, g) for f, others in search.inner.items() for g in others}
+    single = () if search.is_short else range(len(search.folds))
+    return [*((f,) for f in single), *sorted(pairs)]
 
 
 def _model(search: _Search, folds: _Folds) -> FittedModel:
@@ -308,7 +328,7 @@ def _orders(
 ) -> dict[int | None, list[int]]:
     """Return the order of removal of each outer fold, and under None that of all rows."""
     judges = {
-        f: [(models[min(f, g), max(f, g)], g) for g in others] for f, others in search.inner.items()
+        f: [(models[_in_order(f, g)], g) for g in others] for f, others in search.inner.items()
     }
     every = [] if search.is_short else [[(models[f,], f) for f in range(len(search.folds))]]
     items = [*judges.values(), *every]
@@ -332,85 +352,103 @@ def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     return FoldJudge(engine, weight, importances, model.used_features)
 
 
-def _predictions(
-    search: _Search,
-    context: SearchContext,
-    models: Mapping[_Folds, FittedModel],
-    orders: Mapping[int | None, Sequence[int]],
-    on_refit: OnDone,
-) -> dict[tuple[int, int], Floats]:
-    """Return the predictions of the held-out rows by outer fold and size; a constant has size 0."""
-    d, items = search.n_features, []
-    for f in search.inner:
-        items += [(f, mask_of_size(d, orders[f], size)) for size in search.sizes[1:]]
-    found = context.workers.map(_refitted, search, items, on_refit)
-    refitted = {(f, int(mask.sum())): each for (f, mask), each in zip(items, found, strict=True)}
-    every = {(f, d): models[f,].predict(search.held_out(f).X) for f in search.inner}
-    constants = {(f, 0): _constant(search, f) for f in search.inner}
-    return every | refitted | constants
+class _HeldOut:
+    """Predictions and losses of the rows that the outer folds hold out, by fold and size.
+
+    The best constant has size 0.
+    """
+
+    def __init__(
+        self, search: _Search, context: SearchContext, models: Mapping[_Folds, FittedModel]
+    ) -> None:
+        self._search, self._context = search, context
+        self._units = context.units(*_DEVELOPMENT)
+        self._predictions: dict[tuple[int, int], Floats] = {}
+        self._losses: dict[tuple[int, int], Floats] = {}
+        self.n_refits = 0
+        for f in search.inner:
+            model, X = models[search.left_out(f)], search.held_out(f).X
+            self._add(f, search.n_features, model.predict(X))
+            self._add(f, 0, self._constant(f))
+
+    def refit(
+        self, orders: Mapping[int | None, Sequence[int]], sizes: Sequence[int], on_fit: OnDone
+    ) -> None:
+        """Refit outside each outer fold the features that its order leaves for last."""
+        search = self._search
+        n, items = search.n_features, [(f, size) for f in search.inner for size in sizes]
+        masks = [(f, mask_of_size(n, orders[f], size)) for f, size in items]
+        refitted = self._context.workers.map(_refitted, search, masks, on_fit)
+        for (f, size), predictions in zip(items, refitted, strict=True):
+            self._add(f, size, predictions)
+        self.n_refits += len(items)
+
+    def curve(self) -> SizeCurve:
+        """Return the losses of each size so far."""
+        search, folds = self._search, [*self._search.inner]
+        *sizes, constant = sorted({size for _, size in self._losses}, reverse=True)
+        rows = [search.held_out(f) for f in folds]
+        weights = [np.ones(len(one)) if one.weight is None else one.weight for one in rows]
+        units = [self._units[search.folds[f][1]] for f in folds]
+        if not search.refit.loss.is_mean_over_rows:  # one loss for each fold
+            weights = [weight.sum(keepdims=True) for weight in weights]
+            units = [np.array([f]) for f in folds]
+        return SizeCurve(
+            tuple(sizes),
+            np.array([self._of_folds(self._losses, size) for size in sizes]),
+            self._of_folds(self._losses, constant),
+            np.concatenate(weights),
+            np.unique(np.concatenate(units), return_inverse=True)[1],
+            np.repeat(folds, [len(weight) for weight in weights]),
+            _widened_by(search),
+        )
+
+    def predictions_by(self, of_fold: Mapping[int, int]) -> pa.Table:
+        """Return the predictions of every row held out, with the choice of its fold."""
+        made = {
+            "all_features": dict.fromkeys(of_fold, self._search.n_features),
+            "selected": of_fold,
+            "constant": dict.fromkeys(of_fold, 0),
+        }
+        columns = {
+            name: pa.array(list(np.concatenate([self._predictions[one] for one in sizes.items()])))
+            for name, sizes in made.items()
+        }
+        rows = [self._search.folds[f][1] for f in of_fold]
+        fold = np.repeat(list(of_fold), [len(each) for each in rows])
+        return pa.table({"row": np.concatenate(rows), "fold": fold, **columns})
+
+    def _add(self, fold: int, size: int, predictions: Floats) -> None:
+        loss, rows, n = (
+            self._search.refit.loss,
+            self._search.held_out(fold),
+            self._search.n_features,
+        )
+        if loss.is_mean_over_rows:
+            losses = loss.per_row(rows.y, predictions)
+        else:
+            losses = np.array([loss(rows.y, predictions, rows.weight)])
+        if size:
+            check_finite(loss.name, losses, size, n)
+        self._predictions[fold, size], self._losses[fold, size] = predictions, losses
+
+    def _of_folds(self, made: Mapping[tuple[int, int], Floats], size: int) -> Floats:
+        return np.concatenate([made[f, size] for f in self._search.inner])
+
+    def _constant(self, fold: int) -> Floats:
+        """Return the predictions of the rows of a fold by the best constant of those outside."""
+        refit, n_rows = (
+            self._search.outside(self._search.left_out(fold)),
+            len(self._search.folds[fold][1]),
+        )
+        rows = refit.train
+        return constant_prediction(refit.loss, rows.y, rows.weight, n_rows, refit.schema.n_classes)
 
 
 def _refitted(search: _Search, item: tuple[int, Mask]) -> Floats:
     fold, mask = item
-    return search.outside((fold,)).model(mask).predict(search.held_out(fold).X[:, mask])
-
-
-def _curve(
-    search: _Search, context: SearchContext, predictions: Mapping[tuple[int, int], Floats]
-) -> SizeCurve:
-    """Return the losses of held-out rows, or of folds where a row has no loss of its own."""
-    units, loss = context.units(*_DEVELOPMENT), search.refit.loss
-    losses, weights, of_units = [], [], []
-    for f in search.inner:
-        rows, unit = search.held_out(f), units[search.folds[f][1]]
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        made = [predictions[f, size] for size in (*search.sizes, 0)]
-        if loss.is_mean_over_rows:
-            each = np.array([loss.per_row(rows.y, one) for one in made])
-        else:
-            each = np.array([[loss(rows.y, one, rows.weight)] for one in made])
-            weight, unit = weight.sum(keepdims=True), np.array([f])
-        for size, of_size in zip(search.sizes, each, strict=False):
-            check_finite(loss.name, of_size, size, search.n_features)
-        losses.append(each)
-        weights.append(weight)
-        of_units.append(unit)
-    together = np.concatenate(losses, axis=1)
-    return SizeCurve(
-        search.sizes,
-        together[:-1],
-        together[-1],
-        np.concatenate(weights),
-        np.unique(np.concatenate(of_units), return_inverse=True)[1],
-        np.repeat([*search.inner], [len(weight) for weight in weights]),
-        _widened_by(search),
-    )
-
-
-def _constant(search: _Search, fold: int) -> Floats:
-    """Return the predictions of the rows of a fold by the best constant of the others."""
-    (others, held_out), rows = search.folds[fold], search.refit.train
-    weight = None if rows.weight is None else rows.weight[others]
-    loss, n_classes = search.refit.loss, search.refit.schema.n_classes
-    return constant_prediction(loss, rows.y[others], weight, len(held_out), n_classes)
-
-
-def _out_of_fold(
-    search: _Search,
-    of_fold: Mapping[int, int],
-    predictions: Mapping[tuple[int, int], Floats],
-) -> pa.Table:
-    """Return the predictions of every row that a fold held out, with the choice of that fold."""
-    d = search.n_features
-    made = {
-        "all_features": [predictions[f, d] for f in of_fold],
-        "selected": [predictions[f, size] for f, size in of_fold.items()],
-        "constant": [predictions[f, 0] for f in of_fold],
-    }
-    rows = [search.folds[f][1] for f in of_fold]
-    columns = {name: pa.array(list(np.concatenate(each))) for name, each in made.items()}
-    fold = np.repeat(list(of_fold), [len(each) for each in rows])
-    return pa.table({"row": np.concatenate(rows), "fold": fold, **columns})
+    model = search.outside(search.left_out(fold)).model(mask)
+    return model.predict(search.held_out(fold).X[:, mask])
 
 
 def _widened_by(search: _Search) -> float:
@@ -419,5 +457,8 @@ def _widened_by(search: _Search) -> float:
     The variance of a mean over K folds is 1 + K n_test / n_train times that of independent ones:
     Nadeau and Bengio, "Inference for the generalization error", Machine Learning 52 (2003).
     """
-    shares = [len(search.folds[f][1]) / len(search.folds[f][0]) for f in search.inner]
+    shares = [
+        len(search.folds[f][1]) / len(search.outside(search.left_out(f)).train)
+        for f in search.inner
+    ]
     return math.sqrt(1 + sum(shares))

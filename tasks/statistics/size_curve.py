@@ -18,6 +18,7 @@ from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.statistics.bootstrap import means_and_errors
 
 _CONFIDENCE = 0.95  # that a size is not worse
+_N_NO_BETTER = 2  # sizes in a row
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,28 @@ class SizeCurve:
 
         Without a tolerance every size passes.
         """
-        allowed = np.array([size <= at_most for size in self.sizes])
-        if tolerance is not None:
-            allowed &= self._is_as_good(tolerance) | (np.arange(len(allowed)) == allowed.argmax())
-        best = int(min(np.flatnonzero(allowed), key=self.means.__getitem__))
+        passing = self._passing(tolerance, at_most)
+        best = self._best(passing)
         above, errors = self._means_and_errors(self.losses - self.losses[best])
-        return self.sizes[int(np.flatnonzero(allowed & (above <= errors))[-1])]
+        return self.sizes[int(np.flatnonzero(passing & (above <= errors))[-1])]
+
+    def is_settled(self, tolerance: float | None, *, at_most: int) -> bool:
+        """Return whether the best size that passes is below `_N_NO_BETTER` others.
+
+        Sizes above all of these, but for that of all features, are then not worth a fit.
+        """
+        best = self._best(self._passing(tolerance, at_most))
+        return best > _N_NO_BETTER
+
+    def _passing(self, tolerance: float | None, at_most: int) -> NDArray[np.bool_]:
+        allowed = np.array([size <= at_most for size in self.sizes])
+        if tolerance is None:
+            return allowed
+        is_largest = np.arange(len(allowed)) == allowed.argmax()
+        return np.asarray(allowed & (self._is_as_good(tolerance) | is_largest))
+
+    def _best(self, among: NDArray[np.bool_]) -> int:
+        return int(min(np.flatnonzero(among)[::-1], key=self.means.__getitem__))
 
     def _is_as_good(self, tolerance: float) -> NDArray[np.bool_]:
         from scipy import stats

@@ -63,6 +63,21 @@ def test_without_a_tolerance_every_size_passes():
     assert curve.choose(None, at_most=8) == 4
 
 
+@pytest.mark.parametrize(
+    ("means", "at_most", "settled"),
+    [
+        ((1.0, 0.95, 0.94, 0.9), 8, True),
+        ((1.0, 0.9, 0.9, 0.9), 8, True),
+        ((1.0, 0.95, 0.9, 0.94), 8, False),  # only one larger size was tried
+        ((1.0, 1.1, 1.2, 1.3), 8, False),  # none passes
+        ((0.9, 1.1, 1.2, 1.0), 4, False),  # none passes, so that the largest of 4 is asked for
+        ((1.1, 1.1, 1.2, 1.0), 4, True),
+    ],
+)
+def test_a_curve_is_settled_where_two_larger_sizes_are_no_better(means, at_most, settled):
+    assert curve_of(means).is_settled(0.02, at_most=at_most) == settled
+
+
 def test_where_all_features_explain_nothing_there_is_nothing_to_lose():
     means = (1.0, 1.001, 0.97, 1.3)
     assert curve_of(means, noise=1.0, constant=0.9).choose(0.0, at_most=8) == 2
