@@ -4,7 +4,7 @@ A size passes if it is shown not to be worse than all features beyond a toleranc
 test at 95 % that knows that the folds share rows. Of the sizes that pass, the smallest is chosen
 whose loss is within one standard error of the lowest of them. The tolerance is a share of what all
 features explain beyond a constant, so that it means the same on every table. Where they explain
-nothing, there is nothing to lose, and every size passes.
+nothing, a size passes if it is shown by the same test to be better than the constant.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.statistics.bootstrap import means_and_errors
 
 _CONFIDENCE = 0.95  # that a size is not worse
+_ROUNDING = 1e-9  # of a constant's loss: a model that predicts the constant is not better
 _N_NO_BETTER = 2  # sizes in a row
 
 
@@ -86,9 +87,9 @@ class SizeCurve:
         from scipy import stats
 
         skill = self.constant - self.losses[0]
-        if np.average(skill, weights=self.weight) <= 0:
-            return np.ones(len(self.sizes), dtype=bool)  # there is nothing to lose
-        excess, errors = self._means_and_errors(self.losses - self.losses[0] - tolerance * skill)
+        explains = np.average(skill, weights=self.weight) > 0
+        most = self.losses[0] + tolerance * skill if explains else (1 - _ROUNDING) * self.constant
+        excess, errors = self._means_and_errors(self.losses - most)
         reach = self.widen * stats.t.ppf(_CONFIDENCE, max(1, int(self.unit.max())))
         return np.asarray(excess + reach * errors <= 0)
 

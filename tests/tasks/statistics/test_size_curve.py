@@ -78,10 +78,14 @@ def test_a_curve_is_settled_where_two_larger_sizes_are_no_better(means, at_most,
     assert curve_of(means).is_settled(0.02, at_most=at_most) == settled
 
 
-def test_where_all_features_explain_nothing_there_is_nothing_to_lose():
-    means = (1.0, 1.001, 0.97, 1.3)
-    assert curve_of(means, noise=1.0, constant=0.9).choose(0.0, at_most=8) == 2
-    assert curve_of(means, noise=1.0, constant=1.1).choose(0.0, at_most=8) == 8
+def test_where_all_features_explain_nothing_a_size_must_beat_the_constant():
+    def chosen(noise, constant, means=(1.0, 1.001, 0.97, 1.3)):
+        return curve_of(means, noise=noise, constant=constant).choose(0.02, at_most=8)
+
+    assert chosen(noise=0.02, constant=0.99) == 2
+    assert chosen(noise=1.0, constant=0.99) == 8  # not shown
+    assert chosen(noise=0.0, constant=0.97) == 8  # the same as the constant
+    assert chosen(noise=0.0, constant=0.9) == 8
 
 
 def test_rows_of_a_group_count_as_one_and_weights_count():
