@@ -284,8 +284,10 @@ def test_the_sentence_says_how_many_features_each_fold_chose():
     assert sum(numbers) * (5 if "each" in shown else 1) == pytest.approx(counts)
 
 
-def test_few_rows_of_many_columns_that_explain_nothing_are_narrowed():
+def test_where_all_features_explain_nothing_few_are_chosen_only_if_they_do():
     random = np.random.default_rng(0)
-    X = random.normal(size=(60, 40))
-    table = pd.DataFrame(X).add_prefix("x").assign(y=random.normal(size=60))
-    assert len(select(table).features) < 40
+    X, noise = random.normal(size=(60, 40)), random.normal(size=60)
+    table = pd.DataFrame(X).add_prefix("x")
+    with_signal = select(table.assign(y=3 * X[:, 0] + noise))
+    assert with_signal.features == ["x0"]
+    assert len(select(table.assign(y=noise)).features) == 40
