@@ -131,10 +131,10 @@ class Auto(RankedMethod[CrossFittedPath]):
 
     @property
     def parts_used(self) -> Mapping[str, str]:
-        in_turn = "fitting, ordering and choosing the number of features, in turn by folds"
-        parts = dict.fromkeys(self.folded_parts, in_turn)
+        by_folds = "fitting, ordering and choosing the number of features, by folds"
+        parts = dict.fromkeys(self.folded_parts, by_folds)
         judge = "the verdict; each row judges a choice made without it"
-        return {**parts, "train": f"tuning, the baseline; {in_turn}", "out_of_fold": judge}
+        return {**parts, "train": f"tuning, the baseline; {by_folds}", "out_of_fold": judge}
 
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         if self.validation != "auto":
