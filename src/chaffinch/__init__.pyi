@@ -11,6 +11,7 @@ from .storage.shuffled.writer import shuffle_svmlight as shuffle_svmlight
 from .tasks.api.differentiable_selection import differentiable_path as differentiable_path
 from .tasks.api.differentiable_selection import differentiable_selection as differentiable_selection
 from .tasks.api.differentiable_selection import save_state as save_state
+from .tasks.api.feature_selector import FeatureSelector as FeatureSelector
 from .tasks.api.masked_loss import masked_loss as masked_loss
 from .tasks.api.probabilistic_selection import probabilistic_selection as probabilistic_selection
 from .tasks.api.reselect import reselect as reselect

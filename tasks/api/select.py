@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from chaffinch.storage.datasets.column_names import Labels
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.api.arrays import with_target
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.pipeline.run import select_features, select_in_memory
 from chaffinch.tasks.results.result import SelectionResult, load_result, result_in_memory
@@ -28,7 +29,7 @@ from chaffinch.tasks.settings.selection import (
 
 def select(
     data: Any,
-    target: str,
+    target: Any,
     *,
     method: str | Method = "auto",
     model: str | ModelSettings | Any = "lightgbm",
@@ -66,9 +67,10 @@ def select(
         CSV or TSV (plain or .gz), a Parquet file or folder, here or at ``"s3://bucket/key"``; a
         table or a query in a database, ``"postgresql://host/database#table"`` or ``"...#SELECT
         ..."``; or a table in memory. No address holds a password: that comes from the environment.
-    target : str
-        Column to predict. Columns of a pandas table may be named here and below by their own
-        labels where these are whole numbers.
+    target : str, or array-like of shape (n,)
+        Column to predict, or its values, of a table in memory or an array of numbers, whose columns
+        are then named x0, x1, ... Columns of a pandas table may be named here and below by their
+        own labels where these are whole numbers.
     method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv
         ``"auto"`` uses every row to train, order and judge in turn, and finds the number of
         features by itself. Methods of the papers: ``"gbmo"`` finds the number too, and so does
@@ -154,6 +156,7 @@ def select(
     True
     """
     model, estimator = model_settings(model)
+    data, target = with_target(data, target)
     as_text, texts = naming(data)
     settings = SelectionSettings(
         target=as_text(target),

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import accuracy_score, r2_score
 
 from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.storage.datasets.column_types import type_columns
@@ -69,15 +70,20 @@ class SelectedModel:
         """Columns that a table must have; a new list each time."""
         return list(self.fitted.schema.features)
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """`classes` as an array, under scikit-learn's name."""
+        return np.array(self.classes)
+
     def predict(self, table: Any) -> NDArray[Any]:
         """Predict every row: numbers for regression, labels for classification.
 
         Parameters
         ----------
-        table : path or address, or pandas, polars or Arrow table
+        table : path or address, or pandas, polars or Arrow table, or array of shape (n, k)
             Must have every kept feature; other columns are ignored. A category that was not seen in
             training counts as missing, unless just one that was has the same meaning, such as 00500
-            for the number 500.
+            for the number 500. The columns of an array are the k kept features, in their order.
 
         Returns
         -------
@@ -100,7 +106,7 @@ class SelectedModel:
         prediction = self._predicted(table)
         if not self.classes:
             return prediction
-        return np.asarray(np.array(self.classes)[prediction.argmax(axis=1)])
+        return np.asarray(self.classes_[prediction.argmax(axis=1)])
 
     def predict_proba(self, table: Any) -> Floats:
         """Return class probabilities, shape (n, n_classes), in the order of `classes`.
@@ -119,6 +125,25 @@ class SelectedModel:
             raise InputError("a regression model has no probabilities; call predict")
         return self._predicted(table)
 
+    def score(self, table: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R2 of a regression, or the accuracy of a classification, as scikit-learn does.
+
+        Parameters
+        ----------
+        table : as for `predict`
+        y : array-like, shape (n,)
+            Target of its rows.
+        sample_weight : array-like, shape (n,), optional
+            Weights of the rows.
+
+        Raises
+        ------
+        InputError
+            As `predict`.
+        """
+        score = accuracy_score if self.classes else r2_score
+        return float(score(y, self.predict(table), sample_weight=sample_weight))
+
     def _predicted(self, table: Any) -> Floats:
         """Return values, shape (n,), or probabilities, shape (n, n_classes)."""
         matrix = self._matrix(table)
@@ -127,8 +152,15 @@ class SelectedModel:
         return np.empty((0, len(self.classes)) if self.classes else 0)
 
     def _matrix(self, table: Any) -> Floats:
-        source = source_of(table).read(self.categories, may_be_empty=True)
         features = self.features
+        if isinstance(table, np.ndarray):
+            if table.ndim != 2 or table.shape[1] != len(features):
+                raise InputError(
+                    f"an array must have {len(features)} columns, the kept features, but has the "
+                    f"shape {table.shape}; give a table, or leave the other columns out"
+                )
+            table = pa.table(list(table.T), names=features)
+        source = source_of(table).read(self.categories, may_be_empty=True)
         check_there(features, source.column_names)
         if not source.num_rows:
             return np.empty((0, len(features)))

@@ -1,0 +1,53 @@
+"""Arrays given beside a table, such as the target, as columns of that table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from numbers import Integral
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from chaffinch.storage.datasets.column_names import text_of_label
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.sources import source_of
+
+
+def as_table(X: Any) -> pa.Table:
+    """Return a table without its index; the columns of an array are x0, x1, ..."""
+    if isinstance(X, np.ndarray | list | tuple):
+        return pa.table({f"x{j}": column for j, column in enumerate(np.asarray(X).T)})
+    if hasattr(X, "iloc"):  # a named index would become a column
+        X = X.reset_index(drop=True)
+    return source_of(X).load((), ())
+
+
+def with_column(table: pa.Table, name: str, values: Any) -> tuple[pa.Table, str]:
+    """Return a table with one more column, and its name, which underscores make unique."""
+    values = column_or_1d(values, dtype=None)
+    check_consistent_length(table, values)
+    name = _unused(name, table.column_names)
+    return table.append_column(name, pa.array(np.asarray(values))), name
+
+
+def with_target(data: Any, target: Any) -> tuple[Any, Any]:
+    """Return a table and the name of its target, which may be given by its values."""
+    if isinstance(target, str | bool | Integral | tuple | None):
+        return data, target
+    if isinstance(data, str | PurePath):
+        raise InputError(
+            "target must name a column of a file; its values go with a table in memory"
+        )
+    if hasattr(data, "iloc"):  # pandas: its labels are kept
+        name = _unused("target", [text_of_label(label) for label in data.columns])
+        values = column_or_1d(target, dtype=None)
+        check_consistent_length(data, values)
+        return data.assign(**{name: values}), name
+    return with_column(as_table(data), "target", target)
+
+
+def _unused(name: str, names: Collection[str]) -> str:
+    return _unused(f"{name}_", names) if name in names else name

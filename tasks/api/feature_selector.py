@@ -1,0 +1,218 @@
+"""`chaffinch.FeatureSelector`: a selection as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.random import RandomState
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from chaffinch.storage.datasets.column_names import text_of_label
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.api.arrays import as_table, with_column
+from chaffinch.tasks.api.select import select
+from chaffinch.tasks.results.model import SelectedModel
+from chaffinch.tasks.results.result import SelectionResult
+from chaffinch.tasks.settings.method import PERCENT, Method
+from chaffinch.tasks.settings.selection import TOLERANCE, Baseline, ModelSettings, TaskOrAuto
+
+
+class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+    """Select features with any method of chaffinch, as a step of a scikit-learn pipeline.
+
+    The parameters are those of `chaffinch.select`, with scikit-learn's name for the seed.
+
+    Parameters
+    ----------
+    method : str, mapping, or settings such as Gbmo or Rfecv
+        See `chaffinch.select`.
+    n_features : int, optional
+        Number of features to keep, at most or exactly, as the method has it.
+    min_score : float, optional
+        Lowest score to keep, of a ranking.
+    model : str, ModelSettings or estimator
+        Model that the features are selected for.
+    keep : collection of str or int
+        Features never removed, by name, or by position in an array.
+    categorical : collection of str or int
+        Features of numbers that are categories.
+    task : "auto", "regression" or "classification"
+        What the target is.
+    loss : str, optional
+        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
+    baseline : "mean", "median", "zero" or mapping
+        What a masked feature is set to.
+    shares : four whole percents, in all 100
+        Of the rows to train on, for mask validation, for model validation and for the test.
+    tolerance : float in 0..1
+        Share of what all features explain that a smaller set may lose and still be as good.
+    random_state : int, RandomState or None
+        Seed; the only source of randomness.
+    workers : int, optional
+        Processes of a local cluster. By default there is none.
+
+    Attributes
+    ----------
+    result_ : SelectionResult
+        Features, verdict, losses, contract and model.
+    model_ : SelectedModel
+        Model retrained on the selected features, which predicts from tables.
+    ranking_ : ndarray of int, shape (n_features_in_,)
+        1 for a selected feature; the others are counted on in the order in which the method
+        removes them last. Features that the method does not tell apart share a rank.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of str
+        Their names, if all of them are text.
+
+    Examples
+    --------
+    >>> from chaffinch import FeatureSelector
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> selector = FeatureSelector("gbmo", n_features=5, model="linear")
+    >>> pipeline = make_pipeline(selector, StandardScaler(), LogisticRegression()).fit(X, y)
+    >>> len(pipeline[0].get_feature_names_out()) <= 5
+    True
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "auto",
+        *,
+        n_features: int | None = None,
+        min_score: float | None = None,
+        model: str | ModelSettings | Any = "lightgbm",
+        keep: Collection[str | int] = (),
+        categorical: Collection[str | int] = (),
+        task: TaskOrAuto = "auto",
+        loss: str | None = None,
+        baseline: Baseline = "mean",
+        shares: tuple[int, int, int, int] = PERCENT,
+        tolerance: float = TOLERANCE,
+        random_state: int | RandomState | None = 0,
+        workers: int | None = None,
+    ) -> None:
+        self.method = method
+        self.n_features = n_features
+        self.min_score = min_score
+        self.model = model
+        self.keep = keep
+        self.categorical = categorical
+        self.task = task
+        self.loss = loss
+        self.baseline = baseline
+        self.shares = shares
+        self.tolerance = tolerance
+        self.random_state = random_state
+        self.workers = workers
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Select features and retrain the model on them.
+
+        Parameters
+        ----------
+        X : array of numbers, or pandas, polars or Arrow table, shape (n, d)
+            Only a table may hold text or categories. Missing values are allowed.
+        y : array-like, shape (n,)
+            Target.
+        sample_weight : array-like, shape (n,), optional
+            Weights of the rows; a row of weight 0 is left out.
+        groups : array-like, shape (n,), optional
+            Rows of a group stay together in every split and fold.
+
+        Returns
+        -------
+        FeatureSelector
+
+        Raises
+        ------
+        InputError
+            If the data or a parameter cannot be used; it is a ValueError.
+        """
+        table = as_table(self._validated(X, y))
+        names = table.column_names
+        table, target = with_column(table, "target", y)
+        weight, group = None, None
+        if groups is not None:
+            table, group = with_column(table, "group", groups)
+        if sample_weight is not None:
+            table, weight = with_column(table, "weight", sample_weight)
+            table = table.filter(pc.not_equal(table[weight], 0))
+            if not len(table):
+                raise InputError("every sample weight is zero; give one above 0")
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31)
+        self.result_: SelectionResult = select(
+            table,
+            target,
+            method=self.method,
+            model=self.model,
+            n_features=self.n_features,
+            min_score=self.min_score,
+            keep=[_name_of(one, names) for one in self.keep],
+            categorical=[_name_of(one, names) for one in self.categorical],
+            task=self.task,
+            loss=self.loss,
+            baseline=self.baseline,
+            shares=self.shares,
+            tolerance=self.tolerance,
+            seed=int(seed),
+            cluster=None if self.workers is None else "local",
+            workers=self.workers,
+            weight=weight,
+            group=group,
+        )
+        self._support = np.isin(names, self.result_.features)
+        self.ranking_ = self._ranking(names)
+        return self
+
+    @property
+    def model_(self) -> SelectedModel:
+        check_is_fitted(self)
+        return self.result_.model
+
+    def _validated(self, X: Any, y: Any) -> Any:
+        """Return X, as an array of numbers if it is no table; its shape and names are set."""
+        if hasattr(X, "__arrow_c_stream__") or hasattr(X, "iloc"):
+            validate_data(self, X, y, skip_check_array=True)
+            return X
+        at_least = {"ensure_min_samples": 2, "ensure_min_features": 2}
+        return validate_data(self, X, y, ensure_all_finite="allow-nan", **at_least)[0]
+
+    def _ranking(self, names: list[str]) -> NDArray[np.int64]:
+        candidates = self.result_.candidates
+        steps = dict(zip(candidates, self.result_.steps.tolist(), strict=True))
+        removed = np.array([steps.get(name, 0) for name in names])[~self._support]
+        ranking = np.ones(len(names), np.int64)
+        ranking[~self._support] += 1 + np.unique(-removed, return_inverse=True)[1]
+        return ranking
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return self._support
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _name_of(feature: Any, names: Sequence[str]) -> str:
+    """Return the name of a feature given by name, by its label, or by position in an array."""
+    name = text_of_label(feature)
+    if name not in names and isinstance(feature, int | np.integer) and 0 <= feature < len(names):
+        return names[int(feature)]
+    return name

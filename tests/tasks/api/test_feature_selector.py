@@ -1,0 +1,166 @@
+"""The selector in scikit-learn: its own checks, its tools, and the same features as `select`."""
+
+import contextlib
+from unittest import SkipTest
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import chaffinch
+from chaffinch import FeatureSelector, InputError, ModelSettings
+from chaffinch.tasks.settings.method import kinds, method_of
+
+# Parts and folds are dealt by rows, so that a row of weight 2 is not two rows there. The target of
+# the other check is random, which that method refuses to select by.
+LEFT_OUT = {"check_sample_weight_equivalence_on_dense_data"}
+LEFT_OUT_OF = {"mutual_information": {"check_n_features_in"}}
+METHODS = [kind for kind in kinds() if kind != "reselect"]
+X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+X = X.iloc[:, :12]
+FAST = {"method": "gbmo", "model": ModelSettings(name="linear", tuning="none")}
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["gbmo", *(pytest.param(kind, marks=pytest.mark.e2e) for kind in METHODS if kind != "gbmo")],
+)
+def test_scikit_learn_checks_pass(method):
+    model = "xgboost" if method == "tree_shap" else "linear"
+    few_rows = ModelSettings(name=model, tuning="none", folds=3)
+    selector = FeatureSelector(method, model=few_rows)
+    left_out = LEFT_OUT | LEFT_OUT_OF.get(method, set())
+    for estimator, check in estimator_checks_generator(selector):
+        name = check.func.__name__
+        if "sample_weight" in name and not method_of(method).takes_weights:
+            continue
+        if name not in left_out:
+            with contextlib.suppress(SkipTest):  # what needs a setting of the environment
+                check(estimator)
+
+
+def test_tables_of_all_kinds_select_what_select_does():
+    named = chaffinch.select(X.assign(target=y), "target", **FAST).features
+    indexed = X.set_index(pd.Index(np.arange(len(X))[::-1], name="id"))
+    for table in (X, pl.from_pandas(X), indexed):
+        selector = FeatureSelector(**FAST).fit(table, y.to_numpy())
+        assert selector.get_feature_names_out().tolist() == named
+    assert chaffinch.select(X, y, **FAST).features == named
+
+
+def test_the_columns_of_an_array_are_counted():
+    counted = X.set_axis([f"x{j}" for j in range(12)], axis=1)
+    named = chaffinch.select(counted.assign(target=y), "target", **FAST).features
+    selector = FeatureSelector(**FAST).fit(X.to_numpy(), y.to_numpy())
+    assert selector.get_feature_names_out().tolist() == named
+    assert chaffinch.select(X.to_numpy(), y, **FAST).features == named
+
+
+def test_columns_of_text_and_missing_values_are_features():
+    table = X.assign(text=np.where(y, "benign", "malignant"))
+    table.iloc[::7, 0] = np.nan
+    selector = FeatureSelector(**FAST).set_output(transform="pandas").fit(table, y)
+    assert "text" in selector.transform(table).columns
+
+
+def test_it_is_a_step_of_pipelines_searches_and_column_transformers():
+    pipeline = make_pipeline(FeatureSelector(**FAST), LogisticRegression(max_iter=5000))
+    grid = {"featureselector__n_features": [2, 6]}
+    search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, y)
+    assert len(search.best_estimator_[0].get_feature_names_out()) <= 6
+    columns = ColumnTransformer([("some", FeatureSelector(**FAST), [*X.columns[:6]])])
+    assert columns.fit(X, y).get_feature_names_out().tolist()[0].startswith("some__")
+
+
+def test_weights_and_groups_are_routed():
+    groups = np.arange(len(y)) // 3
+    given = {"sample_weight": np.linspace(0, 2, len(y)), "groups": groups}
+    with sklearn.config_context(enable_metadata_routing=True):
+        selector = FeatureSelector(**FAST).set_fit_request(sample_weight=True, groups=True)
+        ridge = Ridge().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        options = {"cv": GroupKFold(3), "params": given, "error_score": "raise"}
+        pipeline = make_pipeline(selector, ridge)
+        done = cross_validate(pipeline, X, y, return_estimator=True, **options)
+    contract = done["estimator"][0][0].result_.contract
+    assert contract["settings"]["columns"]["group"] == "group"
+    assert contract["settings"]["columns"]["weight"] == "weight"
+
+
+def test_kept_features_are_named_or_counted():
+    labelled = X.set_axis(range(12), axis=1)
+    for table, keep in (
+        (X, [X.columns[4], X.columns[7]]),
+        (X.to_numpy(), [4, 7]),
+        (labelled, [4, 7]),
+    ):
+        selector = FeatureSelector(**FAST, n_features=2, keep=keep).fit(table, y)
+        assert selector.get_support(indices=True).tolist() == [4, 7]
+    with pytest.raises(InputError, match="'x9000' is no column"):
+        FeatureSelector(**FAST, keep=["x9000"]).fit(X.to_numpy(), y)
+
+
+def test_ranking_counts_on_from_the_features_removed_last():
+    selector = FeatureSelector(**FAST, n_features=1).fit(X, y)
+    path = selector.result_.path["feature"].tolist()
+    ranks = dict(zip(X.columns, selector.ranking_.tolist(), strict=True))
+    assert [ranks[name] for name in reversed(path)] == [*range(2, len(path) + 2)]
+    assert (selector.ranking_ == 1).tolist() == selector.get_support().tolist()
+
+
+def test_seed_and_settings_are_those_of_select():
+    settings = chaffinch.methods.Rfe(n_features=(3,))
+    selector = FeatureSelector(settings, model=Ridge(), random_state=3)
+    diabetes = load_diabetes(as_frame=True)
+    fitted = clone(selector).fit(diabetes.data, diabetes.target)
+    result = chaffinch.select(diabetes.frame, "target", method=settings, model=Ridge(), seed=3)
+    assert fitted.get_feature_names_out().tolist() == result.features
+    assert fitted.result_.contract["seed"] == 3
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
+def test_any_random_state_of_scikit_learn_is_taken(random_state):
+    assert FeatureSelector(**FAST, random_state=random_state).fit(X, y).get_support().any()
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_diabetes])
+def test_the_model_predicts_and_scores_like_an_estimator(load):
+    table, target = load(return_X_y=True, as_frame=True)
+    selector = FeatureSelector(**FAST).fit(table, target)
+    model, is_class = selector.model_, load is load_breast_cancer
+    assert model.classes_.tolist() == ([0, 1] if is_class else [])
+    made, score = model.predict(table), accuracy_score if is_class else r2_score
+    assert model.score(table, target) == pytest.approx(score(target, made))
+    np.testing.assert_array_equal(model.predict(selector.transform(table)), made)
+    with pytest.raises(InputError, match="an array must have"):
+        model.predict(table.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            lambda: FeatureSelector(**FAST).fit(X, y, sample_weight=np.zeros(len(y))),
+            "weight is zero",
+        ),
+        (lambda: FeatureSelector(**FAST).fit(X, y[:9]), "inconsistent numbers of samples"),
+        (
+            lambda: FeatureSelector(**FAST).fit(X, y, groups=y[:9]),
+            "inconsistent numbers of samples",
+        ),
+        (lambda: chaffinch.select("table.csv", y), "target must name a column of a file"),
+        (lambda: chaffinch.select(X, y[:9]), "inconsistent numbers of samples"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        given()
