@@ -9,7 +9,7 @@ import errno
 import json
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -20,24 +20,33 @@ import click
 from chaffinch.flows.cli.options import (
     COMPARISON,
     RESELECTION,
-    SELECTION,
     STORE,
     STRICT,
     Commands,
+    config_option,
     defaults_of,
     json_flag,
     nested,
     settings_options,
-    values_of,
     verbosity_flags,
 )
 from chaffinch.flows.cli.promotion import diff, promote, promoted, rollback
+from chaffinch.flows.cli.selection import selection_options
 from chaffinch.flows.cli.serve import announce, automations, serve
+from chaffinch.flows.cli.settings_file import (
+    as_toml,
+    data_of,
+    execution_of,
+    group_of,
+    merged,
+    read_settings,
+)
 from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
 from chaffinch.flows.cli.terminal import STARTING_PREFECT, echo, echo_exactly, echo_json
 from chaffinch.flows.prefect_runtime.server import Server, ServerError, prepare
 from chaffinch.storage.datasets.column_names import nearest
 from chaffinch.storage.errors import InputError, StorageError, in_a_line, is_out_of_memory
+from chaffinch.storage.files import path_from, write_file
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import StrictError, WorkersError
 from chaffinch.tasks.settings.method import declared, kinds, method_of
@@ -133,12 +142,20 @@ def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
 
 @click.command(short_help="Begin with a former run, and change what newer rows say.")
 @click.argument("run")
-@click.argument("data")
+@click.argument("data", required=False)
+@config_option
 @settings_options(ReselectionSettings, RESELECTION)
 @settings_options(ExecutionSettings, STRICT)
 @verbosity_flags
 @json_flag
-def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given: Any) -> None:
+def reselect(
+    run: str,
+    data: str | None,
+    config: str | None,
+    as_json: bool,
+    verbosity: str | None,
+    **given: Any,
+) -> None:
     """Begin with the features of RUN, and let them leave or return where newer rows say so.
 
     RUN is the name of a finished run in the store, its folder, or its selection.json; DATA holds
@@ -155,8 +172,10 @@ def reselect(run: str, data: str, as_json: bool, verbosity: str | None, **given:
     from chaffinch.tasks.pipeline.run import check
     from chaffinch.tasks.results.previous_run import read_former, settings_of
 
-    asked = ReselectionSettings(**nested(given, RESELECTION))
-    execution = ExecutionSettings(**nested(given, STRICT))
+    file = read_settings(config)
+    data, execution = data_of(file, data), execution_of(file, given)
+    own = group_of(file, "reselect")
+    asked = ReselectionSettings(**merged(own, nested(given, RESELECTION)))
     settings = settings_of(read_former(run, execution.store), asked)
     steps, check_data = steps_of(with_changes=True), partial(check, data, settings, execution)
     arguments = (run, data, asked, execution)
@@ -207,52 +226,17 @@ def cli() -> None:
 
 
 @cli.command(short_help="Select the features of a table.")
-@click.argument("data")
-@click.option(
-    "--method",
-    default="auto",
-    metavar="METHOD",
-    help=f"One of {', '.join(kinds())}; chaffinch methods describes each.  [default: auto]",
-)
-@click.option(
-    "--set",
-    "values",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of the method, as in --set slacks=0.01,0.05; chaffinch methods METHOD lists "
-    "them. May be given several times.",
-)
-@click.option(
-    "--n-features",
-    type=int,
-    metavar="K",
-    help="auto, gbmo, afs_bm, rfecv, particle_swarm: keep at most K; any other: exactly K.",
-)
-@click.option(
-    "--min-score",
-    type=float,
-    metavar="SCORE",
-    help="A ranking, in place of --n-features: keep the features whose score is at least SCORE.",
-)
-@click.option(
-    "--validation",
-    metavar="HOW",
-    help="Method auto: folds or holdout, in place of --set validation=HOW.  [default: auto]",
-)
-@settings_options(SelectionSettings, SELECTION)
-@settings_options(ExecutionSettings, STRICT)
+@click.argument("data", required=False)
+@selection_options
 @verbosity_flags
 @json_flag
 def run(
     data: str,
-    method: str,
-    values: tuple[str, ...],
-    validation: str | None,
-    n_features: int | None,
-    min_score: float | None,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    group: Mapping[str, Any],
     as_json: bool,
     verbosity: str | None,
-    **given: Any,
 ) -> None:
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
@@ -271,30 +255,45 @@ def run(
     prepare(quiet=True)
     server = Server()
     from chaffinch.flows.cli import output
-    from chaffinch.tasks.api.select import method_settings
     from chaffinch.tasks.pipeline.progress import steps_of
     from chaffinch.tasks.pipeline.run import check
 
-    if validation is not None:
-        if method != "auto":
-            raise InputError(
-                f"--validation is for method auto but method is {method}", "leave it out"
-            )
-        values += (f"validation={validation}",)
-    own = values_of(type(method_of(method)), values)
-    asked = method_settings(method_of({"kind": method, **own}), n_features, min_score)
-    chosen = {**nested(given, SELECTION), "method": asked}
-    settings = SelectionSettings(**chosen)
-    execution = ExecutionSettings(**nested(given, STRICT))
     steps = steps_of(with_alternatives=settings.alternatives is not None)
     check_data, arguments = partial(check, data, settings, execution), (data, settings, execution)
     result = _run_flow(server, "feature_selection", arguments, steps, verbosity, check_data)
     output.show(result, as_json=as_json, with_warnings=False)
 
 
+@cli.command(short_help="Write a file of settings, with comments.")
+@click.argument("data", required=False)
+@selection_options
+@click.option(
+    "--file", default="selection.toml", show_default=True, metavar="FILE", help="File to write."
+)
+def init(
+    data: str,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    group: Mapping[str, Any],
+    file: str,
+) -> None:
+    """Write a TOML file for `chaffinch run --config FILE`, with every setting and what it does.
+
+    Settings that are given as options are set in it; the others have their defaults, as comments.
+    """
+    path = path_from(file, "--file")
+    if path.suffix != ".toml":
+        raise InputError(f"--file must end with .toml but is {file}")
+    if path.exists():
+        raise InputError(f"{file} exists; remove it, or give another --file")
+    write_file(path, as_toml(data, settings, execution).encode())
+    echo(f"Wrote {file}; run it by: chaffinch run --config {file}")
+
+
 @cli.command(short_help="Compare methods on tables.")
-@click.argument("data", nargs=-1, required=True, metavar="TABLES")
-@settings_options(ComparisonSettings, COMPARISON)
+@click.argument("data", nargs=-1, metavar="TABLES")
+@config_option
+@settings_options(ComparisonSettings, COMPARISON, may_lack=True)
 @click.option(
     "--time-budget",
     type=float,
@@ -306,6 +305,7 @@ def run(
 @json_flag
 def compare(
     data: tuple[str, ...],
+    config: str | None,
     time_budget: float | None,
     as_json: bool,
     verbosity: str | None,
@@ -326,9 +326,14 @@ def compare(
     from chaffinch.tasks.comparing.run import STEPS, check_time_budget
 
     check_time_budget(time_budget)
-    settings = ComparisonSettings(**nested(given, COMPARISON))
-    execution = ExecutionSettings(**nested(given, STRICT))
-    arguments = (list(data), settings, execution, time_budget)
+    file = read_settings(config)
+    tables = data_of(file, list(data))
+    shared = {name: file[name] for name in file.keys() & ComparisonSettings.model_fields.keys()}
+    own = merged(shared, group_of(file, "compare"))
+    settings = ComparisonSettings(**merged(own, nested(given, COMPARISON)))
+    execution = execution_of(file, given)
+    tables = [tables] if isinstance(tables, str) else tables
+    arguments = (tables, settings, execution, time_budget)
     result = _run_flow(server, "comparison", arguments, STEPS, verbosity)
     output.show_comparison(result, as_json=as_json, with_warnings=False)
 

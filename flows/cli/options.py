@@ -17,6 +17,11 @@ Command = Callable[..., Any]
 
 _QUOTED = """a name with a comma, a quote or a newline goes in double quotes, as in '"a, b",c'"""
 
+config_option = click.option(
+    "--config",
+    metavar="FILE",
+    help="Settings in TOML or YAML, which options replace; chaffinch init writes one.",
+)
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 
 _quiet = click.option("--quiet", is_flag=True, help="Say nothing on the way but warnings.")
@@ -60,8 +65,16 @@ class Names(click.ParamType[tuple[str, ...]]):
         return tuple(rows[0]) if rows else ()
 
 
-def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Command:
-    """Return a decorator that gives a command one option per field."""
+def settings_options(
+    settings: type[BaseModel], fields: Mapping[str, str], *, may_lack: bool = False
+) -> Command:
+    """Return a decorator that gives a command one option per field.
+
+    Parameters
+    ----------
+    may_lack : bool
+        Whether required fields may be missing, as a file can have them.
+    """
 
     def decorate(command: Command) -> Command:
         for option, path in reversed(list(fields.items())):
@@ -69,7 +82,7 @@ def settings_options(settings: type[BaseModel], fields: Mapping[str, str]) -> Co
             command = click.option(
                 option,
                 path.replace(".", "_"),
-                required=field.is_required() and "." not in path,
+                required=field.is_required() and "." not in path and not may_lack,
                 help=_help(field),
                 **_how_it_is_given(field.annotation, has_two_flags="/" in option),
             )(command)
@@ -104,7 +117,7 @@ def values_of(settings: type[BaseModel], given: Sequence[str]) -> dict[str, Any]
         if name in values:
             raise InputError(f"--set gives {name} twice; give it once")
         field = settings.model_fields.get(name)
-        is_list = field is not None and get_origin(next(_types_in(field.annotation))) is tuple
+        is_list = field is not None and get_origin(next(types_in(field.annotation))) is tuple
         values[name] = Names().convert(value, None, None) if is_list else value.strip()
     return values
 
@@ -117,13 +130,13 @@ def defaults_of(settings: type[BaseModel]) -> list[tuple[str, str]]:
 def _find(settings: type[BaseModel], path: str) -> FieldInfo:
     *groups, last = path.split(".")
     for group in groups:
-        settings = next(_types_in(settings.model_fields[group].annotation))
+        settings = next(types_in(settings.model_fields[group].annotation))
     return settings.model_fields[last]
 
 
 def _how_it_is_given(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
     """Return the arguments of a click option for the first type of an annotation."""
-    found = list(_types_in(annotation))
+    found = list(types_in(annotation))
     if found[0] is bool:
         # all values are kept: click would take the last of two contradictory flags
         both = {"multiple": True, "callback": _one_of_two} if has_two_flags else {"default": None}
@@ -132,7 +145,7 @@ def _how_it_is_given(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
         if get_origin(one) is Literal:
             return {"type": click.Choice(get_args(one)), "metavar": None}
     if get_origin(found[0]) is tuple:
-        numbers = all(one in (int, float) for one in _types_in(get_args(found[0])[0]))
+        numbers = all(one in (int, float) for one in types_in(get_args(found[0])[0]))
         metavar = "NUMBERS" if numbers else "NAMES"
         # the option may be given several times
         return {"type": Names(), "metavar": metavar, "multiple": True, "callback": _joined}
@@ -141,13 +154,13 @@ def _how_it_is_given(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
     return {"type": str, "metavar": "NUMBER" if found[0] is float else "TEXT"}
 
 
-def _types_in(annotation: Any) -> Iterator[Any]:
+def types_in(annotation: Any) -> Iterator[Any]:
     """Yield the types of a union, without None and without their limits."""
     if get_origin(annotation) in (Union, types.UnionType):
         for part in get_args(annotation):
-            yield from _types_in(part)
+            yield from types_in(part)
     elif hasattr(annotation, "__metadata__"):
-        yield from _types_in(get_args(annotation)[0])
+        yield from types_in(get_args(annotation)[0])
     elif annotation is not types.NoneType:
         yield annotation
 
@@ -221,7 +234,9 @@ DESCENT = _options("n_features penalty order steps batch_rows blocks_per_step ta
 STORE = _options("store")
 WORKERS = _options("cluster workers")
 STRICT = _options("store cluster workers strict")
-LIMITS = _options("retries retry_delay timeout stage_timeout")
+SERVE = _options(
+    "cron timezone name promote reports_port retries retry_delay timeout stage_timeout"
+)
 
 _CONTINUES = "The same command continues where it stopped."
 _MAY_BE_DONE = "`chaffinch promoted` shows whether it was done."

@@ -1,48 +1,54 @@
 """``chaffinch serve``, ``automations`` and ``announce``."""
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import click
+from pydantic import Field
 
-from chaffinch.flows.cli.options import LIMITS, STRICT, nested, settings_options
+from chaffinch.flows.cli.options import SERVE, nested, settings_options
+from chaffinch.flows.cli.selection import selection_options
+from chaffinch.flows.cli.settings_file import merged
 from chaffinch.flows.cli.terminal import echo
 from chaffinch.flows.prefect_runtime.server import prepare
+from chaffinch.tasks.settings.base import setting
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.signals import Stopped
 
 
+class ServeSettings(LimitSettings):
+    """Options of `chaffinch serve` beside those of the selection."""
+
+    cron: str = setting("0 2 * * *", 0, "Cron", "When the nightly run starts.")
+    timezone: str = setting("UTC", 1, "Time zone", "Time zone of the schedule.")
+    name: str | None = setting(
+        None,
+        2,
+        "Name",
+        "Name of the data set, under which newer ones are announced; by default the table's.",
+    )
+    promote: bool = setting(
+        False, 3, "Promote", "Promote the contracts of scheduled runs that pass the gate."
+    )
+    reports_port: Annotated[int, Field(ge=1, le=65535)] | None = setting(
+        None,
+        4,
+        "Port of the reports",
+        "Serve the store's reports to this machine, and link to them; by default paths are named.",
+    )
+
+
 @click.command(short_help="Serve the flows to the Prefect UI, every night and on new data.")
-@click.option("--data", metavar="PATH", help="Table of the nightly run.", required=True)
-@click.option("--target", metavar="NAME", help="Column to predict.", required=True)
-@click.option("--cron", default="0 2 * * *", show_default=True, help="When the nightly run starts.")
-@click.option("--timezone", default="UTC", show_default=True, help="Time zone of the schedule.")
-@click.option(
-    "--name",
-    help="Of the data set: what newer ones are announced as.  [default: the table's name]",
-)
-@click.option(
-    "--promote",
-    is_flag=True,
-    help="Promote the contracts of scheduled runs that pass the gate.",
-)
-@click.option(
-    "--reports-port",
-    type=click.IntRange(1, 65535),
-    metavar="PORT",
-    help="Serve the store's reports to this machine, and link to them.  [default: name paths]",
-)
-@settings_options(LimitSettings, LIMITS)
-@settings_options(ExecutionSettings, STRICT)
+@click.option("--data", metavar="PATH", help="Table of the nightly run.")
+@settings_options(ServeSettings, SERVE)
+@selection_options
 def serve(
     data: str,
-    target: str,
-    cron: str,
-    timezone: str,
-    name: str | None,
-    promote: bool,
-    reports_port: int | None,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    group: Mapping[str, Any],
     **given: Any,
 ) -> None:
     """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
@@ -53,16 +59,18 @@ def serve(
     prepare()
     from chaffinch.flows.serving.deployments import serve_flows
 
+    asked = ServeSettings(**merged(group, nested(given, SERVE)))
+    limits = LimitSettings(**{name: getattr(asked, name) for name in LimitSettings.model_fields})
     stopped_by = serve_flows(
         data,
-        SelectionSettings(target=target),
-        ExecutionSettings(**nested(given, STRICT)),
-        name=name,
-        limits=LimitSettings(**nested(given, LIMITS)),
-        promotion=PromotionSettings() if promote else None,
-        cron=cron,
-        timezone=timezone,
-        reports_port=reports_port,
+        settings,
+        execution,
+        name=asked.name,
+        limits=limits,
+        promotion=PromotionSettings() if asked.promote else None,
+        cron=asked.cron,
+        timezone=asked.timezone,
+        reports_port=asked.reports_port,
     )
     raise Stopped(stopped_by)
 

@@ -1,0 +1,144 @@
+"""A file of settings for ``--config``, in TOML or YAML, and ``chaffinch init``, which writes one.
+
+The settings of a selection stand at the top by their names, those of a group in a table, such as
+``[columns]``; ``data`` is the table. ``[execution]`` has the store and the cluster. ``[serve]``,
+``[compare]`` and ``[reselect]`` are read by these commands alone. Options of the command line
+replace what the file has.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from pydantic import BaseModel
+
+from chaffinch.flows.cli.options import STRICT, nested, types_in
+from chaffinch.storage.datasets.column_names import nearest_or_all
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+
+COMMANDS = ("serve", "compare", "reselect")
+# Groups that may be given by one value, as in method = "gbmo".
+_BY_ONE_VALUE = {"method": "kind", "model": "name", "alternatives": "number"}
+_WIDTH = 96
+_LARGEST = 10_000_000  # bytes
+
+
+def read_settings(path: str | None) -> dict[str, Any]:
+    """Return the settings of a file by name; none without a file."""
+    if path is None:
+        return {}
+    try:
+        if Path(path).stat().st_size > _LARGEST:
+            raise InputError(f"{path} is too large for a file of settings")
+        text = Path(path).read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not text in UTF-8; save it as such") from error
+    found = _parsed(path, text)
+    if not isinstance(found, dict):
+        raise InputError(f'{path} must hold names with values, as in target = "price"')
+    known = [*SelectionSettings.model_fields, "data", "execution", *COMMANDS]
+    for name in found:
+        if name not in known:
+            raise InputError(f"{path} has no setting {name!r}{nearest_or_all(str(name), known)}")
+    for group, name in _BY_ONE_VALUE.items():
+        if group in found and not isinstance(found[group], dict):
+            found[group] = {name: found[group]}
+    return found
+
+
+def _parsed(path: str, text: str) -> Any:
+    if Path(path).suffix in (".yaml", ".yml"):
+        import yaml  # type: ignore[import-untyped]
+
+        try:
+            return yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise InputError(f"{path} is not valid YAML ({error})") from error
+    if Path(path).suffix != ".toml":
+        raise InputError(f"{path} must end with .toml or .yaml")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML ({error})") from error
+
+
+def group_of(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the settings of a group, such as ``[execution]``; none if it is not there."""
+    group = settings.get(name, {})
+    if not isinstance(group, dict):
+        raise InputError(f"{name} must be names with values but is {in_one_line(group)}")
+    return group
+
+
+def execution_of(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ExecutionSettings:
+    """Return the store and the cluster of a file, or of the options."""
+    return ExecutionSettings(**merged(group_of(settings, "execution"), nested(given, STRICT)))
+
+
+def data_of(settings: Mapping[str, Any], given: Any) -> Any:
+    """Return the table, or tables, of the command line or of a file."""
+    if data := given or settings.get("data"):
+        return data
+    raise InputError("DATA must be given, on the command line or as `data` in the file of --config")
+
+
+def merged(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, with those that are also given replaced, group by group."""
+    both = {**settings, **given}
+    for name in settings.keys() & given.keys():
+        if isinstance(settings[name], dict) and isinstance(given[name], dict):
+            both[name] = merged(settings[name], given[name])
+    return both
+
+
+def as_toml(data: str, settings: SelectionSettings, execution: ExecutionSettings) -> str:
+    """Return settings with a description each; those that have their default are comments."""
+    return "\n".join(
+        [
+            "# Settings of `chaffinch run --config FILE`; one that begins with # has its default.",
+            f"data = {_value(data)}",
+            *_lines(SelectionSettings, settings),
+            "",
+            "[execution]",
+            *_lines(ExecutionSettings, execution),
+            "",
+        ]
+    )
+
+
+def _lines(kind: type[BaseModel], settings: BaseModel | None) -> Iterator[str]:
+    """Yield the settings of one class, those of its groups last; None are the defaults."""
+    groups: dict[str, tuple[type[BaseModel], BaseModel | None]] = {}
+    for name, field in kind.model_fields.items():
+        given = field.default if settings is None else getattr(settings, name)
+        of_field = next(types_in(field.annotation))
+        if isinstance(given, BaseModel):
+            groups[name] = type(given), given
+        elif isinstance(of_field, type) and issubclass(of_field, BaseModel):
+            groups[name] = of_field, None
+        else:
+            is_default = settings is None or (given == field.default and name != "kind")
+            text = field.description or ""
+            yield from ("", *wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# "))
+            has_value = given is not None and not (settings is None and field.is_required())
+            line = f"{name} = {_value(given) if has_value else ''}".rstrip()
+            yield f"# {line}" if is_default else line
+    for name, (of_group, group) in groups.items():
+        yield from ("", f"[{name}]" if group is not None else f"# [{name}]")
+        yield from _lines(of_group, group)
+
+
+def _value(value: Any) -> str:
+    """Return a value in TOML, which has JSON's form of texts, numbers and lists."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_value(key)} = {_value(one)}' for key, one in value.items())}}}"
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,205 @@
+"""Settings from a file, from options, and from both; the file that `chaffinch init` writes."""
+
+import re
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from chaffinch import InputError
+from chaffinch.flows.cli.commands import cli
+from chaffinch.flows.cli.selection import selection_options
+from chaffinch.flows.cli.serve import ServeSettings
+from chaffinch.flows.cli.settings_file import read_settings
+from chaffinch.methods import Auto, Gbmo
+from chaffinch.tasks.settings.method import kinds
+
+TOML = """
+data = "orders.csv"
+target = "price"
+seed = 3
+alternatives = 2
+
+[method]
+kind = "gbmo"
+slacks = [0.01]
+drift_cap = 0.5
+
+[model]
+name = "linear"
+parameters = {alpha = 0.5}
+
+[columns]
+drop = ["id"]
+keep = ["a, b"]
+
+[execution]
+store = "elsewhere"
+
+[serve]
+cron = "30 1 * * *"
+"""
+YAML = """
+data: orders.csv
+target: price
+seed: 3
+alternatives: 2
+method: {kind: gbmo, slacks: [0.01], drift_cap: 0.5}
+model: {name: linear, parameters: {alpha: 0.5}}
+columns: {drop: [id], keep: ["a, b"]}
+execution: {store: elsewhere}
+serve: {cron: 30 1 * * *}
+"""
+
+
+class Got(Exception):  # noqa: N818 - it carries what a command was given
+    """What reached the command."""
+
+
+@click.command()
+@click.argument("data", required=False)
+@selection_options
+def serve(**given):
+    raise Got(given)
+
+
+@pytest.fixture
+def reached(tmp_path):
+    """Return a function that gives what a command gets from options and a file."""
+
+    def reach(*typed, text=None, ending=".toml"):
+        if text is not None:
+            (tmp_path / f"settings{ending}").write_text(text)
+            typed = ("--config", str(tmp_path / f"settings{ending}"), *typed)
+        error = CliRunner().invoke(serve, typed).exception
+        if not isinstance(error, Got):
+            raise error
+        return error.args[0]
+
+    return reach
+
+
+@pytest.mark.parametrize(("text", "ending"), [(TOML, ".toml"), (YAML, ".yaml"), (YAML, ".yml")])
+def test_a_file_holds_what_options_would(text, ending, reached):
+    options = (
+        "orders.csv --target price --seed 3 --alternatives 2 --method gbmo --set slacks=0.01 "
+        "--set drift_cap=0.5 --model linear --drop id --store elsewhere"
+    )
+    by_options = reached(*options.split(), "--keep", '"a, b"')
+    by_file = reached(text=text, ending=ending)
+    with_parameters = by_options["settings"].model_dump()
+    with_parameters["model"]["parameters"] = {"alpha": 0.5}
+    assert by_file["settings"].model_dump() == with_parameters
+    assert by_file["execution"] == by_options["execution"]
+    assert by_file["data"] == by_options["data"]
+    assert by_file["group"] == {"cron": "30 1 * * *"}
+
+
+def test_options_replace_what_the_file_has(reached):
+    typed = "newer.csv --target cost --drop b,c --tuning none --store here --set drift_cap=1"
+    got = reached(*typed.split(), text=TOML)
+    settings = got["settings"]
+    assert (got["data"], settings.target, str(got["execution"].store)) == (
+        "newer.csv",
+        "cost",
+        "here",
+    )
+    assert settings.columns.drop == ("b", "c")
+    assert settings.columns.keep == ("a, b",)
+    assert (settings.model.name, settings.model.tuning) == ("linear", "none")
+    assert settings.method == Gbmo(slacks=(0.01,), drift_cap=1)
+
+
+def test_another_method_has_none_of_the_settings_of_the_files_method(reached):
+    settings = reached("--method", "auto", "--n-features", "4", text=TOML)["settings"]
+    assert settings.method == Auto(n_features=4)
+
+
+def test_a_number_of_features_replaces_that_of_the_file(reached):
+    text = TOML.replace("drift_cap = 0.5", "n_features = 9")
+    assert reached("--n-features", "4", text=text)["settings"].method.n_features == 4
+    assert reached(text=text)["settings"].method.n_features == 9
+
+
+def test_a_method_and_a_model_may_be_names(reached):
+    settings = reached(text='data = "a.csv"\ntarget = "y"\nmethod = "mrmr"\nmodel = "mlp"')[
+        "settings"
+    ]
+    assert (settings.method.kind, settings.model.name) == ("mrmr", "mlp")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('traget = "y"', "has no setting 'traget'; nearest: target"),
+        ("target = y", "is not valid TOML"),
+        ('target = "y"', "DATA must be given"),
+        ('data = "a.csv"', "target must be given"),
+        ('data = "a.csv"\ntarget = "y"\ncolumns = 3', "columns must be .* but is 3"),
+        ('data = "a.csv"\ntarget = "y"\nexecution = 3', "execution must be .* but is 3"),
+        (
+            'data = "a.csv"\ntarget = "y"\n[method]\nkind = "gbmo"\nslack = 1',
+            "no setting 'slack'; nearest: slacks",
+        ),
+        ('data = "a.csv"\ntarget = "y"\nmethod = "gmbo"', "method must be one of"),
+        ('data = "a.csv"\ntarget = "y"\n[execution]\nworkers = 0', "workers must be at least 1"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_a_line(text, message, reached):
+    with pytest.raises(InputError, match=message) as raised:
+        reached(text=text)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.ini", b"", "must end with"),
+        ("a.toml", b"\xff", "is not text in UTF-8"),
+        ("a.yaml", b"- a", "must hold names with values"),
+        ("a.yaml", b"a: [", "is not valid YAML"),
+        ("a.yaml", b"target: !!python/object/apply:os.getcwd []", "is not valid YAML"),
+        ("a.toml", None, "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(name, content, message, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_settings(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_init_writes_settings_that_are_read_back(kind, reached, tmp_path):
+    file, options = (
+        tmp_path / "written.toml",
+        ["--target", 'a "b"', "--keep", "x,y", "--workers", "2"],
+    )
+    options += ["--lags", "1,2", "--time", "t"] if kind == "auto" else []
+    invoked = CliRunner().invoke(
+        cli,
+        ["init", "a.csv", *options, "--method", kind, "--file", str(file)],
+        catch_exceptions=False,
+    )
+    assert invoked.exit_code == 0
+    asked, text = reached("a.csv", *options, "--method", kind), file.read_text()
+    asked_for = re.sub(r"(?ms)^# \[\w+\]$.*?(?=^\[|^# \[)", "", text)
+    in_force = re.sub(r"(?m)^# (\w+ = .+)$", r"\1", asked_for)
+    for written in (text, in_force):
+        got = reached(text=written)
+        assert got["settings"] == asked["settings"]
+        assert got["execution"] == asked["execution"]
+
+
+def test_init_replaces_no_file(tmp_path):
+    file = tmp_path / "written.toml"
+    file.write_text("mine")
+    command = ["init", "a.csv", "--target", "y", "--file", str(file)]
+    assert isinstance(CliRunner().invoke(cli, command).exception, InputError)
+    assert file.read_text() == "mine"
+
+
+def test_the_options_of_serve_are_settings_too():
+    assert ServeSettings(cron="1 2 * * *", retries=0).retries == 0
+    with pytest.raises(InputError, match="no setting 'crom'; nearest: cron"):
+        ServeSettings(crom="")
