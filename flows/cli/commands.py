@@ -44,7 +44,7 @@ from chaffinch.flows.cli.settings_file import (
 from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
 from chaffinch.flows.cli.terminal import STARTING_PREFECT, echo, echo_exactly, echo_json
 from chaffinch.flows.prefect_runtime.server import Server, ServerError, prepare
-from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.datasets.column_names import nearest, quoted
 from chaffinch.storage.errors import InputError, StorageError, in_a_line, is_out_of_memory
 from chaffinch.storage.files import path_from, write_file
 from chaffinch.tasks.comparing.settings import ComparisonSettings
@@ -372,7 +372,7 @@ def runs(store: str | None, as_json: bool) -> None:
 @settings_options(ExecutionSettings, STORE)
 @json_flag
 def show(run: str, store: str | None, as_json: bool) -> None:
-    """Show a finished RUN again, or a comparison."""
+    """Show a finished RUN again, or a comparison; the beginning of its name is enough."""
     from chaffinch.flows.cli import output
     from chaffinch.tasks.comparing.run import load_comparison
     from chaffinch.tasks.results.result import load_result
@@ -381,8 +381,12 @@ def show(run: str, store: str | None, as_json: bool) -> None:
     compared = {comparison.name: comparison for comparison in existing.comparisons()}
     known = [*(one.name for one in existing.runs()), *compared]
     if run not in known:
-        remedy = nearest(run, known) or "; `chaffinch runs` lists those there are"
-        raise InputError(f"there is no run or comparison {run!r} in {existing.path}{remedy}")
+        begun = [name for name in known if name.startswith(run)]
+        if len(begun) != 1:
+            near = f"; {quoted(begun)} begin with it" if begun else nearest(run, known)
+            remedy = near or "; `chaffinch runs` lists those there are"
+            raise InputError(f"there is no run or comparison {run!r} in {existing.path}{remedy}")
+        (run,) = begun
     if run in compared:
         output.show_comparison(load_comparison(compared[run]), as_json=as_json)
     else:

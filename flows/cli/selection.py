@@ -24,7 +24,7 @@ from chaffinch.flows.cli.settings_file import (
     read_settings,
 )
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.settings.method import Method, kinds, method_of
+from chaffinch.tasks.settings.method import Method, as_kind, kinds, method_of
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
 _METHOD = (
@@ -108,14 +108,14 @@ def _method_of(
     """Return the method of a file or of the options, with the settings of both."""
     from chaffinch.tasks.api.select import method_settings
 
-    kind = method or file.get("kind", "auto")
+    kind = as_kind(method or file.get("kind", "auto"))
     if validation is not None:
         if kind != "auto":
             raise InputError(
                 f"--validation is for method auto but method is {kind}", "leave it out"
             )
         values += (f"validation={validation}",)
-    own = dict(file) if kind == file.get("kind", "auto") else {}
+    own = dict(file) if kind == as_kind(file.get("kind", "auto")) else {}
     if n_features is not None or min_score is not None:
         own = {name: own[name] for name in own.keys() - {"n_features", "min_score"}}
     own |= {"kind": kind, **values_of(type(method_of(kind)), values)}

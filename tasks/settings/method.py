@@ -169,10 +169,16 @@ def method_of(given: Any) -> Method:
     """Return a method's settings from themselves, its kind, or a mapping that names its kind."""
     if isinstance(given, Method):
         return given
-    if isinstance(given, str) and given == RESELECT:
+    values = dict(given) if isinstance(given, Mapping) else {"kind": given}
+    values["kind"] = as_kind(values.get("kind", "auto"))
+    if isinstance(given, str) and values["kind"] == RESELECT:
         raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {given!r}")
-    values = given if isinstance(given, Mapping) else {"kind": given}
-    return class_of(values.get("kind", "auto"))(**values)
+    return class_of(values["kind"])(**values)
+
+
+def as_kind(name: Any) -> Any:
+    """Return a kind for the name of a method as papers write it, such as AFS-BM."""
+    return name.strip().lower().replace("-", "_") if isinstance(name, str) else name
 
 
 def declared(kind: str) -> Method:

@@ -110,6 +110,7 @@ def test_show_in_words(store):
     assert f"{result.losses['test']['selected']:.4g}" in done.stdout
     assert f"{result.verdict}\n" in done.stdout
     assert f"Report: {result.folder / 'report.html'}\n" in done.stdout
+    assert chaffinch_here("show", one[:-2], "--store", store).stdout == done.stdout
 
 
 def test_show_of_a_run_that_is_not_finished(store):

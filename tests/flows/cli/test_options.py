@@ -164,3 +164,11 @@ def test_methods_lists_the_settings_of_each(kind: str) -> None:
     assert kind in json.loads(listed.stdout)
     own = CliRunner().invoke(cli, ["methods", kind, "--json"])
     assert set(json.loads(own.stdout)) == {*type(method_of(kind)).model_fields} - {"kind"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("GBMO", "gbmo"), ("AFS-BM", "afs_bm"), ("Robust_Elimination", "robust_elimination")],
+)
+def test_methods_are_named_as_papers_write_them(name, kind):
+    assert method_of(name).kind == method_of({"kind": name}).kind == kind
