@@ -367,7 +367,7 @@ def runs(store: str | None, as_json: bool) -> None:
     output.show_runs(_existing_store(store), as_json=as_json)
 
 
-@cli.command()
+@cli.command(short_help="Show a finished run again, or a comparison.")
 @click.argument("run")
 @settings_options(ExecutionSettings, STORE)
 @json_flag
