@@ -264,6 +264,29 @@ def run(
     output.show(result, as_json=as_json, with_warnings=False)
 
 
+@cli.command(short_help="Check a table and the settings; nothing is trained or stored.")
+@click.argument("data", required=False)
+@selection_options
+@json_flag
+def check(
+    data: str,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    group: Mapping[str, Any],
+    as_json: bool,
+) -> None:
+    """Check DATA and the settings of a run: nothing is trained or stored.
+
+    Prints what the target is taken for, the rows of each part, the columns that are left out, and
+    warnings of leaks, duplicates and the like. Exit codes: 0 done; 2 bad input; 3 warnings and
+    --strict.
+    """
+    from chaffinch.flows.cli import output
+    from chaffinch.tasks.pipeline.run import preflight
+
+    output.show_check(*preflight(data, settings, execution), as_json=as_json)
+
+
 @cli.command(short_help="Write a file of settings, with comments.")
 @click.argument("data", required=False)
 @selection_options

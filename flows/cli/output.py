@@ -27,6 +27,7 @@ from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory,
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import ComparisonResult
+from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.pipeline.progress import STEPS, OnProgress, no_progress
 from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.sections import (
@@ -61,7 +62,7 @@ from chaffinch.tasks.statistics.bootstrap import signed
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 from chaffinch.tasks.workers.logging import ContextFilter
 
-NAMES_SHOWN = 40
+NAMES_SHOWN, NAMES_MISSING = 40, 5
 
 
 def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -> Iterator[str]:
@@ -259,6 +260,39 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         _print_warnings(console, result.warnings)
     if result.folder is not None:
         _print_path(console, result.folder / "report.html")
+
+
+def show_check(
+    description: TableDescription, rows_by_part: Mapping[str, int], *, as_json: bool
+) -> None:
+    """Print what a run would take the columns of a table for, or its profile in JSON."""
+    profile, parts = description.profile, {part: n for part, n in rows_by_part.items() if n}
+    if as_json:
+        found = {
+            "task": description.task,
+            "task_reason": description.task_reason,
+            "classes": list(description.classes),
+            "features": list(description.features),
+            "left_out": description.excluded,
+            "rows_by_part": parts,
+            "warnings": list(description.warnings),
+            "columns": profile,
+        }
+        echo_json(found)
+        return
+    n_features, classes = len(description.features), len(description.classes)
+    echo(f"{sum(parts.values()):,} rows; {n_features} of {len(profile)} columns are features.")
+    what = f"{description.task}, {classes} classes" if classes else description.task
+    echo(f"Task: {what}: {description.task_reason}.")
+    echo(f"Rows: {', '.join(f'{n:,} {part_in_words(part)}' for part, n in parts.items())}.")
+    shares = {one["name"]: one["missing"] / one["rows"] for one in profile if one["missing"]}
+    if shares:
+        most = sorted(shares, key=shares.__getitem__, reverse=True)[:NAMES_MISSING]
+        named = ", ".join(f"{name!r} {shares[name]:.1%}" for name in most)
+        more = f" and {len(shares) - len(most)} more" if len(shares) > len(most) else ""
+        echo(f"Missing values: {named}{more}.")
+    for warning in description.warnings:
+        echo(f"Warning: {warning}")
 
 
 def _print_metrics(console: Console, contract: Mapping[str, Any], *headings: str) -> None:

@@ -18,6 +18,7 @@ from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.reselection_fit import with_hints_for
+from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.errors import as_input_error, refuse_warnings
 from chaffinch.tasks.methods.alternatives import MODEL_GAIN
 from chaffinch.tasks.methods.fitting import loss_of, recipe_of
@@ -98,6 +99,16 @@ def check(
     begun = _begun(data, settings, execution, _unwrapped, on_progress, None)
     with with_hints_for(settings), begun as run:
         return run.description.warnings
+
+
+def preflight(
+    data: Any, settings: SelectionSettings, execution: ExecutionSettings
+) -> tuple[TableDescription, dict[str, int]]:
+    """Check the inputs of a run in memory; return what describes the table, and rows by part."""
+    begun = _begun(data, settings, execution, _unwrapped, no_progress, None, in_memory=True)
+    with with_hints_for(settings), begun as run:
+        split(run)
+        return run.description, run.records["split"].result["rows"]
 
 
 def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:

@@ -26,6 +26,7 @@ from tests.refusals import COMMAND, chaffinch_here
 HEAVY = ("numpy", "pandas", "pyarrow", "prefect", "distributed", "sklearn", "lightgbm", "torch")
 COMMANDS = {
     "run": ("DATA", "--target", "--method", "--n-features", "--keep", "--store", "--json"),
+    "check": ("DATA", "--target", "--config", "--strict", "--json"),
     "init": ("DATA", "--file", "--target", "--method", "--keep", "--store"),
     "reselect": ("RUN", "DATA", "--target", "--gain", "--slack", "--seed", "--store", "--json"),
     "compare": ("TABLES", "--methods", "--models", "--seeds", "--sizes", "--time-budget", "--json"),

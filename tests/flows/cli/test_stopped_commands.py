@@ -22,7 +22,7 @@ SAID = {
     "serve": "The same command serves again.",
     "descend": "The same command continues where it was seconds ago.",
     **dict.fromkeys(("diff", "columns", "promoted", "runs", "show"), AGAIN),
-    **dict.fromkeys(("announce", "automations", "init", "methods", "shuffle"), AGAIN),
+    **dict.fromkeys(("announce", "automations", "check", "init", "methods", "shuffle"), AGAIN),
 }
 
 

@@ -1,0 +1,56 @@
+"""`chaffinch check`: what a run would find, with nothing trained and nothing stored."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from chaffinch import InputError
+from chaffinch.flows.cli.commands import cli
+from chaffinch.tasks.errors import StrictError
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(300, 3)), columns=["a", "b", "price"])
+    table["customer"] = [f"c{row}" for row in range(300)]
+    table["leak"] = 2 * table["price"] + 1
+    table.loc[::3, "a"] = np.nan
+    table.to_csv(tmp_path / "orders.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*options):
+        invoked = CliRunner().invoke(cli, ["check", "orders.csv", *options])
+        if invoked.exception is not None:
+            raise invoked.exception
+        assert [path.name for path in tmp_path.iterdir()] == ["orders.csv"]  # no store
+        return invoked.output
+
+    return run
+
+
+def test_rows_parts_missing_values_and_warnings_are_printed(check):
+    lines = check("--target", "price").splitlines()
+    assert lines[0] == "300 rows; 3 of 5 columns are features."
+    assert lines[1].startswith("Task: regression: ")
+    assert lines[2:4] == ["Rows: 300 train.", "Missing values: 'a' 33.3%."]
+    assert any(line.startswith("Warning: ") and "'leak'" in line for line in lines)
+    assert any(line.startswith("Warning: left out: 'customer'") for line in lines)
+
+
+def test_the_settings_count(check):
+    found = json.loads(check("--target", "price", "--method", "gbmo", "--drop", "leak", "--json"))
+    assert found["features"] == ["a", "b"]
+    assert [*found["rows_by_part"].values()] == [135, 90, 30, 45]
+    assert found["left_out"] == {"customer": "identifier: every value is different"}
+    assert [column["name"] for column in found["columns"]] == ["a", "b", "price", "customer"]
+
+
+def test_warnings_are_refused_by_strict_and_bad_input_always(check):
+    with pytest.raises(StrictError):
+        check("--target", "price", "--strict")
+    with pytest.raises(InputError, match="did you mean 'price'"):
+        check("--target", "prise")
