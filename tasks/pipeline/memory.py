@@ -6,7 +6,6 @@ The figures are measured; docs/troubleshooting.md describes them.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 
@@ -14,6 +13,7 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import TableTooLargeError
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import Source
+from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.settings.selection import ExecutionSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.interface import Workers
@@ -60,7 +60,7 @@ def n_local_workers(shapes: Iterable[tuple[int, int]]) -> int:
     for n_rows, n_columns in shapes:
         own += _needed(n_rows, n_columns)
         each += _WORKER_PER_VALUE * n_rows * n_columns
-    n_cores, n_fit = len(os.sched_getaffinity(0)), int((free_memory() - own) // each)
+    n_cores, n_fit = cores(), int((free_memory() - own) // each)
     if n_fit < n_cores:
         logger.warning(
             "memory is enough for %d of %d workers, one for each core", max(1, n_fit), n_cores

@@ -1,7 +1,6 @@
 """A table that needs more memory than there is is refused before it is read."""
 
 import gzip
-import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from chaffinch.storage import sources
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.pipeline import memory
 from chaffinch.tasks.pipeline.memory import check_memory, n_local_workers
+from chaffinch.tasks.selection.models.runtime import cores
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def test_columns_that_are_dropped_need_no_memory() -> None:
 def test_local_workers_are_as_many_as_cores_and_memory_allow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    n_cores = len(os.sched_getaffinity(0))
+    n_cores = cores()
     assert n_local_workers([(1_000, 10)]) == n_cores
     shape = (10**6, 100)  # 0.8 GB as float64: 1.5 GB for the run, 1.8 GB for each worker
     for free, expected in ((1.6e9, 1), (3.4e9, 1), (5.2e9, 2), (7.0e9, 3)):
