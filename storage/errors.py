@@ -1,6 +1,10 @@
 """Errors that a user can resolve: one line with the limit, the value and the remedy."""
 
-_OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "allocate memory", "CUDA out of memory")
+# A thread that cannot be started lacks memory for its stack.
+_OUT_OF_MEMORY = (
+    *("bad_alloc", "bad allocation", "allocate memory", "CUDA out of memory"),
+    *("malloc of size", "realloc of size", "Failed to launch worker thread"),
+)
 _LONGEST, _BEGIN, _END = 1500, 1000, 400  # characters of a message: what is wrong, and the remedy
 
 
@@ -25,6 +29,19 @@ class _InALine:
 
     def __str__(self) -> str:
         return in_a_line(super().__str__())
+
+
+class TableTooLargeError(_InALine, MemoryError):
+    """A run on a table needs more memory than there is, found before the table is read.
+
+    The command line exits with code 4 and prints one line, without a traceback.
+    """
+
+
+def raise_if_out_of_memory(error: BaseException) -> None:
+    """Raise an error of a reader as MemoryError if memory ran out: its file is not damaged."""
+    if is_out_of_memory(error):
+        raise MemoryError(str(error)) from error
 
 
 class InputError(_InALine, ValueError):

@@ -1,14 +1,53 @@
-"""Return freed memory from the allocators to the operating system."""
+"""Free memory of the machine and its containers; freed memory back to the operating system."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
+import psutil
 import pyarrow as pa
 
 _WORTH_GIVING_BACK = 32 * 2**20  # bytes
+
+# (controller, folder, limit, usage, page cache in memory.stat, which the kernel frees when needed)
+_CACHE = ("inactive_file", "active_file")
+_CGROUPS = (
+    ("", "", "memory.max", "memory.current", _CACHE),  # version 2
+    ("memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", _CACHE),
+)
+
+
+def free_memory(root: Path = Path("/")) -> int:
+    """Return the bytes that this process can still take, on this machine and in its cgroups."""
+    free: int = psutil.virtual_memory().available
+    return min([free, *_left_in_cgroups(root)])
+
+
+def _left_in_cgroups(root: Path) -> Iterator[int]:
+    """Yield what the limit of each cgroup around this process leaves; none where there is none."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:  # not Linux
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        for controller, folder, limit, usage, cached in _CGROUPS:
+            if controller not in controllers.split(","):
+                continue
+            mounted = root / "sys/fs/cgroup" / folder
+            inner = Path(path.lstrip("/"))
+            # inside a container the path may be that of the host: then the mount is the cgroup
+            for group in {mounted / level for level in (inner, *inner.parents)}:
+                with suppress(OSError, ValueError):  # not there, or "max": no limit
+                    most, used = (int((group / name).read_text()) for name in (limit, usage))
+                    stat = dict(map(str.split, (group / "memory.stat").read_text().splitlines()))
+                    # version 1 counts the groups inside in total_...
+                    file = sum(int(stat.get(f"total_{name}", stat[name])) for name in cached)
+                    yield max(0, most - used + file)
 
 
 class LetGo:

@@ -1,8 +1,8 @@
 """The command line: ``chaffinch run``, and the others that `chaffinch --help` lists.
 
-Exit codes: 0 done; 1 failure; 2 bad input, in one line; 3 warnings and --strict; 130 stopped
-by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Heavy modules are imported by the command that needs
-them, so that help is quick.
+Exit codes: 0 done; 1 failure; 2 bad input, in one line; 3 warnings and --strict; 4 out of
+memory; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Heavy modules are imported by the
+command that needs them, so that help is quick.
 """
 
 import errno
@@ -45,7 +45,13 @@ from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
 from chaffinch.flows.cli.terminal import STARTING_PREFECT, echo, echo_exactly, echo_json
 from chaffinch.flows.prefect_runtime.server import Server, ServerError, prepare
 from chaffinch.storage.datasets.column_names import nearest, quoted
-from chaffinch.storage.errors import InputError, StorageError, in_a_line, is_out_of_memory
+from chaffinch.storage.errors import (
+    InputError,
+    StorageError,
+    TableTooLargeError,
+    in_a_line,
+    is_out_of_memory,
+)
 from chaffinch.storage.files import path_from, write_file
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import StrictError, WorkersError
@@ -57,6 +63,7 @@ from chaffinch.tasks.settings.selection import (
 )
 from chaffinch.tasks.workers.signals import Stopped
 
+OUT_OF_MEMORY = 4
 DIALECTS = ("postgresql", "mysql", "mssql", "oracle", "sqlite")
 
 
@@ -249,8 +256,8 @@ def run(
 
     Give the same command again to continue a run that was stopped.
 
-    Exit codes: 0 done; 1 failure; 2 bad input; 3 warnings and --strict, nothing trained; stopped:
-    130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
+    Exit codes: 0 done; 1 failure; 2 bad input; 3 warnings and --strict, nothing trained; 4 out of
+    memory; stopped: 130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
     """
     prepare(quiet=True)
     server = Server()
@@ -448,11 +455,14 @@ def exit_code(run_command: Callable[..., Any]) -> int:
     except (StorageError, WorkersError, ServerError) as error:
         _print_error(error)
         return 1
+    except TableTooLargeError as error:
+        _print_error(error)
+        return OUT_OF_MEMORY
     except Exception as error:
         if is_out_of_memory(error):
             doing = next(iter(getattr(error, "__notes__", ())), "running the command")
             _print_error(f"out of memory while {doing}; give fewer rows or columns, or more memory")
-            return 1
+            return OUT_OF_MEMORY
         if not _is_output_error(error):
             raise
         with suppress(OSError):

@@ -32,7 +32,7 @@ from chaffinch.storage.datasets.content_hash import (
     shuffle_columns,
     shuffle_rows,
 )
-from chaffinch.storage.errors import StorageError
+from chaffinch.storage.errors import StorageError, raise_if_out_of_memory
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     locked,
@@ -107,9 +107,8 @@ class Dataset:
                 for start in range(0, len(names), _COLUMNS_AT_A_TIME):
                     some = names[start : start + _COLUMNS_AT_A_TIME]
                     columns_read += map(_in_one_chunk, file.read(columns=some).select(some).columns)
-        except MemoryError:
-            raise
         except (pa.ArrowException, OSError) as error:
+            raise_if_out_of_memory(error)
             raise StorageError(
                 f"dataset {self.path} is damaged: {error}; run on its source again"
             ) from error

@@ -19,7 +19,7 @@ import pyarrow.parquet
 import scipy.sparse
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.shuffled.row_blocks import MOST_COLUMNS, NameRow, Piece, by_names
 from chaffinch.storage.shuffled.table import check_not_shuffled
 from chaffinch.storage.sources.files import reading
@@ -38,9 +38,10 @@ def opened(path: Path) -> Iterator[Any]:
             with pyarrow.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file:
                 check_not_shuffled(file, path)
                 yield file
-        except (MemoryError, PermissionError, InputError):
+        except (PermissionError, InputError):
             raise
         except (pa.ArrowException, OSError) as error:
+            raise_if_out_of_memory(error)
             raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet
 import scipy.sparse
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.files import parse_json, path_from
 from chaffinch.storage.shuffled.row_blocks import by_names, check_rows, check_sparse
 from chaffinch.storage.sources.files import reading
@@ -166,9 +166,10 @@ def _parquet(path: Path) -> Iterator[Any]:
             path, pre_buffer=False, page_checksum_verification=True, **WIDE
         ) as file:
             yield file
-    except (MemoryError, PermissionError, StorageError):
+    except (PermissionError, StorageError):
         raise
     except (pa.ArrowException, OSError) as error:
+        raise_if_out_of_memory(error)
         raise StorageError(_damaged(path, str(error).splitlines()[0])) from error
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from chaffinch.storage.datasets.column_names import check_columns
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.sources.source import Format
 
 
@@ -53,9 +53,8 @@ def _read_header(file: Any, name: str) -> _Header:
     # bytes after the header that are not UTF-8 are found when the rows are read
     text = io.TextIOWrapper(packed, "utf-8-sig", errors="surrogateescape", newline="")
     try:
-        header = _parse_header(text, name)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{name} is damaged ({error}); write it again") from error
+        with _unpacking(name):
+            header = _parse_header(text, name)
     finally:
         text.detach()
     try:
@@ -65,6 +64,14 @@ def _read_header(file: Any, name: str) -> _Header:
     n_unnamed = int(len(header.names) > 1 and not header.names[0])
     check_columns(header.names[n_unnamed:], name, first=1 + n_unnamed)
     return header
+
+
+@contextmanager
+def _unpacking(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{name} is damaged ({error}); write it again") from error
 
 
 def _parse_header(text: io.TextIOWrapper, name: str) -> _Header:
@@ -93,6 +100,7 @@ def _no_text(name: str) -> str:
 # bytes that a thread parses at a time: each block makes a chunk of every column
 _LEAST_BLOCK, _MOST_BLOCK, _BYTES_PER_COLUMN = 1 << 20, 1 << 23, 1 << 12
 _MOST_GUESSES = 8
+_SAMPLE = 1 << 18  # bytes, at each of three places
 # pandas takes two words for missing that pyarrow does not
 _MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
 
@@ -119,6 +127,34 @@ def _column_bytes(files: Iterable[tuple[str, Path]]) -> dict[str, int]:
     return found
 
 
+def _n_rows(file: Any, name: str) -> int:
+    """Estimate the number of rows from samples of the text; exact for small files."""
+    size: int = file.seek(0, io.SEEK_END)
+    starts = (0, size // 2, size - _SAMPLE)
+    is_packed = name.lower().endswith(".gz")
+    if is_packed or size <= len(starts) * _SAMPLE:
+        file.seek(0)
+        text = gzip.GzipFile(fileobj=file) if is_packed else file
+        with _unpacking(name):
+            sample = text.read(len(starts) * _SAMPLE)
+            is_whole = not text.read(1)
+        if is_whole:
+            return max(0, _n_lines(sample) - 1)
+        samples, sampled = [sample], int(file.tell())
+    else:
+        samples, sampled = [], int(len(starts) * _SAMPLE)
+        for start in starts:
+            file.seek(start)
+            samples.append(file.read(_SAMPLE))
+    n_lines = sum(map(_n_lines, samples))
+    return round(n_lines * size / sampled)
+
+
+def _n_lines(text: bytes) -> int:
+    """Count lines that are not blank; a line break in quotes is none."""
+    return len(re.findall(rb"[^\r\n]+", re.sub(rb'"[^"]*"', b"0", text)))
+
+
 DELIMITED = Format(
     name="delimited text",
     listed=".csv, .tsv, .txt (each plain or .gz)",
@@ -126,6 +162,7 @@ DELIMITED = Format(
     read=_read,
     columns=lambda file, name: _read_header(file, name).columns,
     column_bytes=_column_bytes,
+    n_rows=_n_rows,
     has_types=False,
 )
 
@@ -172,6 +209,7 @@ def _open(path: Path) -> Iterator[_Text]:
     except PermissionError:
         raise
     except (OSError, EOFError, zlib.error) as error:
+        raise_if_out_of_memory(error)
         raise InputError(f"{path.name} is damaged ({error}); write it again") from error
 
 

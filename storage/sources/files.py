@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -57,6 +57,10 @@ class FileSource(Source):
         with self._files() as (form, files):
             return form.column_bytes((file.name, file) for file in files)
 
+    def shape(self) -> tuple[int, int] | None:
+        with self._files() as (form, files):
+            return shape_of(form, ((file.name, file) for file in files))
+
     def has_types(self) -> bool:
         with self._files() as (form, _):
             return form.has_types
@@ -80,6 +84,19 @@ class FileSource(Source):
         with reading(self.path):
             files = parquet_files(self.path) if self.path.is_dir() else [self.path]
             yield format_of(files[0].name), files
+
+
+def shape_of(form: Format, files: Iterable[tuple[str, Any]]) -> tuple[int, int] | None:
+    """Return the shape of a table in files, given by name and by path or as open files."""
+    if form.n_rows is None:
+        return None
+    n_rows = n_columns = 0
+    for name, given in files:
+        with given.open("rb") if isinstance(given, Path) else nullcontext(given) as file:
+            n_columns = n_columns or len(form.columns(file, name))
+            file.seek(0)
+            n_rows += form.n_rows(file, name)
+    return n_rows, n_columns
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from chaffinch.storage.datasets.column_names import check_columns, text_of_label
 from chaffinch.storage.datasets.column_types import whole_number_too_large
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.sources.formats import TAKEN
 from chaffinch.storage.sources.parquet import without_unnamed_index
 from chaffinch.storage.sources.source import Source
@@ -34,12 +34,17 @@ class MemorySource(Source):
     def name(self) -> str:
         return type(self.table).__name__
 
+    def shape(self) -> tuple[int, int] | None:
+        shape = getattr(self.table, "shape", None)
+        return shape if isinstance(shape, tuple) and len(shape) == 2 else None
+
     def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
         try:
             table = _as_arrow(self.table, drop)
-        except (InputError, MemoryError):
+        except InputError:
             raise
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise_if_out_of_memory(error)
             if isinstance(error, OverflowError) and (name := _beyond_int64(self.table)) is not None:
                 raise whole_number_too_large(name) from error
             reasons = "; ".join(shorten(str(arg), 200, placeholder="...") for arg in error.args)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from chaffinch.storage.datasets.column_names import check_columns
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.files import check_regular
 from chaffinch.storage.sources.source import Format
 
@@ -62,9 +62,10 @@ def _read(files: Sequence[Path], categorical: Collection[str]) -> pa.Table:
             with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
                 check_columns(file.schema_arrow.names, path.name)
                 table = without_unnamed_index(file.read()).replace_schema_metadata(None)
-        except (MemoryError, PermissionError):
+        except PermissionError:
             raise
         except (pa.ArrowException, OSError) as error:
+            raise_if_out_of_memory(error)
             raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
         if tables:
             check_same_columns(tables[0].schema, files[0].name, table.schema, path.name)
@@ -76,12 +77,21 @@ def _columns(file: Any, name: str) -> list[str]:
     """Return the names of the columns of an open file, from its footer."""
     try:
         schema = pa.parquet.ParquetFile(file, **WIDE).schema_arrow
-    except MemoryError:
-        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise_if_out_of_memory(error)
         raise InputError(f"{name} is no readable Parquet file: {error}") from error
     check_columns(schema.names, name)
     return list(without_unnamed_index(schema.empty_table()).column_names)
+
+
+def _n_rows(file: Any, name: str) -> int:
+    """Return the number of rows of an open file, from its footer."""
+    try:
+        n_rows: int = pa.parquet.ParquetFile(file, **WIDE).metadata.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise_if_out_of_memory(error)
+        raise InputError(f"{name} is no readable Parquet file: {error}") from error
+    return n_rows
 
 
 def _column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
@@ -91,9 +101,10 @@ def _column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
         try:
             with pa.parquet.ParquetFile(file) as parquet:
                 metadata, schema = parquet.metadata, parquet.schema_arrow
-        except (MemoryError, PermissionError):
+        except PermissionError:
             raise
         except (pa.ArrowException, OSError) as error:
+            raise_if_out_of_memory(error)
             raise InputError(f"{name} is no readable Parquet file: {error}") from error
         columns = [field.name for field in schema for _ in range(_n_stored(field.type))]
         for group in map(metadata.row_group, range(metadata.num_row_groups)):
@@ -109,6 +120,7 @@ PARQUET = Format(
     read=_read,
     columns=_columns,
     column_bytes=_column_bytes,
+    n_rows=_n_rows,
     has_sizes=True,
 )
 

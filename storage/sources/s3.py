@@ -21,9 +21,9 @@ from typing import Any, Self
 import pyarrow as pa
 from pyarrow import fs
 
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.sources.addresses import check_no_secret, credentials, without
-from chaffinch.storage.sources.files import FileSource
+from chaffinch.storage.sources.files import FileSource, shape_of
 from chaffinch.storage.sources.formats import find_format, format_of
 from chaffinch.storage.sources.parquet import PARQUET, parquet_names
 from chaffinch.storage.sources.source import Format, Source
@@ -94,6 +94,10 @@ class S3Source(Source):
         with self._copy() as copy:
             return copy.column_bytes()
 
+    def shape(self) -> tuple[int, int] | None:
+        with closing(self._open()) as files:
+            return shape_of(self._format, files)
+
     def has_types(self) -> bool:
         return self._format.has_types
 
@@ -150,9 +154,10 @@ def _objects(source: S3Source) -> Iterator[_Objects]:
     secrets = credentials(*_CREDENTIALS)
     try:
         yield _found(source, _storage(source, secrets))
-    except (InputError, MemoryError):
+    except InputError:
         raise
     except (OSError, pa.ArrowException) as error:
+        raise_if_out_of_memory(error)
         if getattr(error, "errno", None) in _FULL:
             raise StorageError(
                 f"no space left for a copy of {source} in {tempfile.gettempdir()}: free some, or "

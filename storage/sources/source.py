@@ -91,6 +91,13 @@ class Source(Protocol):
         table = self.read()
         return {name: table.column(name).nbytes for name in table.column_names}
 
+    def shape(self) -> tuple[int, int] | None:
+        """Return the number of rows, possibly an estimate, and of columns; None if unknown.
+
+        Costs little: no row is read but a sample of text.
+        """
+        return None
+
     def has_types(self) -> bool:
         """Return whether the source distinguishes text from numbers, as CSV and TSV do not."""
         return True
@@ -115,6 +122,7 @@ class Format:
     columns: Callable[[Any, str], list[str]]  # of an open binary file and its name
     # of names and paths; also of names and open files where the format `has_sizes`
     column_bytes: Callable[[Iterable[tuple[str, Any]]], Mapping[str, int]]
+    n_rows: Callable[[Any, str], int] | None = None  # of an open file and its name; may estimate
     has_types: bool = True
     has_header: bool = True
     has_sizes: bool = False  # of columns, so that `column_bytes` reads little of a file

@@ -167,6 +167,17 @@ class SqlSource(Source):
             with closing(_execute(self, connection)) as result:
                 return _names(self, result)
 
+    def shape(self) -> tuple[int, int] | None:
+        """Return what the database counts; None for a query, which would be run twice."""
+        if self.is_query:
+            return None
+        import sqlalchemy as sa
+
+        with self._reading(), _opened(self) as connection:
+            table = _table(self, connection)
+            counted = connection.execute(sa.select(sa.func.count()).select_from(table))
+            return counted.scalar_one(), len(table.columns)
+
     def _reading(self) -> AbstractContextManager[None]:
         return nullcontext() if self.file is None else reading(self.file)
 

@@ -45,6 +45,7 @@ from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.table_check import TableDescription, describe_table
 from chaffinch.tasks.errors import refuse_warnings
 from chaffinch.tasks.pipeline.ingestion import ingest, rows_counted_in_the_source
+from chaffinch.tasks.pipeline.memory import workers_for
 from chaffinch.tasks.pipeline.progress import (
     OnProgress,
     Say,
@@ -58,7 +59,6 @@ from chaffinch.tasks.pipeline.selection_run import LoadedTable
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.identity import digest, versions
 from chaffinch.tasks.settings.selection import ExecutionSettings
-from chaffinch.tasks.workers.dask_cluster import open_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -248,7 +248,7 @@ def measure_cells(
         on_progress("measure_cells", 1, 1)
         return
     compared = _loaded(plan)
-    with open_workers(execution.cluster, execution.workers) as workers:
+    with workers_for(execution, [source.dataset for source in plan.sources]) as workers:
         began = time.monotonic()
         results = workers.as_done(measure, compared, asked)
         with closing(results):

@@ -28,6 +28,7 @@ from chaffinch.tasks.data.reselection_fit import (
 )
 from chaffinch.tasks.data.splits import PARTS, split_rows
 from chaffinch.tasks.data.table_check import check_names, describe_table
+from chaffinch.tasks.pipeline.memory import check_memory, check_shape
 from chaffinch.tasks.pipeline.selection_run import (
     DESCRIPTION,
     PROFILE_FILE,
@@ -66,9 +67,10 @@ def ingest(data: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
 def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Dataset:
     columns = settings.columns
     _check_header(source, settings)
-    source = _with_history(source, settings)
+    check_memory(source, columns.drop)
+    label, source = source.label, _with_history(source, settings)
     with _fit_for_the_former_run(source, settings):
-        return dataset.ingest(
+        found = dataset.ingest(
             source,
             datasets,
             categorical=columns.categorical,
@@ -77,6 +79,8 @@ def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Da
             labels=None if settings.task == "regression" else settings.target,
             may_lack=may_lack(settings),
         )
+    check_shape(label, found.n_rows, len(found.columns))  # exact, and with what history adds
+    return found
 
 
 def _check_header(source: Source, settings: SelectionSettings) -> None:

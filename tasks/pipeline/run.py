@@ -30,6 +30,7 @@ from chaffinch.tasks.pipeline.ingestion import (
     rows_counted_in_the_source,
     split,
 )
+from chaffinch.tasks.pipeline.memory import check_memory, workers_for
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.pipeline.report import write_report
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
@@ -40,7 +41,6 @@ from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.losses import check_loss
 from chaffinch.tasks.settings.identity import identity, versions
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
-from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.logging import logging_about
 
 WrapStep = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -144,6 +144,8 @@ def _begun(
         on_progress("ingest", 0, 1)
         # with history, a source that may change is read once: scales and features must match rows
         once = settings.history is not None and not source.rereadable
+        if once:
+            check_memory(source, settings.columns.drop)
         rows = source_of(source.read(settings.columns.categorical)) if once else source
         dataset = wrap_step(ingest)(rows, settings, datasets)
         on_progress("ingest", 1, 1)
@@ -158,7 +160,7 @@ def _begun(
             name=name,
             stored=stored,
             store=store,
-            workers=opened.enter_context(open_workers(execution.cluster, execution.workers)),
+            workers=opened.enter_context(workers_for(execution, [dataset])),
             on_progress=on_progress,
             estimator=estimator,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.workers.dask_map import OverDask
 from chaffinch.tasks.workers.interface import InProcess, Workers
 
@@ -45,7 +45,7 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
             return client
         from chaffinch.tasks.workers.local_cluster import local_cluster
 
-        n_processes = n_workers or len(os.sched_getaffinity(0))
+        n_processes = n_workers or cores()
         try:
             started = opened.enter_context(local_cluster(n_processes))
         except (OSError, RuntimeError) as error:

@@ -26,6 +26,7 @@ import psutil
 from distributed import Security, SpecCluster
 from distributed.deploy.subprocess import Subprocess, SubprocessScheduler, SubprocessWorker
 
+from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.workers.signals import helpers_shielded
 
 _HOST = "127.0.0.1"
@@ -129,8 +130,10 @@ def _quiet_programs(folder: str) -> Iterator[None]:
 
 
 def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecCluster:
-    # One thread each, in every library: otherwise the caller's OMP_NUM_THREADS would take effect.
-    single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
+    # One thread each in libraries of linear algebra, whose results depend on it, and its share of
+    # the cores for fits: otherwise the caller's OMP_NUM_THREADS would take effect.
+    threads = {f"{library}_NUM_THREADS": "1" for library in ("MKL", "OPENBLAS", "NUMEXPR")}
+    threads["OMP_NUM_THREADS"] = str(max(1, cores() // n_workers))
     preload_arguments = [[str(os.getpid()), folder]]
     scheduler = {
         "host": _HOST,
@@ -145,7 +148,7 @@ def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecClust
     worker = {
         "host": _HOST,
         "nthreads": 1,
-        "env": single,
+        "env": threads,
         "memory_limit": 0,
         "dashboard": False,
         "silence_logs": logging.WARNING,

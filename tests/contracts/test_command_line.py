@@ -289,7 +289,7 @@ def test_memory_that_runs_out_is_told_as_that(tmp_path):
         [sys.executable, "-c", SHORT_OF_MEMORY, *map(str, command)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert done.stderr == (
         "Error: out of memory while running step 'ingest'; give fewer rows or columns, or more "
         "memory\n"

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from chaffinch.storage.datasets.dataset import ingest
+from chaffinch.storage.memory import free_memory
 from tests.sources import read_source
 
 N_ROWS, N_COLUMNS = 100_000, 100
@@ -70,3 +71,86 @@ def test_of_wide_text_a_column_is_in_few_pieces(tmp_path: Path) -> None:
     names, row = ",".join(f"x{j}" for j in range(5_000)), ",".join(["123"] * 5_000)
     (tmp_path / "x.csv").write_text("\n".join([names, *[row] * 200, ""]))
     assert read_source(tmp_path / "x.csv")["x0"].num_chunks <= 2
+
+
+def cgroup(root: Path, line: str, files: dict[str, dict[str, object]]) -> int:
+    """Return the free memory of a process in cgroups: files by folder, below sys/fs/cgroup."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(f"3:cpu,cpuacct:/other\n{line}\n")
+    for folder, contents in files.items():
+        (root / "sys/fs/cgroup" / folder).mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            (root / "sys/fs/cgroup" / folder / name).write_text(f"{content}\n")
+    return free_memory(root)
+
+
+V2 = {"memory.current": 800, "memory.stat": "anon 500\ninactive_file 200\nactive_file 100"}
+V1 = {
+    "memory.usage_in_bytes": 800,
+    "memory.stat": "inactive_file 2\nactive_file 1\ntotal_inactive_file 200\ntotal_active_file 100",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        pytest.param("0::/pod/run", {"pod/run": V2 | {"memory.max": 1000}}, id="version 2"),
+        pytest.param(
+            "0::/pod/run",
+            {"pod/run": V2 | {"memory.max": "max"}, "pod": V2 | {"memory.max": 1000}},
+            id="the limit is that of the group around it",
+        ),
+        pytest.param("0::/on/the/host", {".": V2 | {"memory.max": 1000}}, id="in a container"),
+        pytest.param(
+            "4:memory:/pod",
+            {
+                "memory": V1 | {"memory.limit_in_bytes": 2**63 - 4096},
+                "memory/pod": V1 | {"memory.limit_in_bytes": 1000},
+            },
+            id="version 1",
+        ),
+    ],
+)
+def test_free_memory_is_what_the_limit_of_a_cgroup_leaves_without_the_page_cache(
+    tmp_path: Path, line: str, files: dict[str, dict[str, object]]
+) -> None:
+    assert cgroup(tmp_path, line, files) == 1000 - 800 + 300
+
+
+def test_without_a_limit_free_memory_is_that_of_the_machine(tmp_path: Path) -> None:
+    assert cgroup(tmp_path, "0::/pod", {"pod": V2 | {"memory.max": "max"}}) > 10**7
+    assert free_memory(tmp_path / "no such files") > 10**7
+
+
+SHORT_OF_MEMORY = """
+import re, resource, sys
+from pathlib import Path
+from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.sources import source_of
+import pyarrow.csv, pyarrow.parquet
+used = int(re.search(r"VmData:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+limit = 1024 * used + 10**6 * int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+folder = Path(sys.argv[1])
+reads = [
+    lambda: source_of(folder / "x.parquet").read(),
+    lambda: Dataset(folder, "0" * 64, 3_000_000, {str(i): "float64" for i in range(10)}).read(),
+]
+for read in reads:
+    try:
+        read()
+    except MemoryError:
+        print("out of memory")
+"""
+
+
+@pytest.mark.parametrize("megabytes", [2, 8, 20, 40])
+def test_memory_that_runs_out_is_no_damage(tmp_path: Path, megabytes: int) -> None:
+    # too little for a thread's stack, or for a column
+    table = pa.table(dict.fromkeys(map(str, range(10)), np.zeros(3_000_000)))
+    for name in ("x.parquet", "table.parquet"):
+        pa.parquet.write_table(table, tmp_path / name)
+    command = [sys.executable, "-c", SHORT_OF_MEMORY, str(tmp_path), str(megabytes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "out of memory\n" * 2, done.stderr

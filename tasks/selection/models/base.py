@@ -17,6 +17,7 @@ JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON
 Parameters: TypeAlias = Mapping[str, JSON]
 
 ONE_THREAD = "is fixed at one thread, so that results do not depend on the machine; leave it out"
+THREADS = "follows from the free cores, and changes no result; leave it out"
 SEEDED = "comes from the seed of the run; set that instead"
 FROM_TARGET = "follows from the target; leave it out"
 QUIET = "is fixed, models are trained quietly; leave it out"

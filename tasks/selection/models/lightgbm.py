@@ -9,9 +9,11 @@ named "paper" keeps it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -23,9 +25,9 @@ from chaffinch.tasks.selection.models.base import (
     FLAG,
     FROM_TARGET,
     JSON,
-    ONE_THREAD,
     QUIET,
     SEEDED,
+    THREADS,
     Parameters,
     check_matrix,
     check_parameters,
@@ -36,6 +38,7 @@ from chaffinch.tasks.selection.models.base import (
     real,
     whole,
 )
+from chaffinch.tasks.selection.models.runtime import threads_for
 
 # LightGBM's text format, looked over before LightGBM reads it: damage ends the process there.
 #
@@ -178,6 +181,7 @@ def _check(holds: bool, what: str) -> None:
 
 _FILE = "model.txt"
 _READS = re.compile(r"^(?:split_feature|leaf_features)=(.*)$", re.MULTILINE)
+_THREADS = re.compile(r"\[num_threads: \d+\]")
 _DEFAULT_ROUNDS = 100
 _KNOWN = {
     "boosting_type": choice("gbdt", "dart", "rf", "goss"),
@@ -236,7 +240,7 @@ _SCIKIT_NAMES = {
     "lambda_l2": "reg_lambda",
 }
 _REFUSED = {
-    **dict.fromkeys(("num_threads", "n_jobs", "nthread"), ONE_THREAD),
+    **dict.fromkeys(("num_threads", "n_jobs", "nthread"), THREADS),
     **dict.fromkeys(("seed", "random_state", "bagging_seed", "feature_fraction_seed"), SEEDED),
     **dict.fromkeys(("objective", "num_class", "metric", "categorical_feature"), FROM_TARGET),
     **dict.fromkeys(("verbosity", "verbose"), QUIET),
@@ -272,9 +276,24 @@ def grid(preset: str) -> list[dict[str, JSON]]:
     return combinations(num_leaves=(7, 31), learning_rate=(0.05,), n_estimators=(100, 300))
 
 
-def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> LightGBMModel:
-    import lightgbm
+@cache
+def _library() -> Any:
+    """Import LightGBM, with threads that sleep while they wait for others.
 
+    By default they spin, which makes a fit several times slower if other programs want the cores.
+    """
+    name, waiting = "OMP_WAIT_POLICY", os.environ.get("OMP_WAIT_POLICY")
+    os.environ.setdefault(name, "passive")  # read when the library is loaded
+    try:
+        import lightgbm
+    finally:
+        if waiting is None:
+            del os.environ[name]
+    return lightgbm
+
+
+def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> LightGBMModel:
+    lightgbm = _library()
     objective = "regression"
     if schema.n_classes:
         objective = "binary" if schema.n_classes == 2 else "multiclass"
@@ -285,7 +304,8 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> LightG
         "seed": seed % 2**31,  # LightGBM's own seeds are 32-bit signed
         "deterministic": True,
         "force_col_wise": True,
-        "num_threads": 1,
+        # linear leaves are sums by thread, all else a sum by feature or row by row
+        "num_threads": 1 if parameters.get("linear_tree") else threads_for(rows.X.size),
         "verbosity": -1,
     }
     rounds = settings.pop("n_estimators", _DEFAULT_ROUNDS)
@@ -319,7 +339,7 @@ class LightGBMModel:
     def predict(self, X: Floats) -> Floats:
         """Predict rows; a category code out of its range counts as another category."""
         check_matrix(X, self.schema)
-        prediction: Floats = self.booster.predict(X, num_threads=1)
+        prediction: Floats = self.booster.predict(X, num_threads=threads_for(X.size))
         if self.schema.n_classes == 2:
             return np.column_stack((1 - prediction, prediction))
         return (
@@ -332,7 +352,7 @@ class LightGBMModel:
 
     def to_files(self) -> dict[str, bytes]:
         """Return LightGBM's own text format; UnusableError if it cannot hold what was learnt."""
-        text = self.booster.model_to_string()
+        text = _THREADS.sub("[num_threads: 1]", self.booster.model_to_string())
         try:
             check_text(text)
         except ValueError as error:
@@ -344,8 +364,7 @@ class LightGBMModel:
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], schema: Schema) -> Self:
-        import lightgbm
-
+        lightgbm = _library()
         text = native_file(files, _FILE).decode()
         check_text(text)
         try:

@@ -15,7 +15,8 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import FunctionType
@@ -28,9 +29,9 @@ from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
 from chaffinch.tasks.selection.errors import SettingError, UnusableError, in_one_line
 from chaffinch.tasks.selection.models.base import (
     JSON,
-    ONE_THREAD,
     QUIET,
     SEEDED,
+    THREADS,
     Parameters,
     check_matrix,
     check_rows,
@@ -40,7 +41,7 @@ from chaffinch.tasks.selection.models.base import (
     nearest,
     own_name,
 )
-from chaffinch.tasks.selection.models.runtime import single_thread
+from chaffinch.tasks.selection.models.runtime import single_thread, threads_for
 
 # Families of classes, each with a Classifier and a Regressor.
 TREES = frozenset({"DecisionTree", "ExtraTree"})
@@ -162,7 +163,7 @@ _LINEAR: dict[Task, str] = {"classification": "LogisticRegression", "regression"
 _DEFAULTS: dict[str, dict[str, JSON]] = {"LogisticRegression": {"max_iter": 1000}}
 _DEPRECATED = "is deprecated in scikit-learn; give C, l1_ratio and solver instead"
 _REFUSED = {
-    "n_jobs": ONE_THREAD,
+    "n_jobs": THREADS,
     "random_state": SEEDED,
     "verbose": QUIET,
     "categorical_features": "follows from the table; leave it out",
@@ -518,11 +519,26 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
         if n_codes and _takes_codes(copy):
             copy.set_params(categorical_features=list(range(n_codes)))
         try:
-            copy.fit(X, rows.y.copy(), **weights)
+            with _forest_threads(copy, rows.X.size):
+                copy.fit(X, rows.y.copy(), **weights)
         except (LookupError, ArithmeticError) as error:  # as of a column that does not vary
             name, reason = type(copy).__name__, f"{type(error).__name__}: {error}"
             raise UnusableError(f"{name} ends in an error of its own ({reason})") from error
     return ScikitLearnModel(schema, Pipeline([("columns", columns), ("estimator", copy)]))
+
+
+@contextmanager
+def _forest_threads(estimator: Any, n_values: int) -> Iterator[None]:
+    """Grow the trees of a forest by several threads; predictions are sums, so by one."""
+    if own_family(estimator) not in FORESTS:
+        yield
+        return
+    before = estimator.n_jobs
+    estimator.n_jobs = threads_for(n_values * estimator.n_estimators)
+    try:
+        yield
+    finally:
+        estimator.n_jobs = before
 
 
 def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False) -> None:

@@ -85,7 +85,7 @@ class Doubler(TransformerMixin, BaseEstimator):
         ("lightgbm", None, {"boosting_type": "gblinear"}, "must be one of gbdt, dart, rf, goss"),
         ("lightgbm", None, {"boosting_type": "rf"}, "would grow equal trees; set colsample"),
         ("lightgbm", None, {"bagging_fraction": 0.5}, "goes by the name 'subsample' here"),
-        ("lightgbm", None, {"num_threads": 4}, "fixed at one thread"),
+        ("lightgbm", None, {"num_threads": 4}, "follows from the free cores"),
         ("lightgbm", None, {"objective": "l1"}, "follows from the target"),
         ("lightgbm", None, {"verbosity": 1}, "models are trained quietly"),
         ("xgboost", None, {"seed": 1}, "comes from the seed of the run"),
@@ -108,7 +108,7 @@ class Doubler(TransformerMixin, BaseEstimator):
         ("linear", None, {"n_estimators": 1}, "has no parameter 'n_estimators'"),
         ("linear", "regression", {"alpha": -1.0}, "'alpha' parameter of Ridge must be"),
         ("SVR", "regression", {"verbose": True}, "models are trained quietly"),
-        ("RandomForestRegressor", "regression", {"n_jobs": 2}, "fixed at one thread"),
+        ("RandomForestRegressor", "regression", {"n_jobs": 2}, "follows from the free cores"),
         ("RandomForestRegressor", "regression", {"max_dept": 2}, "did you mean max_depth"),
     ],
 )
