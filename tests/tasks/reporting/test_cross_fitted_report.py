@@ -131,12 +131,12 @@ def test_with_a_test_part_it_judges_and_no_fold_chose_alone(
     assert page_with_test.tables[f"Kept features ({len(held_out.features)})"][0][-1] == "Score"
 
 
-def test_parts_for_the_qualities_of_alternatives_are_used_in_turn_as_well(tmp_path, capsys) -> None:
+def test_parts_for_the_qualities_of_alternatives_are_used_by_folds_as_well(tmp_path, capsys) -> None:
     result = chaffinch.select(table_of(), "y", model=LINEAR, alternatives=1)
     page = page_of(result, tmp_path)
     rows = page.tables["Losses of the two final models (squared error)"][1:]
-    in_turn = "fitting, ordering and choosing the number of features, in turn by folds"
-    assert [row[-1].removeprefix("tuning, the baseline; ") for row in rows[:3]] == [in_turn] * 3
+    by_folds = "fitting, ordering and choosing the number of features, by folds"
+    assert [row[-1].removeprefix("tuning, the baseline; ") for row in rows[:3]] == [by_folds] * 3
     show(result, as_json=False)
     assert "were fitted on train and mask validation" not in capsys.readouterr().out
 
