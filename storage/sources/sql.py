@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from chaffinch.storage.datasets.column_names import check_columns, nearest_or_all
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import credentials, secret_message, without
 from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.source import Source
@@ -78,6 +79,7 @@ class SqlSource(Source):
     def of(cls, data: Any, scheme: str | None) -> Self | None:
         if not scheme:
             return None
+        require("sqlalchemy", "a database")
         import sqlalchemy as sa
 
         before, _, query = data.partition("#")

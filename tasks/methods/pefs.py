@@ -21,6 +21,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.extras import require
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.masks import NAMES, names_of
@@ -115,6 +116,10 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
             "train": "tuning, fitting, the baseline, the probabilities",
             "mask_validation": "the losses of the networks; then fitting",
         }
+
+    def check_installed(self) -> None:
+        """Raise InputError without torch, which trains the network."""
+        require("torch", "method pefs")
 
     def check_memory(self) -> None:
         """Raise InputError if the hidden layers do not fit into the free memory.

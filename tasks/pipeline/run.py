@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.extras import require
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
@@ -43,6 +44,7 @@ from chaffinch.tasks.settings.identity import identity, versions
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.logging import logging_about
 
+PACKAGE_OF_MODEL = {"mlp": "torch", "xgboost": "xgboost"}
 WrapStep = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -196,7 +198,10 @@ def _scales(source: Source, settings: SelectionSettings) -> Mapping[str, Any] | 
 
 def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
     """Raise InputError for an invalid model, loss or method, independent of the table."""
+    settings.method.check_installed()
     settings.method.check_memory()
+    if settings.model.name in PACKAGE_OF_MODEL:
+        require(PACKAGE_OF_MODEL[settings.model.name], f"model {settings.model.name}")
     model, task = settings.model, None if settings.task == "auto" else settings.task
     with as_input_error():
         check_loss(settings.loss)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -25,11 +25,17 @@ _COMPUTING = (
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that can change a number."""
-    return {name: _installed(name) for name in _COMPUTING}
+    """Return the versions of everything that can change a number, as far as it is installed."""
+    found = ((name, _installed(name)) for name in _COMPUTING)
+    return {name: installed for name, installed in found if installed is not None}
 
 
-_installed = cache(version)  # 3 ms each, and every stage asks for all
+@cache  # 3 ms each, and every stage asks for all
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # of an extra
+        return None
 
 
 def digest(content: Mapping[str, Any]) -> str:

@@ -98,6 +98,9 @@ class Method(Settings):
         """Return how many training rows the method needs; `n_classes` is 0 for regression."""
         return 1
 
+    def check_installed(self) -> None:
+        """Raise InputError if the method needs a package that is not installed."""
+
     def check_memory(self) -> None:
         """Raise InputError if the settings need more memory than is free."""
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.extras import require
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.workers.dask_map import OverDask
@@ -30,6 +31,7 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
     if cluster == "none":
         yield InProcess()
         return
+    require("distributed", f"cluster {cluster}")
     opened = ExitStack()
 
     def connect() -> Client:

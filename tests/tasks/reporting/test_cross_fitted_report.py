@@ -131,7 +131,9 @@ def test_with_a_test_part_it_judges_and_no_fold_chose_alone(
     assert page_with_test.tables[f"Kept features ({len(held_out.features)})"][0][-1] == "Score"
 
 
-def test_parts_for_the_qualities_of_alternatives_are_used_by_folds_as_well(tmp_path, capsys) -> None:
+def test_parts_for_the_qualities_of_alternatives_are_used_by_folds_as_well(
+    tmp_path, capsys
+) -> None:
     result = chaffinch.select(table_of(), "y", model=LINEAR, alternatives=1)
     page = page_of(result, tmp_path)
     rows = page.tables["Losses of the two final models (squared error)"][1:]

@@ -1,0 +1,22 @@
+"""Packages of the extras, such as ``chaffinch[torch]``, which an installation may lack."""
+
+from importlib.util import find_spec
+
+from chaffinch.storage.errors import InputError
+
+_EXTRAS = {
+    "torch": "torch",
+    "xgboost": "xgboost",
+    "ortools": "alternatives",
+    "distributed": "flows",
+    "sqlalchemy": "flows",
+}
+
+
+def require(package: str, what: str) -> None:
+    """Raise InputError if a package that `what` needs is not installed."""
+    if find_spec(package) is None:
+        raise InputError(
+            f"{what} needs the package {package}, which is not installed; "
+            f'run pip install "chaffinch[{_EXTRAS[package]}]"'
+        )
