@@ -2,42 +2,18 @@
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import click
-from pydantic import Field
 
 from chaffinch.flows.cli.options import SERVE, nested, settings_options
 from chaffinch.flows.cli.selection import selection_options
 from chaffinch.flows.cli.settings_file import merged
 from chaffinch.flows.cli.terminal import echo
 from chaffinch.flows.prefect_runtime.server import prepare
-from chaffinch.tasks.settings.base import setting
-from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
+from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings, ServeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.signals import Stopped
-
-
-class ServeSettings(LimitSettings):
-    """Options of `chaffinch serve` beside those of the selection."""
-
-    cron: str = setting("0 2 * * *", 0, "Cron", "When the nightly run starts.")
-    timezone: str = setting("UTC", 1, "Time zone", "Time zone of the schedule.")
-    name: str | None = setting(
-        None,
-        2,
-        "Name",
-        "Name of the data set, under which newer ones are announced; by default the table's.",
-    )
-    promote: bool = setting(
-        False, 3, "Promote", "Promote the contracts of scheduled runs that pass the gate."
-    )
-    reports_port: Annotated[int, Field(ge=1, le=65535)] | None = setting(
-        None,
-        4,
-        "Port of the reports",
-        "Serve the store's reports to this machine, and link to them; by default paths are named.",
-    )
 
 
 @click.command(short_help="Serve the flows to the Prefect UI, every night and on new data.")

@@ -20,10 +20,18 @@ from pydantic import BaseModel
 from chaffinch.flows.cli.options import STRICT, nested, types_in
 from chaffinch.storage.datasets.column_names import nearest_or_all
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.settings.base import Settings
+from chaffinch.tasks.settings.execution import ServeSettings
+from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
-COMMANDS = ("serve", "compare", "reselect")
+COMMANDS: dict[str, type[Settings]] = {
+    "serve": ServeSettings,
+    "compare": ComparisonSettings,
+    "reselect": ReselectionSettings,
+}
 # Groups that may be given by one value, as in method = "gbmo".
 _BY_ONE_VALUE = {"method": "kind", "model": "name", "alternatives": "number"}
 _WIDTH = 96
@@ -49,6 +57,11 @@ def read_settings(path: str | None) -> dict[str, Any]:
     for name in found:
         if name not in known:
             raise InputError(f"{path} has no setting {name!r}{nearest_or_all(str(name), known)}")
+    for group, kind in COMMANDS.items():
+        for name in group_of(found, group):
+            if name not in (fields := [*kind.model_fields]):
+                remedy = nearest_or_all(str(name), fields)
+                raise InputError(f"[{group}] of {path} has no setting {name!r}{remedy}")
     for group, name in _BY_ONE_VALUE.items():
         if group in found and not isinstance(found[group], dict):
             found[group] = {name: found[group]}

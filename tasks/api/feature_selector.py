@@ -20,6 +20,7 @@ from chaffinch.tasks.api.arrays import as_table, with_column
 from chaffinch.tasks.api.select import select
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
+from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.method import PERCENT, Method
 from chaffinch.tasks.settings.selection import TOLERANCE, Baseline, ModelSettings, TaskOrAuto
 
@@ -161,8 +162,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             model=self.model,
             n_features=self.n_features,
             min_score=self.min_score,
-            keep=[_name_of(one, names) for one in self.keep],
-            categorical=[_name_of(one, names) for one in self.categorical],
+            keep=[_name_of(one, names) for one in listed("keep", self.keep)],
+            categorical=[_name_of(one, names) for one in listed("categorical", self.categorical)],
             task=self.task,
             loss=self.loss,
             baseline=self.baseline,

@@ -83,7 +83,8 @@ class SelectedModel:
         table : path or address, or pandas, polars or Arrow table, or array of shape (n, k)
             Must have every kept feature; other columns are ignored. A category that was not seen in
             training counts as missing, unless just one that was has the same meaning, such as 00500
-            for the number 500. The columns of an array are the k kept features, in their order.
+            for the number 500. The columns of an array are the k kept features in their order, or
+            all columns of an array that the features were selected from.
 
         Returns
         -------
@@ -154,12 +155,7 @@ class SelectedModel:
     def _matrix(self, table: Any) -> Floats:
         features = self.features
         if isinstance(table, np.ndarray):
-            if table.ndim != 2 or table.shape[1] != len(features):
-                raise InputError(
-                    f"an array must have {len(features)} columns, the kept features, but has the "
-                    f"shape {table.shape}; give a table, or leave the other columns out"
-                )
-            table = pa.table(list(table.T), names=features)
+            table = _as_table(table, features)
         source = source_of(table).read(self.categories, may_be_empty=True)
         check_there(features, source.column_names)
         if not source.num_rows:
@@ -176,6 +172,20 @@ class SelectedModel:
                 unread = np.isnan(matrix[:, position])
                 warn_if_new(name, typed.column(position), unread, self.categories[name])
         return matrix
+
+
+def _as_table(array: NDArray[Any], features: Sequence[str]) -> pa.Table:
+    """Return an array of the features, or of columns named x0, x1, ..., as a table."""
+    n_columns = array.shape[1] if array.ndim == 2 else 0
+    if n_columns == len(features):
+        return pa.table(list(array.T), names=features)
+    names = [f"x{j}" for j in range(n_columns)]
+    if not set(features) <= set(names):
+        raise InputError(
+            f"an array must have {len(features)} columns, the kept features, but has the shape "
+            f"{array.shape}; give a table, or leave the other columns out"
+        )
+    return pa.table(list(array.T), names=names)
 
 
 def _categories_of(contract: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -28,7 +28,7 @@ from chaffinch.tasks.pipeline.selection_run import (
 )
 from chaffinch.tasks.reporting import ReportContent, render_report
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
-from chaffinch.tasks.results.model import SelectedModel
+from chaffinch.tasks.results.model import SelectedModel, check_there
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.statistics.verdict import judged_on
@@ -246,15 +246,21 @@ class SelectionResult:
 
         Parameters
         ----------
-        table : pandas, polars or Arrow table
-            Must have every kept feature; other columns are left out.
+        table : pandas, polars or Arrow table, or array
+            Must have every kept feature; other columns are left out. The columns of an array are
+            named x0, x1, ...
 
         Raises
         ------
         InputError
             If a kept feature is missing, or the table is of another kind.
         """
-        return kept_columns(table, tuple(map(text_of_label, self._features)))
+        features = tuple(map(text_of_label, self._features))
+        if isinstance(table, np.ndarray) and table.ndim == 2:
+            names = [f"x{j}" for j in range(table.shape[1])]
+            check_there(features, names)
+            return table[:, np.isin(names, features)]
+        return kept_columns(table, features)
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""

@@ -1,4 +1,4 @@
-"""Settings of retries, timeouts, data sets and promotions."""
+"""Settings of retries, timeouts, data sets, promotions and serving."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -43,6 +43,28 @@ class LimitSettings(Settings):
         "Data set",
         "Runs of one data set in a store wait for each other. By default the table's name "
         "without endings; give one where the names of tables have dates in them.",
+    )
+
+
+class ServeSettings(LimitSettings):
+    """Options of `chaffinch serve` beside those of the selection."""
+
+    cron: str = setting("0 2 * * *", 0, "Cron", "When the nightly run starts.")
+    timezone: str = setting("UTC", 1, "Time zone", "Time zone of the schedule.")
+    name: str | None = setting(
+        None,
+        2,
+        "Name",
+        "Name of the data set, under which newer ones are announced; by default the table's.",
+    )
+    promote: bool = setting(
+        False, 3, "Promote", "Promote the contracts of scheduled runs that pass the gate."
+    )
+    reports_port: Annotated[int, Field(ge=1, le=65535)] | None = setting(
+        None,
+        4,
+        "Port of the reports",
+        "Serve the store's reports to this machine, and link to them; by default paths are named.",
     )
 
 

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli
 from chaffinch.flows.cli.selection import selection_options
-from chaffinch.flows.cli.serve import ServeSettings
 from chaffinch.flows.cli.settings_file import read_settings
 from chaffinch.methods import Auto, Gbmo
 from chaffinch.tasks.settings.method import kinds
@@ -133,6 +132,8 @@ def test_a_method_and_a_model_may_be_names(reached):
     [
         ('traget = "y"', "has no setting 'traget'; nearest: target"),
         ("target = y", "is not valid TOML"),
+        ("[serve]\ncrom = 1", r"\[serve\] of .* has no setting 'crom'; nearest: cron"),
+        ("[compare]\nseds = 1", r"\[compare\] of .* has no setting 'seds'; nearest: seeds"),
         ('target = "y"', "DATA must be given"),
         ('data = "a.csv"', "target must be given"),
         ('data = "a.csv"\ntarget = "y"\ncolumns = 3', "columns must be .* but is 3"),
@@ -197,9 +198,3 @@ def test_init_replaces_no_file(tmp_path):
     command = ["init", "a.csv", "--target", "y", "--file", str(file)]
     assert isinstance(CliRunner().invoke(cli, command).exception, InputError)
     assert file.read_text() == "mine"
-
-
-def test_the_options_of_serve_are_settings_too():
-    assert ServeSettings(cron="1 2 * * *", retries=0).retries == 0
-    with pytest.raises(InputError, match="no setting 'crom'; nearest: cron"):
-        ServeSettings(crom="")

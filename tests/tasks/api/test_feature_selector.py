@@ -145,6 +145,14 @@ def test_the_model_predicts_and_scores_like_an_estimator(load):
         model.predict(table.to_numpy())
 
 
+def test_arrays_are_predicted_from_whole_or_as_transformed():
+    array, target = load_breast_cancer(return_X_y=True)
+    selector = FeatureSelector(**FAST, n_features=4).fit(array, target)
+    made = selector.model_.predict(selector.transform(array))
+    np.testing.assert_array_equal(selector.model_.predict(array), made)
+    np.testing.assert_array_equal(selector.result_.transform(array), selector.transform(array))
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -157,6 +165,7 @@ def test_the_model_predicts_and_scores_like_an_estimator(load):
             lambda: FeatureSelector(**FAST).fit(X, y, groups=y[:9]),
             "inconsistent numbers of samples",
         ),
+        (lambda: FeatureSelector(keep="x1").fit(X, y), "keep must be a list but is 'x1'"),
         (lambda: chaffinch.select("table.csv", y), "target must name a column of a file"),
         (lambda: chaffinch.select(X, y[:9]), "inconsistent numbers of samples"),
     ],
