@@ -129,7 +129,7 @@ logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 _SEAL = "sha256"
 _AGAIN = "remove it and run again"
-_ASIDE = ".aside-"
+ASIDE = ".aside-"
 _SECONDS_OF_A_DAY = 86_400
 _LONGEST = 120
 LONGEST_STEM = _LONGEST - len(".json")  # of the name of a JSON file
@@ -172,8 +172,8 @@ def path_in(folder: Path, name: str) -> Path:
 
 def write_file(path: Path, data: bytes | Callable[[Path], None]) -> None:
     """Write a file atomically; its folder is created if missing."""
-    aside = path.with_name(f"{_ASIDE}{uuid.uuid4().hex}{path.suffix}")
-    with _one_line_errors(path):
+    aside = path.with_name(f"{ASIDE}{uuid.uuid4().hex}{path.suffix}")
+    with one_line_errors(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(data, bytes):
@@ -188,7 +188,7 @@ def write_file(path: Path, data: bytes | Callable[[Path], None]) -> None:
 
 
 def make_folder(path: Path) -> Path:
-    with _one_line_errors(path):
+    with one_line_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -204,7 +204,7 @@ def locked(path: Path, what: str) -> Iterator[None]:
     make_folder(path.parent)
     # a soft lock tests whether the file exists, which is always true here
     lock = FileLock(path, fallback_to_soft=False)
-    with _one_line_errors(path):
+    with one_line_errors(path):
         if not path.exists():
             path.touch()  # otherwise a file that cannot be created looks like a held lock
         try:
@@ -221,7 +221,7 @@ def locked(path: Path, what: str) -> Iterator[None]:
 def sweep(folder: Path) -> None:
     """Remove temporary files of killed writers in `folder`; call it only while none is writing."""
     with suppress(FileNotFoundError):  # the folder was removed meanwhile
-        for path in folder.rglob(f"{_ASIDE}*"):
+        for path in folder.rglob(f"{ASIDE}*"):
             path.unlink(missing_ok=True)
 
 
@@ -232,14 +232,14 @@ def sweep_old(folder: Path) -> None:
     """
     yesterday = time.time() - _SECONDS_OF_A_DAY
     with suppress(FileNotFoundError):  # the folder was removed meanwhile
-        for path in folder.glob(f"{_ASIDE}*"):
+        for path in folder.glob(f"{ASIDE}*"):
             with suppress(FileNotFoundError):  # another process sweeps too
-                if path.stat().st_mtime < yesterday:
+                if path.stat().st_mtime < yesterday and not path.is_dir():
                     path.unlink()
 
 
 def remove_file(path: Path) -> None:
-    with _one_line_errors(path):
+    with one_line_errors(path):
         path.unlink(missing_ok=True)
 
 
@@ -251,7 +251,7 @@ def sha256_of_file(path: Path) -> str:
 
 def sha256_of_written(path: Path) -> str:
     """Return the SHA-256 of a file that was just written; raises the errors of `write_file`."""
-    with _one_line_errors(path):
+    with one_line_errors(path):
         return sha256_of_file(path)
 
 
@@ -330,7 +330,7 @@ def _flush(path: Path) -> None:
 
 
 @contextmanager
-def _one_line_errors(path: Path) -> Iterator[None]:
+def one_line_errors(path: Path) -> Iterator[None]:
     """Convert operating system errors while writing `path` into InputError and StorageError."""
     check_path(path)
     try:

@@ -12,7 +12,7 @@ All other text is a category.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -224,33 +224,34 @@ def type_columns(
     supported.
     """
     columns = dict(zip(table.column_names, table.columns, strict=True))
-    typed = type_and_drop(columns, categorical=categorical, numeric=numeric, has_others=has_others)
-    return pa.table(typed)
+    typed = typed_columns(columns, categorical=categorical, numeric=numeric, has_others=has_others)
+    return pa.table(dict(typed))
 
 
-def type_and_drop(
-    columns: dict[str, pa.ChunkedArray],
+def typed_columns(
+    columns: MutableMapping[str, pa.ChunkedArray],
     *,
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
     has_others: bool = False,
-) -> dict[str, pa.Array]:
-    """Type a table's columns one by one, freeing each source column once it is typed."""
+) -> Iterator[tuple[str, pa.Array]]:
+    """Yield a table's columns typed, one by one, removing each source column."""
     check_known([*categorical, *numeric], columns)
     both = sorted(set(categorical) & set(numeric))
     if both:
         raise InputError(f"column {both[0]!r} is named categorical and numeric; name it once")
-    typed: dict[str, pa.Array] = {}
     let_go = LetGo()
     for name in list(columns):
-        n_bytes, column = columns[name].nbytes, columns.pop(name)
-        typed[name] = _typed(name, column, name in categorical, name in numeric)
-        if typed[name].type == OTHER and not has_others:
-            kind = typed[name].drop_null()[0]
+        column = columns.pop(name)
+        n_bytes = column.nbytes
+        typed = _typed(name, column, name in categorical, name in numeric)
+        if typed.type == OTHER and not has_others:
+            kind = typed.drop_null()[0]
             raise InputError(f"column {name!r} is of type {kind}, which is no feature", "drop it")
         del column
+        yield name, typed
+        del typed
         let_go.note(n_bytes)
-    return typed
 
 
 def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:

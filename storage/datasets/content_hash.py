@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 import numpy as np
 import pyarrow as pa
@@ -23,14 +23,16 @@ _TYPES = {
     TIMESTAMP: "timestamp",
     OTHER: "other",
 }
+TYPES = {name: kind for kind, name in _TYPES.items()}
 _CONTENT_VERSION = 1
+_ROWS_AT_A_TIME = 2**20
 _MISSING = np.uint64(0x9E6C63D0676A9A99)  # any constant that is unlikely as a value's hash
 
 
-def column_types(table: pa.Table) -> dict[str, str]:
+def column_types(schema: pa.Schema) -> dict[str, str]:
     """Return each column's type under the names used by datasets."""
     types = {}
-    for field in table.schema:
+    for field in schema:
         if field.type not in _TYPES:
             known = ", ".join(_TYPES.values())
             raise ValueError(f"column {field.name!r} must be one of {known} but is {field.type}")
@@ -47,29 +49,48 @@ def shuffle_rows(table: pa.Table) -> pa.Table:
     order.
     """
     columns = dict(_arrays(table))
-    shuffle_columns(columns)
-    return pa.table(columns)
+    return pa.table(dict(shuffled(columns, row_order(columns.items()))))
 
 
-def shuffle_columns(columns: dict[str, pa.Array]) -> None:
-    """Shuffle typed columns as `shuffle_rows`, in place: only one is held in both orders."""
-    total = np.zeros(len(next(iter(columns.values()))), dtype=np.uint64)
-    for name, array in columns.items():
-        total += mix(_value_hashes(array) + _hash_of_text(name))
-    order = pa.array(np.argsort(mix(total), kind="stable"))
+def row_order(columns: Iterable[tuple[str, pa.Array]]) -> pa.Array:
+    """Return the order of `shuffle_rows`, shape (n,), of columns that are given one by one."""
+    total = np.empty(0, np.uint64)
+    for number, (name, array) in enumerate(columns):
+        if not number:
+            total = np.zeros(len(array), np.uint64)
+        # the texts of a category are hashed once, for all rows
+        step = len(total) if array.type == CATEGORY else _ROWS_AT_A_TIME
+        for start in range(0, len(total), max(1, step)):
+            some = slice(start, start + step)
+            total[some] += mix(_value_hashes(array[some]) + _hash_of_text(name))
+        del array
+    return pa.array(np.argsort(mix(total), kind="stable"))
+
+
+def shuffled(
+    columns: MutableMapping[str, pa.Array], order: pa.Array
+) -> Iterator[tuple[str, pa.Array]]:
+    """Yield columns in another order of the rows, removing each of them."""
     let_go = LetGo()
-    for name in columns:
-        n_bytes = columns[name].nbytes
-        columns[name] = columns[name].take(order)
-        let_go.note(n_bytes)
+    for name in list(columns):
+        column = columns.pop(name).take(order)
+        let_go.note(column.nbytes)
+        yield name, column
+        del column
 
 
 def content_hash(table: pa.Table) -> str:
     """Return 64 hexadecimal digits over names, types, categories and values, in their order."""
-    types = column_types(table)
-    digest = hashlib.sha256(f"{_CONTENT_VERSION} {table.num_rows}\n".encode())
-    for name, array in _arrays(table):
-        array = _encoded(array)
+    return hash_columns(column_types(table.schema), table.num_rows, _arrays(table))
+
+
+def hash_columns(
+    types: Mapping[str, str], n_rows: int, columns: Iterable[tuple[str, pa.Array]]
+) -> str:
+    """Return the `content_hash` of columns that are given one by one."""
+    digest = hashlib.sha256(f"{_CONTENT_VERSION} {n_rows}\n".encode())
+    for name, column in columns:
+        array = _encoded(column)
         categories = array.dictionary.to_pylist() if array.type == CATEGORY else None
         digest.update(json.dumps([name, types[name], categories]).encode())
         values, missing = _values(array)

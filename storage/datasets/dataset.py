@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,21 @@ from chaffinch.storage.datasets.column_names import check_columns, check_known
 from chaffinch.storage.datasets.column_types import (
     CATEGORY,
     decoded,
+    one_chunk,
     sorted_categories,
-    type_and_drop,
     type_columns,
+    typed_columns,
 )
 from chaffinch.storage.datasets.content_hash import (
+    TYPES,
     column_types,
     content_hash,
-    shuffle_columns,
+    hash_columns,
+    row_order,
     shuffle_rows,
+    shuffled,
 )
+from chaffinch.storage.datasets.spilled import SpilledColumns, spill_folder
 from chaffinch.storage.errors import StorageError, raise_if_out_of_memory
 from chaffinch.storage.files import (
     FORMAT_VERSION,
@@ -57,6 +63,7 @@ _MOST_NUMBERED = 10_000
 _MOST_TEXT_LABELS = 50  # with more the target is a quantity, not classes
 _MOST_WHOLE_LABELS = 20  # up to here integers are classes
 _READING = 3  # version of the reading rules; raise it if a source reads differently
+_CELLS_AT_A_TIME = 2**22  # of a `LazyTable`: 32 MiB of numbers
 _COLUMNS_AT_A_TIME = 8  # decoded but not yet combined into one chunk
 
 
@@ -115,6 +122,33 @@ class Dataset:
         return pa.table(columns_read, names=names)
 
 
+class LazyTable:
+    """A dataset as a pyarrow.Table shows it, with each column read when it is asked for."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset, self.num_rows = dataset, dataset.n_rows
+        self.column_names = list(dataset.columns)
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        return self._dataset.read([name]).column(0)
+
+    def column(self, position: int) -> pa.ChunkedArray:
+        return self[self.column_names[position]]
+
+    @property
+    def columns(self) -> Iterator[pa.ChunkedArray]:
+        at_a_time = max(1, _CELLS_AT_A_TIME // self.num_rows)
+        for start in range(0, len(self.column_names), at_a_time):
+            yield from self._dataset.read(self.column_names[start : start + at_a_time]).columns
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema((name, TYPES[kind]) for name, kind in self._dataset.columns.items())
+
+
 def ingest(
     data: Any,
     folder: Path,
@@ -146,22 +180,24 @@ def ingest(
             logger.info("%s is to be read: no such file was read before", source)
         except StorageError as error:
             logger.info("%s is to be read: %s", source, error)
-    table = source.read(categorical, drop=drop)
-    lacking = set(may_lack).difference(table.column_names)
-    categorical, numeric, drop = (
-        [name for name in names if name not in lacking] for names in (categorical, numeric, drop)
-    )
-    raw = _columns_but(drop, table)
-    del table
-    if labels in raw and labels not in categorical:
-        if _are_text_labels(raw[labels]):
-            categorical = [*categorical, labels]
-        elif _are_whole_labels(raw[labels]):
-            raw[labels] = decoded(raw[labels])
-    columns = type_and_drop(raw, categorical=categorical, numeric=numeric, has_others=True)
-    shuffle_columns(columns)
-    dataset = write_dataset(pa.table(columns), folder)
-    del columns
+    with spill_folder(folder) as aside, source.scan(categorical, drop=drop, aside=aside) as raw:
+        lacking = set(may_lack).difference(raw)
+        there = [set(names) - lacking for names in (categorical, numeric, drop)]
+        categorical, numeric, drop = map(sorted, there)
+        _remove(drop, raw)
+        if labels is not None and labels in raw and labels not in categorical:
+            if _are_text_labels(raw[labels]):
+                categorical = [*categorical, labels]
+            elif _are_whole_labels(raw[labels]):
+                raw[labels] = decoded(raw[labels])
+        typed, columns = SpilledColumns(aside), SpilledColumns(aside)
+        each = typed_columns(raw, categorical=categorical, numeric=numeric, has_others=True)
+        order = row_order(typed.kept(each))
+        types = column_types(typed.schema)
+        in_order = columns.kept(shuffled(typed, order))
+        dataset_hash = hash_columns(types, len(order), in_order)
+        dataset = _store(columns, types, dataset_hash, folder)
+        del columns, order
     give_back()
     if fingerprint is not None:
         write_file(note, to_json({"format_version": FORMAT_VERSION, "hash": dataset.hash}))
@@ -189,32 +225,38 @@ def _are_whole_labels(column: pa.ChunkedArray) -> bool:
 
 def write_dataset(table: pa.Table, folder: Path) -> Dataset:
     """Store a table as a dataset in `folder`, or return the one there if it is intact."""
-    columns = column_types(table)
-    dataset_hash = content_hash(table)
+    types, columns = column_types(table.schema), SpilledColumns()
+    for name in table.column_names:
+        columns[name] = one_chunk(table[name])
+    return _store(columns, types, content_hash(table), folder)
+
+
+def _store(
+    columns: SpilledColumns, types: dict[str, str], dataset_hash: str, folder: Path
+) -> Dataset:
     home = _home(folder, dataset_hash)
     with locked(folder / f".{home.name}.lock", f"dataset {home.name}"):
         try:
             return Dataset.open(folder, dataset_hash)
         except StorageError:
             sweep(home)
-        write_file(home / _TABLE, lambda path: _write_parquet(table, path))
+        write_file(home / _TABLE, lambda path: _write_parquet(columns, path))
         manifest = {
             "format_version": FORMAT_VERSION,
             "hash": dataset_hash,
-            "n_rows": table.num_rows,
-            "columns": columns,
+            "n_rows": columns.n_rows,
+            "columns": types,
             "files": {_TABLE: sha256_of_written(home / _TABLE)},
         }
         write_file(home / _MANIFEST, to_json(manifest))
-    return Dataset(home, dataset_hash, table.num_rows, columns)
+    return Dataset(home, dataset_hash, columns.n_rows, types)
 
 
-def _columns_but(drop: Collection[str], table: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """Return the other columns, one by one, so that the caller can free each after use."""
-    check_known(drop, table.column_names)
-    table = table.drop_columns(list(drop))
-    check_columns(table.column_names, "the table after dropping")
-    return dict(zip(table.column_names, table.columns, strict=True))
+def _remove(names: Collection[str], columns: MutableMapping[str, pa.ChunkedArray]) -> None:
+    check_known(names, columns)
+    for name in names:
+        columns.pop(name, None)
+    check_columns(list(columns), "the table after dropping")
 
 
 def _in_one_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -226,18 +268,17 @@ def _home(folder: Path, dataset_hash: str) -> Path:
     return folder / dataset_hash[:16]
 
 
-def _write_parquet(table: pa.Table, path: Path) -> None:
-    pa.parquet.write_table(
-        table,
-        path,
-        compression="zstd",
-        row_group_size=_ROWS_PER_GROUP,
-        use_dictionary=[n for n in table.column_names if _repeats(table[n])],
-    )
+def _write_parquet(columns: SpilledColumns, path: Path) -> None:
+    repeating = [field.name for field in columns.schema if _repeats(field, columns)]
+    with pa.parquet.ParquetWriter(
+        path, columns.schema, compression="zstd", use_dictionary=repeating
+    ) as writer:
+        for rows in columns.slices(_ROWS_PER_GROUP):
+            writer.write_table(rows, row_group_size=_ROWS_PER_GROUP)
 
 
-def _repeats(column: pa.ChunkedArray) -> bool:
+def _repeats(field: pa.Field, columns: SpilledColumns) -> bool:
     """Whether values repeat often enough for dictionary encoding to be faster and smaller."""
-    if column.type == CATEGORY:
-        return all(len(chunk.dictionary) <= _MOST_NUMBERED for chunk in column.chunks)
-    return bool(column.type != pa.float64())
+    if field.type == CATEGORY:
+        return len(columns[field.name].dictionary) <= _MOST_NUMBERED
+    return bool(field.type != pa.float64())

@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from chaffinch.storage.datasets.column_names import check_columns
-from chaffinch.storage.errors import InputError, raise_if_out_of_memory
-from chaffinch.storage.sources.source import Format
+from chaffinch.storage.datasets.spilled import SpilledRows
+from chaffinch.storage.errors import InputError, StorageError, raise_if_out_of_memory
+from chaffinch.storage.sources.source import Format, OpenTable
 
 
 @dataclass(frozen=True)
@@ -105,11 +106,13 @@ _SAMPLE = 1 << 18  # bytes, at each of three places
 _MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
 
 
-def _read(files: Sequence[Path], categorical: Collection[str]) -> pa.Table:
+def _read(
+    files: Sequence[Path], categorical: Collection[str], aside: Path | None = None
+) -> pa.Table:
     """Read UTF-8 text with a header; `categorical` columns of numbers stay text."""
     (path,) = files
     with _open(path) as text:
-        table = _read_guessing(text, categorical)
+        table = _read_guessing(text, categorical, aside)
     _check_utf8(table, text)
     return _without_unnamed_index(table, path.name)
 
@@ -162,6 +165,7 @@ DELIMITED = Format(
     read=_read,
     columns=lambda file, name: _read_header(file, name).columns,
     column_bytes=_column_bytes,
+    open=lambda *arguments: OpenTable.of(_read(*arguments)),
     n_rows=_n_rows,
     has_types=False,
 )
@@ -206,14 +210,14 @@ def _open(path: Path) -> Iterator[_Text]:
         yield text
     except pa.ArrowInvalid as error:
         raise InputError(_first_bad_row(text, error)) from error
-    except PermissionError:
+    except (PermissionError, StorageError):
         raise
     except (OSError, EOFError, zlib.error) as error:
         raise_if_out_of_memory(error)
         raise InputError(f"{path.name} is damaged ({error}); write it again") from error
 
 
-def _read_guessing(text: _Text, categorical: Collection[str]) -> pa.Table:
+def _read_guessing(text: _Text, categorical: Collection[str], aside: Path | None) -> pa.Table:
     """Read with the types of the first block; read again where a later row has another type.
 
     pyarrow alone would hold the whole text until every type is certain.
@@ -230,7 +234,7 @@ def _read_guessing(text: _Text, categorical: Collection[str]) -> pa.Table:
             pa.default_memory_pool().release_unused()
             certain |= doubtful
         try:
-            table, with_zeros, others = _read_typed(text, _with_text(types, categorical))
+            table, with_zeros, others = _read_typed(text, _with_text(types, categorical), aside)
         except pa.ArrowInvalid as error:
             column = re.match(r"In CSV column #(\d+)", str(error))
             if not column or text.names[int(column[1])] in certain:
@@ -258,7 +262,7 @@ def _with_text(
 
 
 def _read_typed(
-    text: _Text, types: dict[str, pa.DataType]
+    text: _Text, types: dict[str, pa.DataType], aside: Path | None
 ) -> tuple[pa.Table | None, set[str], set[str]]:
     """Read with these types; integers are read as text first, to find leading zeros.
 
@@ -268,7 +272,7 @@ def _read_typed(
     whole = {i: field.name for i, field in enumerate(schema) if pa.types.is_integer(field.type)}
     as_read = types | dict.fromkeys(whole.values(), pa.string())
     conversion = _conversion({"column_types": as_read})
-    batches: list[pa.RecordBatch] = []
+    rows = SpilledRows(aside, lambda tables: pa.concat_tables([*tables] or [schema.empty_table()]))
     with_zeros: set[str] = set()
     others: set[str] = set()
     with pa.csv.open_csv(text.path, **text.options(), convert_options=conversion) as stream:
@@ -282,11 +286,12 @@ def _read_typed(
                 else:
                     with_zeros |= {name} if has_zeros else set()
             if with_zeros or others:
-                batches.clear()  # to be read again
+                rows.clear()  # to be read again
             else:
-                batches.append(pa.record_batch(columns, schema=schema))
-    table = None if with_zeros or others else pa.Table.from_batches(batches, schema)
-    return table, with_zeros, others
+                rows.append(pa.table(columns, schema=schema))
+    if with_zeros or others:
+        return None, with_zeros, others
+    return rows.table(), with_zeros, others
 
 
 def _whole_numbers(texts: pa.StringArray) -> tuple[pa.Int64Array, bool]:

@@ -16,7 +16,7 @@ from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import check_path, check_regular, sha256_of_file
 from chaffinch.storage.sources.formats import format_of
 from chaffinch.storage.sources.parquet import parquet_files
-from chaffinch.storage.sources.source import Format, Source
+from chaffinch.storage.sources.source import Format, OpenTable, Source
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,16 @@ class FileSource(Source):
     def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
         with self._files() as (form, files):
             return form.read(files, categorical)
+
+    @contextmanager
+    def open(
+        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+    ) -> Iterator[OpenTable]:
+        with self._files() as (form, files):
+            if form.open is None:
+                yield OpenTable.of(form.read(files, categorical))
+            else:
+                yield form.open(files, categorical, aside)
 
     def columns(self) -> list[str]:
         with self._files() as (form, files), files[0].open("rb") as file:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,12 @@ import pyarrow.parquet
 from chaffinch.storage.datasets.column_names import check_columns
 from chaffinch.storage.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.files import check_regular
-from chaffinch.storage.sources.source import Format
+from chaffinch.storage.sources.source import Format, OpenTable
 
 # Options of ParquetFile, which refuses a footer with lists of more than a million by default.
 WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
 
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # of pandas
 _MAGIC = b"PAR1"  # what a file begins with
 
 
@@ -52,25 +55,67 @@ def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]
     return names
 
 
-def _read(files: Sequence[Path], categorical: Collection[str]) -> pa.Table:
-    """Read files of one schema in order."""
-    tables: list[pa.Table] = []
-    for path in files:
-        try:
-            # ParquetFile, because read_table makes columns out of folder names such as "year=2024";
-            # pre_buffer would hold the whole file besides, and a local one gains nothing by it
-            with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
-                check_columns(file.schema_arrow.names, path.name)
-                table = without_unnamed_index(file.read()).replace_schema_metadata(None)
-        except PermissionError:
-            raise
-        except (pa.ArrowException, OSError) as error:
-            raise_if_out_of_memory(error)
-            raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
-        if tables:
-            check_same_columns(tables[0].schema, files[0].name, table.schema, path.name)
-        tables.append(table)
-    return pa.concat_tables(tables, promote_options="permissive")
+@dataclass(frozen=True)
+class _File:
+    """A file and its footer, as they were when it was opened first."""
+
+    path: Path
+    schema: pa.Schema
+    n_rows: int
+    state: tuple[int, int]  # size and time of change
+
+    @classmethod
+    def of(cls, path: Path) -> _File:
+        with _opened(path) as file:
+            check_columns(file.schema_arrow.names, path.name)
+            fields = [f for f in file.schema_arrow if not _UNNAMED_INDEX.fullmatch(f.name)]
+            return cls(path, pa.schema(fields), file.metadata.num_rows, _state(path))
+
+    def read(self, names: list[str]) -> pa.Table:
+        with _opened(self.path) as file:
+            if _state(self.path) != self.state:
+                raise InputError(f"{self.path.name} has changed while it was read; run again")
+            # a name may begin as another one and a dot, which would be read as well
+            return file.read(columns=names).select(names).replace_schema_metadata(None)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        # ParquetFile, because read_table makes columns out of folder names such as "year=2024";
+        # pre_buffer would hold the whole file besides, and a local one gains nothing by it
+        with pa.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file:
+            yield file
+    except (PermissionError, InputError):
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise_if_out_of_memory(error)
+        raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
+
+
+def _state(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _open(paths: Sequence[Path], categorical: Collection[str], aside: Path | None) -> OpenTable:
+    """Open files of one schema in order, after checking all their footers."""
+    files = [_File.of(path) for path in paths]
+    first = files[0]
+    for other in files[1:]:
+        check_same_columns(first.schema, first.path.name, other.schema, other.path.name)
+    return OpenTable(
+        first.schema.names,
+        sum(file.n_rows for file in files),
+        lambda names: pa.concat_tables(
+            [file.read(names) for file in files], promote_options="permissive"
+        ),
+    )
+
+
+def _read(paths: Sequence[Path], categorical: Collection[str]) -> pa.Table:
+    table = _open(paths, categorical, None)
+    return table.load(table.names)
 
 
 def _columns(file: Any, name: str) -> list[str]:
@@ -120,6 +165,7 @@ PARQUET = Format(
     read=_read,
     columns=_columns,
     column_bytes=_column_bytes,
+    open=_open,
     n_rows=_n_rows,
     has_sizes=True,
 )
@@ -135,7 +181,7 @@ def _n_stored(kind: pa.DataType) -> int:
 def without_unnamed_index(table: pa.Table) -> pa.Table:
     """Return a table that pandas wrote without the columns of an index that has no name."""
     names = enumerate(table.column_names)  # by position: a name may be there twice
-    return table.select([i for i, n in names if not re.fullmatch(r"__index_level_\d+__", n)])
+    return table.select([i for i, name in names if not _UNNAMED_INDEX.fullmatch(name)])
 
 
 def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:

@@ -26,7 +26,7 @@ from chaffinch.storage.sources.addresses import check_no_secret, credentials, wi
 from chaffinch.storage.sources.files import FileSource, shape_of
 from chaffinch.storage.sources.formats import find_format, format_of
 from chaffinch.storage.sources.parquet import PARQUET, parquet_names
-from chaffinch.storage.sources.source import Format, Source
+from chaffinch.storage.sources.source import Format, OpenTable, Source
 
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _DENIED = (
@@ -82,6 +82,13 @@ class S3Source(Source):
     def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
         with self._copy() as copy:
             return copy.load(categorical, drop)
+
+    @contextmanager
+    def open(
+        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+    ) -> Iterator[OpenTable]:
+        with self._copy() as copy, copy.open(categorical, drop, aside) as table:
+            yield table
 
     def columns(self) -> list[str]:
         with closing(self._open()) as files:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -11,6 +20,8 @@ import pyarrow as pa
 
 from chaffinch.storage.datasets.column_names import check_columns
 from chaffinch.storage.errors import InputError
+
+_CELLS_AT_A_TIME = 2**23  # 64 MiB of numbers
 
 
 class Source(Protocol):
@@ -71,16 +82,28 @@ class Source(Protocol):
         table = self.load(categorical, drop)
         check_columns(table.column_names, self.label)
         for name, column in zip(table.column_names, table.columns, strict=True):
-            try:
-                column.validate(full=True)
-            except pa.ArrowInvalid as error:
-                raise InputError(
-                    f"column {name!r} of {self.label} cannot be read ({error}); correct its "
-                    "values, or leave the column out"
-                ) from error
+            _check_values(name, column, self.label)
         if not (table.num_rows or may_be_empty):
-            raise InputError(f"{self.label} has columns but no rows; give at least one")
+            raise _no_rows(self.label)
         return table.replace_schema_metadata(None)
+
+    @contextmanager
+    def open(
+        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+    ) -> Iterator[OpenTable]:
+        """Open the table to read some columns at a time; `aside` is a folder for files."""
+        yield OpenTable.of(self.load(categorical, drop))
+
+    @contextmanager
+    def scan(
+        self, categorical: Collection[str] = (), *, drop: Collection[str] = (), aside: Path
+    ) -> Iterator[Columns]:
+        """Open the table as `read` does, without holding more than some of its columns."""
+        with self.open(categorical, drop, aside) as table:
+            check_columns(table.names, self.label)
+            if not table.n_rows:
+                raise _no_rows(self.label)
+            yield Columns(table, self.label)
 
     def columns(self) -> list[str]:
         """Return the names of the columns, in their order."""
@@ -111,6 +134,70 @@ class Source(Protocol):
         return None
 
 
+def _check_values(name: str, column: pa.ChunkedArray, label: str) -> None:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column {name!r} of {label} cannot be read ({error}); correct its values, or leave "
+            "the column out"
+        ) from error
+
+
+def _no_rows(label: str) -> InputError:
+    return InputError(f"{label} has columns but no rows; give at least one")
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """A table of which columns can be read, each once, by `load`."""
+
+    names: list[str]
+    n_rows: int
+    load: Callable[[list[str]], pa.Table]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> OpenTable:
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        names = table.column_names
+        return cls(names, len(table), lambda some: pa.table({n: columns.pop(n) for n in some}))
+
+
+class Columns(MutableMapping[str, pa.ChunkedArray]):
+    """Columns of an open table, which are read and checked when they are asked for."""
+
+    def __init__(self, table: OpenTable, label: str) -> None:
+        self._table, self._label = table, label
+        self._at_a_time = max(1, _CELLS_AT_A_TIME // table.n_rows)
+        self._columns: dict[str, pa.ChunkedArray | None] = dict.fromkeys(table.names)
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        if self._columns[name] is None:
+            self._load(name)
+        column: pa.ChunkedArray = self._columns[name]
+        _check_values(name, column, self._label)
+        return column
+
+    def _load(self, first: str) -> None:
+        """Read a column, and those after it that fit into memory besides."""
+        names = list(self._columns)
+        near = names[names.index(first) :][: self._at_a_time]
+        some = [name for name in near if self._columns[name] is None]
+        self._columns |= dict(zip(some, self._table.load(some).columns, strict=True))
+
+    def __setitem__(self, name: str, column: pa.ChunkedArray) -> None:
+        self._columns[name] = column
+
+    def __delitem__(self, name: str) -> None:
+        del self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
 @dataclass(frozen=True)
 class Format:
     """A format of files. Its functions raise InputError for content that they cannot read."""
@@ -122,6 +209,8 @@ class Format:
     columns: Callable[[Any, str], list[str]]  # of an open binary file and its name
     # of names and paths; also of names and open files where the format `has_sizes`
     column_bytes: Callable[[Iterable[tuple[str, Any]]], Mapping[str, int]]
+    # files, categorical columns, and a folder for files; by default `read`
+    open: Callable[[Sequence[Path], Collection[str], Path | None], OpenTable] | None = None
     n_rows: Callable[[Any, str], int] | None = None  # of an open file and its name; may estimate
     has_types: bool = True
     has_header: bool = True

@@ -23,11 +23,12 @@ from uuid import UUID
 import pyarrow as pa
 
 from chaffinch.storage.datasets.column_names import check_columns, nearest_or_all
+from chaffinch.storage.datasets.spilled import SpilledRows
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import credentials, secret_message, without
 from chaffinch.storage.sources.files import reading
-from chaffinch.storage.sources.source import Source
+from chaffinch.storage.sources.source import OpenTable, Source
 
 if TYPE_CHECKING:  # loading SQLAlchemy takes long
     import sqlalchemy as sa
@@ -158,8 +159,16 @@ class SqlSource(Source):
         Exact decimals become float64. SQLite has a type for each value alone: columns of a table
         have the declared dates, times and booleans; columns of a query have what is stored.
         """
+        with self.open(categorical, drop, None) as table:
+            return table.load(table.names)
+
+    @contextmanager
+    def open(
+        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+    ) -> Iterator[OpenTable]:
         with self._reading(), _opened(self) as connection:
-            return _read(self, connection)
+            table = _read(self, connection, aside)
+        yield OpenTable.of(table)
 
     def columns(self) -> list[str]:
         """Return the names of the columns; fetches at most the first row, and only of a query."""
@@ -311,15 +320,16 @@ def _names(source: SqlSource, result: sa.CursorResult[Any]) -> list[str]:
     return names
 
 
-def _read(source: SqlSource, connection: sa.Connection) -> pa.Table:
+def _read(source: SqlSource, connection: sa.Connection, aside: Path | None) -> pa.Table:
     result = _execute(source, connection)
     names = _names(source, result)
     result = result.yield_per(max(1, _CELLS // len(names)))
-    tables = [pa.table([pa.nulls(0)] * len(names), names)]
+    batches = SpilledRows(aside, join=_of_one_schema)
+    batches.append(pa.table([pa.nulls(0)] * len(names), names))
     for rows in result.partitions():
         columns = zip(names, zip(*rows, strict=True), strict=True)
-        tables.append(pa.table([_array(*column) for column in columns], names))
-    return _of_one_schema(tables)
+        batches.append(pa.table([_array(*column) for column in columns], names))
+    return batches.table()
 
 
 def _table(source: SqlSource, connection: sa.Connection) -> sa.Table:

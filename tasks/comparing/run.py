@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chaffinch.storage.datasets.dataset import LazyTable
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
@@ -215,7 +216,7 @@ def read_table(
     try:
         dataset = ingest(source, of_any, store.datasets)
         with rows_counted_in_the_source(source, of_any, settings.outer_folds):
-            description = describe_table(dataset.read(), of_any, settings.outer_folds)
+            description = describe_table(LazyTable(dataset), of_any, settings.outer_folds)
     except InputError as error:
         raise InputError(f"in {label}, {error}") from error
     for model in settings.models:

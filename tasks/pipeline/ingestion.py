@@ -139,7 +139,8 @@ def rows_counted_in_the_source(
 @stage()
 def describe(run: SelectionRun, writer: Writer) -> None:
     """Check the table against the settings and profile its columns."""
-    description, former = describe_table(run.dataset.read(), run.settings), run.settings.former
+    table, former = dataset.LazyTable(run.dataset), run.settings.former
+    description = describe_table(table, run.settings)
     if former is not None:
         since = warnings_since(former, description.classes, run.dataset.hash)
         description = replace(description, warnings=(*since, *description.warnings))

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaffinch.storage.datasets import dataset
+from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.selection.core import Schema
+from chaffinch.tasks.settings.selection import SelectionSettings
+from tests.made_up import good_table
 from tests.tasks.data.made_up_table import N, described, numbers, table_with, text
 
 
@@ -144,3 +148,12 @@ def test_the_order_of_rows_does_not_matter(seed):
         assert row == {k: pytest.approx(v) if k == "mean" else v for k, v in same.items()} | {
             "standard_deviation": pytest.approx(same["standard_deviation"])
         }
+
+
+def test_a_dataset_is_described_column_by_column_as_the_whole_table_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset, "_CELLS_AT_A_TIME", 2 * len(good_table()))
+    stored = dataset.ingest(good_table(), tmp_path)
+    asked = SelectionSettings(target="churned")
+    assert dataset.LazyTable(stored).schema == stored.read().schema
+    by_column = describe_table(dataset.LazyTable(stored), asked)
+    assert by_column == describe_table(stored.read(), asked)

@@ -1,0 +1,164 @@
+"""Columns and rows that are kept in memory while they are few, and else in a file."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pyarrow as pa
+from filelock import FileLock, Timeout
+
+from chaffinch.storage.files import ASIDE, locked, make_folder, one_line_errors
+
+_LOCK = "lock"
+MOST_BYTES = 2**27  # in memory, of each collection
+
+
+@contextmanager
+def spill_folder(folder: Path) -> Iterator[Path]:
+    """Make a folder for files that are removed at the end of the block, inside another.
+
+    Those of killed processes, which no longer hold their locks, are removed as well.
+    """
+    make_folder(folder)
+    for left in folder.glob(f"{ASIDE}*/{_LOCK}"):
+        with suppress(Timeout, OSError), FileLock(left, timeout=0, fallback_to_soft=False):
+            shutil.rmtree(left.parent, ignore_errors=True)
+    with one_line_errors(folder / ASIDE):
+        inner = Path(mkdtemp(prefix=ASIDE, dir=folder))
+    try:
+        with locked(inner / _LOCK, str(inner)):
+            yield inner
+    finally:
+        shutil.rmtree(inner, ignore_errors=True)
+
+
+class SpilledColumns(MutableMapping[str, pa.Array]):
+    """Columns of one table, each in one chunk, in the order in which they are first set.
+
+    A column that is set again or removed keeps its place in the file until the folder is removed.
+    """
+
+    def __init__(self, folder: Path | None = None, most_bytes: int | None = None) -> None:
+        self._path = None if folder is None else folder / f"columns-{id(self)}"
+        self._most_bytes = MOST_BYTES if most_bytes is None else most_bytes
+        self._n_bytes = 0
+        self._columns: dict[str, pa.Array | tuple[int, int]] = {}  # or its place in the file
+        self._types: dict[str, pa.DataType] = {}
+        self.n_rows = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(self._types.items())
+
+    def __setitem__(self, name: str, column: pa.Array) -> None:
+        self._release(name)
+        self._types[name], self.n_rows = column.type, len(column)
+        if self._path is None or self._n_bytes + column.nbytes <= self._most_bytes:
+            self._columns[name] = column
+            self._n_bytes += column.nbytes
+            return
+        batch = pa.record_batch([column], names=[""])
+        with one_line_errors(self._path), self._path.open("ab") as file:
+            start = file.tell()
+            with pa.ipc.new_stream(file, batch.schema) as writer:
+                writer.write_batch(batch)
+            self._columns[name] = start, file.tell() - start
+
+    def __getitem__(self, name: str) -> pa.Array:
+        kept = self._columns[name]
+        if not isinstance(kept, tuple):
+            return kept
+        with pa.OSFile(str(self._path)) as file:
+            return _column_at(file, kept)
+
+    def __delitem__(self, name: str) -> None:
+        self._release(name)
+        del self._columns[name], self._types[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def kept(self, columns: Iterable[tuple[str, pa.Array]]) -> Iterator[tuple[str, pa.Array]]:
+        """Set columns, and yield each of them."""
+        for name, column in columns:
+            self[name] = column
+            yield name, column
+
+    def slices(self, n_rows: int) -> Iterator[pa.Table]:
+        """Yield the table, that many rows at a time."""
+        for start in range(0, max(1, self.n_rows), n_rows):
+            yield self._slice(start, n_rows)
+
+    def _slice(self, start: int, n_rows: int) -> pa.Table:
+        # mapped for these rows only, or the whole file would count as memory of the process
+        is_spilled = any(isinstance(kept, tuple) for kept in self._columns.values())
+        file = pa.memory_map(str(self._path)) if is_spilled else None
+        whole = [
+            _column_at(file, kept) if isinstance(kept, tuple) else kept
+            for kept in self._columns.values()
+        ]
+        parts = [column.slice(start, n_rows) for column in whole]
+        return pa.table(parts, schema=self.schema)
+
+    def _release(self, name: str) -> None:
+        kept = self._columns.get(name)
+        if isinstance(kept, pa.Array):
+            self._n_bytes -= kept.nbytes
+
+
+def _column_at(file: pa.NativeFile, place: tuple[int, int]) -> pa.Array:
+    start, n_bytes = place
+    file.seek(start)
+    return pa.ipc.open_stream(file.read_buffer(n_bytes)).read_next_batch().column(0)
+
+
+class SpilledRows:
+    """Batches of rows in the order in which they are added.
+
+    `join` makes one table of tables, whose schemas it may adapt.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        join: Callable[[list[pa.Table]], pa.Table] = pa.concat_tables,
+        most_bytes: int | None = None,
+    ) -> None:
+        self._folder, self._join = folder, join
+        self._most_bytes = MOST_BYTES if most_bytes is None else most_bytes
+        self._tables: list[pa.Table] = []
+        self._waiting: list[pa.Table] = []
+        self._n_bytes = self._n_files = 0
+
+    def append(self, rows: pa.Table) -> None:
+        self._waiting.append(rows)
+        self._n_bytes += rows.nbytes
+        if self._folder is not None and self._n_bytes > self._most_bytes:
+            self._spill(self._folder)
+
+    def clear(self) -> None:
+        self._tables, self._waiting, self._n_bytes = [], [], 0
+
+    def table(self) -> pa.Table:
+        """Return all rows; those in files are mapped, and take no memory until they are read."""
+        return self._join([*self._tables, *self._waiting])
+
+    def _spill(self, folder: Path) -> None:
+        self._n_files += 1
+        path = folder / f"rows-{id(self)}-{self._n_files}"
+        whole = self._join(self._waiting).combine_chunks()
+        with (
+            one_line_errors(path),
+            pa.OSFile(str(path), "wb") as file,
+            pa.ipc.new_file(file, whole.schema) as writer,
+        ):
+            writer.write_table(whole)
+        self._waiting, self._n_bytes = [], 0
+        self._tables.append(pa.ipc.open_file(pa.memory_map(str(path))).read_all())
