@@ -34,7 +34,8 @@ def test_a_chosen_set_that_the_quality_does_not_allow_is_told(capsys) -> None:
     assert (
         "0 alternatives, tau 0.5, by fcbf; 1 was asked for, but no other possible set of 3 "
         "features differs that much and is free of redundant pairs, which fcbf asks for.\n"
-        "  A lower tau, fewer chosen features or another quality may make room.\n  By fcbf the chosen set has no quality: one of its features makes another "
+        "  A lower tau, fewer chosen features or another quality may make room.\n"
+        "  By fcbf the chosen set has no quality: one of its features makes another "
         "redundant, which it allows in no set.\n"
     ) in said
 
