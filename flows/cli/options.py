@@ -223,7 +223,7 @@ SELECTION = _options(
     f"target model.name {_COLUMNS} task loss baseline model.tuning model.folds seed shares "
     "tolerance history.lags history.rolling history.columns history.series history.scale "
     "alternatives.number alternatives.tau alternatives.quality alternatives.search "
-    "alternatives.aggregate alternatives.time_limit"
+    "alternatives.aggregate alternatives.time_limit alternatives.price_curve"
 )
 COMPARISON = _options(
     f"target methods models folds seeds sizes {_COLUMNS} task loss baseline tolerance"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
@@ -15,10 +15,11 @@ from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.methods.rankings import scores_of
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, largest_overlap
+from chaffinch.tasks.selection.alternatives.designs import Solved
 from chaffinch.tasks.selection.alternatives.find import bounds_in_place, find_alternatives
 from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Quality, Univariate
-from chaffinch.tasks.selection.alternatives.result import Alternatives, Solved
+from chaffinch.tasks.selection.alternatives.result import Alternatives
 from chaffinch.tasks.selection.baselines.columns import (
     binned_information,
     binned_information_of_pairs,
@@ -135,9 +136,9 @@ def _information_with(pairs: tuple[Rows, Schema, int], feature: int) -> Floats:
     return mutual_information_with(*pairs, feature)
 
 
-# Proven reasons why no more sets are possible.
+# Reasons why no more sets are possible, all proven by the search.
 Reason = Literal["tau", "at_once", "redundant", "all_features", "all_kept", "no_more"]
-# Changes that allow more sets; each has been tried or is proven.
+# Changes that may allow more sets.
 Remedy = Literal[
     "lower_tau",
     "fewer_alternatives",
@@ -146,8 +147,6 @@ Remedy = Literal[
     "fewer_features",
     "another_quality",
 ]
-
-_LEAST_TAU = 1e-9  # sets only have to be distinct
 
 
 class Missing(TypedDict):
@@ -182,71 +181,33 @@ class Search:
             time_limit=asked.time_limit,
         )
 
-    def one_by_one(self, number: int) -> Search:
-        """Return the sequential search for a number of sets."""
-        alone = {"number": number, "search": "sequential", "aggregate": None}
-        return replace(self, asked=self.asked.model_copy(update=alone))
 
-    def by_no_pairs(self) -> Search:
-        """Return the search without the redundancy of pairs."""
-        return replace(self, quality=Univariate(np.zeros(self.quality.n_features)))
-
-
-def missing_of(
-    search: Search, found: Alternatives, prices: Sequence[Mapping[str, Any]]
-) -> Missing | None:
-    """Return the reason for missing sets and the remedies, or None without a proof."""
+def missing_of(search: Search, found: Alternatives) -> Missing | None:
+    """Return the reason for missing sets and remedies, or None without a proof."""
     if found.status != "infeasible":
         return None
-    tau, n_found = search.asked.tau, len(found)
-
-    def finds_more(other: Search, at: float) -> bool:
-        return len(other.sets(at)) > n_found
-
-    remedies: list[Remedy] = []
-    is_there_room_below = any(
-        price["tau"] < tau and len(price["qualities"]) > n_found for price in prices
-    )
-    if is_there_room_below or finds_more(search, _LEAST_TAU):
-        remedies.append("lower_tau")
-    is_at_once = search.asked.search == "simultaneous" and search.asked.number > 1
-    is_one_there = is_at_once and finds_more(search.one_by_one(1), tau)
-    if is_one_there:
-        remedies += ["fewer_alternatives", "sequential"]
-    if search.keep and finds_more(replace(search, keep=()), tau):
-        remedies.append("fewer_kept")
-    if _have_smaller_sets_room(search):
-        remedies.append("fewer_features")
-    if isinstance(search.quality, FCBF) and finds_more(search.by_no_pairs(), tau):
-        remedies.append("another_quality")
-    return {"reason": _reason(search, n_found, is_one_there=is_one_there), "remedies": remedies}
-
-
-def _reason(search: Search, n_found: int, *, is_one_there: bool) -> Reason:
-    """Return the most specific proven reason."""
-    if len(search.chosen) == search.quality.n_features:
-        return "all_features"
-    if len(search.keep) == len(search.chosen):
-        return "all_kept"
-    if is_one_there:
-        return "at_once"
-    one_more = search.one_by_one(n_found + 1)
-    if one_more.sets(_LEAST_TAU).status != "infeasible":
-        return "tau"
-    is_by_pairs = isinstance(search.quality, FCBF)
-    if is_by_pairs and one_more.by_no_pairs().sets(_LEAST_TAU).status != "infeasible":
-        return "redundant"
-    return "no_more"
-
-
-def _have_smaller_sets_room(search: Search) -> bool:
-    """Return whether enough sets of the keep features and one distinct feature exist."""
-    n_kept, asked = len(search.keep), search.asked
-    size = n_kept + 1
-    if size >= len(search.chosen) or (n_kept and isinstance(search.quality, FCBF)):
-        return False
-    overlap = largest_overlap(size, size, asked.tau, asked.dissimilarity)
-    return overlap >= n_kept and search.quality.n_features - size >= asked.number
+    asked, k = search.asked, len(search.chosen)
+    if k == search.quality.n_features:
+        return {"reason": "all_features", "remedies": ["fewer_features"]}
+    if k == len(search.keep):
+        return {"reason": "all_kept", "remedies": ["fewer_kept"]}
+    is_far = largest_overlap(k, k, asked.tau, asked.dissimilarity) < k - 1
+    is_by_pairs = isinstance(search.quality, FCBF) and k > 1
+    is_at_once = asked.search == "simultaneous" and asked.number > 1
+    may_help: dict[Remedy, bool] = {
+        "lower_tau": is_far,
+        "fewer_alternatives": is_at_once,
+        "sequential": is_at_once,
+        "fewer_kept": bool(search.keep),
+        "fewer_features": is_far and k - len(search.keep) > 1,
+        "another_quality": is_by_pairs,
+    }
+    reason: Reason = "tau" if is_far else "no_more"
+    if is_by_pairs:
+        reason = "redundant"
+    if is_at_once:
+        reason = "at_once"
+    return {"reason": reason, "remedies": [one for one, may in may_help.items() if may]}
 
 
 # Price curve: the best known sets at each tau. Sets that differ by tau also differ by every lower

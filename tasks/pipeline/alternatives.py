@@ -34,11 +34,11 @@ from chaffinch.tasks.workers.interface import InProcess
 
 @stage("describe", "split", "train_base_model", "choose_mask")
 def search_alternatives(run: SelectionRun, writer: Writer) -> None:
-    """Find sets that differ from the chosen set and each other, and their qualities by tau."""
+    """Find sets that differ from the chosen set and each other; by each tau if asked for."""
     asked, mask = _asked(run), run.mask
-    others = [tau for tau in TAUS if tau != asked.tau]
-    # searches: the requested tau, each other tau, and the reason of missing sets
-    progress = _Progress(run, n_searches=1 + len(others) + 1)
+    # the requested tau, and each other one for the price curve
+    others = [tau for tau in TAUS if asked.price_curve and tau != asked.tau]
+    progress = _Progress(run, n_searches=1 + len(others))
     context = replace(run.search_context("search_alternatives"), on_progress=progress.measured)
     with as_input_error():
         quality = quality_of(asked.quality, context, run.store)
@@ -47,19 +47,19 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
         found = search.sets(asked.tau)
         progress.searched(1)
         chosen_quality = quality.value(search.chosen)
-        # Hill climbing caches scores across tau, and its engine uses the workers itself: it stays
-        # in this process.
-        pricing = InProcess() if isinstance(quality, Wrapper) else run.workers
-        at_others = pricing.map(
-            _found_at, search, others, lambda done, _: progress.searched(1 + done)
-        )
-        # one search for the requested tau: with a time limit a second one may differ
-        at_each = {**dict(zip(others, at_others, strict=True)), asked.tau: found}
-        at_each = best_known(at_each, asked.number, asked.search)
-        found = at_each[asked.tau]
-        prices = [price_of(tau, at_each[tau]) for tau in TAUS]
-        missing = missing_of(search, found, prices)
-        progress.searched(1 + len(others) + 1)
+        prices: list[dict[str, Any]] = []
+        if asked.price_curve:
+            # Hill climbing caches scores across tau, and its engine uses the workers itself: it
+            # stays in this process.
+            pricing = InProcess() if isinstance(quality, Wrapper) else run.workers
+            at_others = pricing.map(
+                _found_at, search, others, lambda done, _: progress.searched(1 + done)
+            )
+            at_each = {**dict(zip(others, at_others, strict=True)), asked.tau: found}
+            at_each = best_known(at_each, asked.number, asked.search)
+            found = at_each[asked.tau]
+            prices = [price_of(tau, at_each[tau]) for tau in TAUS]
+        missing = missing_of(search, found)
     writer.result = {
         "chosen_quality": if_known(chosen_quality),
         "sets": [

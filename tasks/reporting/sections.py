@@ -143,7 +143,7 @@ def overlaps(alternatives: Mapping[str, Any]) -> Table:
 def price_caption(alternatives: Mapping[str, Any]) -> str:
     """Return what the chart of prices shows, which points are not proven, and why curves end."""
     prices, asked = alternatives["prices"], alternatives["settings"]
-    most = max(len(price["qualities"]) for price in prices)
+    most = max((len(price["qualities"]) for price in prices), default=0)
     each = f"of the first {number(_CURVES)} sets" if most > _CURVES else "of each set"
     text = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
     text += "The line marks the tau asked for."
@@ -193,7 +193,7 @@ def _are_open(asked: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
 def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
     """Draw what each alternative is worth by tau, open where it is not proven; None without any."""
     prices: Sequence[Mapping[str, Any]] = alternatives["prices"]
-    most = max(len(price["qualities"]) for price in prices)
+    most = max((len(price["qualities"]) for price in prices), default=0)
     if not most:
         return None
     chosen, asked = alternatives["chosen"]["quality"], alternatives["settings"]["tau"]
@@ -343,7 +343,7 @@ def why_missing(alternatives: Mapping[str, Any]) -> str:
 
 
 def what_makes_room(alternatives: Mapping[str, Any]) -> str:
-    """Return in a sentence what would make room for more sets; nothing where nothing is known."""
+    """Return in a sentence what may make room for more sets; nothing where nothing is known."""
     if alternatives["status"] != "infeasible":
         return _LONGER
     remedies = [_REMEDIES[remedy] for remedy in _missing(alternatives)["remedies"]]
@@ -351,7 +351,7 @@ def what_makes_room(alternatives: Mapping[str, Any]) -> str:
         return ""
     *others, last = remedies
     text = f"{', '.join(others)} or {last}" if others else last
-    return f"{text[0].upper()}{text[1:]} makes room."
+    return f"{text[0].upper()}{text[1:]} may make room."
 
 
 def nothing_found(alternatives: Mapping[str, Any]) -> str:
@@ -378,7 +378,8 @@ def _proven(alternatives: Mapping[str, Any]) -> str:
         else "no further set differs that much from all before it",
         "at_once": f"there are no {number(alternatives['settings']['number'])} sets at once that "
         "differ that much from the chosen one and each other",
-        "redundant": f"{other} is free of redundant pairs, which fcbf asks for",
+        "redundant": f"{other} differs that much and is free of redundant pairs, which fcbf asks "
+        "for",
         "all_features": "the chosen set has all features",
         "all_kept": "all chosen features are to be kept in every set",
         "no_more": f"there is {other}",

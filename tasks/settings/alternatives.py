@@ -97,6 +97,13 @@ class AlternativeSettings(Settings):
         "Time limit",
         "Seconds of one search, after which the best sets so far are taken, with a bound.",
     )
+    price_curve: bool = setting(
+        False,
+        7,
+        "Price curve",
+        "Search at every tau from 0.1 to 1 as well, to show what tau costs in quality: ten "
+        "searches instead of one.",
+    )
 
     @model_validator(mode="after")
     def _search_fits(self) -> "AlternativeSettings":

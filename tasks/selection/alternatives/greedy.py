@@ -24,7 +24,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.arrays import is_late
+from chaffinch.tasks.selection.alternatives.best_sets import is_late
 from chaffinch.tasks.selection.core import Floats
 
 Sets = NDArray[np.int32]

@@ -26,8 +26,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch.tasks.selection.alternatives.branch_and_bound.problem import Limits
-from chaffinch.tasks.selection.alternatives.branch_and_bound.solve import Found, best_set
+from chaffinch.tasks.selection.alternatives.best_sets import Found, Limits, best_set
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.validation import (

@@ -20,13 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.tasks.selection.alternatives.arrays import Integers
-from chaffinch.tasks.selection.alternatives.pair_costs import Convexity, PairTable, PairTables
 from chaffinch.tasks.selection.alternatives.validation import (
     as_floats,
     check_names,
@@ -36,6 +34,18 @@ from chaffinch.tasks.selection.alternatives.validation import (
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
+_ROWS = 512
+_NEIGHBOURS = 64  # listed for each feature, besides those that a set needs
+
+
+class Pairs(NamedTuple):
+    """Pair costs of some features, and the smallest of each."""
+
+    costs: Floats  # (n, n)
+    neighbours: NDArray[np.int64]  # (n, l), features of the smallest pair costs, the smallest first
+    halves: Floats  # (n, k), half the sum of the t smallest, t < k
+    largest: float  # finite and absolute
+
 
 @dataclass(frozen=True)
 class Form:
@@ -43,16 +53,20 @@ class Form:
 
     gains: Floats  # (n,), finite
     pair_costs: Floats | None = None  # (n, n), symmetric with a zero diagonal; inf for a conflict
-    convexity: Convexity = field(default_factory=Convexity, compare=False, repr=False)
-    tables: PairTables = field(default_factory=PairTables, compare=False, repr=False)
+    _pairs: dict[tuple[int, bytes], Pairs] = field(default_factory=dict, compare=False, repr=False)
 
-    def pairs(self, features: Integers | None = None) -> PairTable | None:
-        """Return the pair costs of some features, in order, or of all; None if there are none."""
+    def pairs(self, features: NDArray[np.int64], k: int) -> Pairs | None:
+        """Return the pair costs of some features for sets of k; None if there are none.
+
+        The last answer is kept: sorting a wide table takes longer than the search of a set.
+        """
         if self.pair_costs is None:
             return None
-        if features is None:
-            return self.tables.whole(self.pair_costs)
-        return self.tables.among(self.pair_costs, features)
+        key = k, features.tobytes()
+        if key not in self._pairs:
+            self._pairs.clear()
+            self._pairs[key] = _pairs_of(self.pair_costs, features, k)
+        return self._pairs[key]
 
     def value(self, features: Collection[int]) -> float:
         """Return the value of a set of indices, rounded once; -inf if two are in conflict."""
@@ -255,6 +269,56 @@ class CFS(_OfPairs):
         """Return the quality of a set of indices; 0 for no features."""
         relevance, spread = self.parts(features)
         return relevance / math.sqrt(spread) if spread else 0.0
+
+
+def _pairs_of(pair_costs: Floats, features: NDArray[np.int64], k: int) -> Pairs:
+    is_all = len(features) == len(pair_costs)
+    costs = np.ascontiguousarray(pair_costs if is_all else pair_costs[np.ix_(features, features)])
+    n = len(costs)
+    n_nearest = min(n - 1, k + _NEIGHBOURS) if k > 1 else 0
+    neighbours = np.empty((n, n_nearest), dtype=np.int64)
+    halves = np.zeros((n, k))
+    for first in range(0, n if n_nearest else 0, _ROWS):  # few at a time, for memory
+        rows = costs[first : first + _ROWS].copy()
+        here = np.arange(len(rows))
+        rows[here, first + here] = math.inf
+        near = np.sort(np.argpartition(rows, n_nearest - 1, axis=1)[:, :n_nearest], axis=1)
+        nearest = np.take_along_axis(rows, near, axis=1)
+        order = np.argsort(nearest, axis=1, kind="stable")
+        neighbours[first : first + _ROWS] = np.take_along_axis(near, order, axis=1)
+        smallest = np.take_along_axis(nearest, order[:, : k - 1], axis=1)
+        halves[first : first + _ROWS, 1:] = np.cumsum(smallest, axis=1) / 2
+    largest = float(np.abs(costs[np.isfinite(costs)]).max(initial=0.0))
+    return Pairs(costs, neighbours, halves, largest)
+
+
+_HIDDEN = 1e-9  # as a share of the terms of the sets found
+
+
+def is_hidden(form: Form, sets: Sequence[Sequence[int]], rounding: float) -> bool:
+    """Return whether rounding may hide a better set, by more than a small share of a set's terms.
+
+    Sums are rounded by a share of the largest numbers in them: a value of -1e12 for "never" would
+    hide all others. Such sets are *feasible*, with a bound.
+    """
+    sizes = [_size(form, list(one)) for one in sets]
+    return rounding > _HIDDEN * max(min(sizes), _usual(form)) > 0
+
+
+def _usual(form: Form) -> float:
+    """Return the median absolute gain other than 0, else that of pair costs; or 0."""
+    gains = form.gains
+    if form.pair_costs is not None and not gains.any():
+        gains = form.pair_costs[np.isfinite(form.pair_costs)]
+    return float(np.median(np.abs(gains[gains != 0]))) if gains.any() else 0.0
+
+
+def _size(form: Form, chosen: list[int]) -> float:
+    """Return the sum of the absolute terms of a set's value."""
+    size = float(np.abs(form.gains[chosen]).sum())
+    if form.pair_costs is not None:
+        size += float(np.abs(form.pair_costs[np.ix_(chosen, chosen)]).sum()) / 2
+    return size
 
 
 def worths(form: Form, sets: NDArray[np.integer]) -> Floats:

@@ -221,8 +221,8 @@ def is_number(value: object) -> bool:
 _MOST = 1_000_000  # alternatives: each takes a search
 
 
-def sizes_of(k: int | Sequence[int], n_alternatives: int) -> tuple[int, ...]:
-    """Return the size of each set."""
+def check_n_alternatives(n_alternatives: int) -> None:
+    """Raise ValueError unless it is a number of alternatives."""
     if not (is_whole(n_alternatives) and n_alternatives >= 0):
         raise ValueError(
             f"n_alternatives must be a whole number of at least 0 but is {n_alternatives!r}"
@@ -231,17 +231,3 @@ def sizes_of(k: int | Sequence[int], n_alternatives: int) -> tuple[int, ...]:
         raise ValueError(
             f"n_alternatives must be at most {_MOST} but is {in_short(n_alternatives)}"
         )
-    if isinstance(k, Integral) and is_whole(k):
-        return (int(k),) * (1 + n_alternatives)
-    if isinstance(k, str) or not isinstance(k, Iterable) or not np.ndim(k):
-        raise ValueError(f"k must be a whole number, or one for each set, but is {k!r}")
-    sizes = tuple(k)
-    if len(sizes) != 1 + n_alternatives:
-        raise ValueError(
-            f"k must be one size, or one for each of the {1 + n_alternatives} sets, but is "
-            f"{len(sizes)} sizes"
-        )
-    wrong = next((size for size in sizes if not is_whole(size)), None)
-    if wrong is not None or None in sizes:
-        raise ValueError(f"k must be whole numbers, one for each set, but holds {wrong!r}")
-    return tuple(int(size) for size in sizes)

@@ -33,8 +33,9 @@ def test_a_chosen_set_that_the_quality_does_not_allow_is_told(capsys) -> None:
     said = capsys.readouterr().out
     assert (
         "0 alternatives, tau 0.5, by fcbf; 1 was asked for, but no other possible set of 3 "
-        "features is free of redundant pairs, which fcbf asks for.\n  Fewer chosen features makes "
-        "room.\n  By fcbf the chosen set has no quality: one of its features makes another "
+        "features differs that much and is free of redundant pairs, which fcbf asks for.\n"
+        "  A lower tau, fewer chosen features or another quality may make room.\n"
+        "  By fcbf the chosen set has no quality: one of its features makes another "
         "redundant, which it allows in no set.\n"
     ) in said
 

@@ -8,10 +8,10 @@ from itertools import combinations
 import numpy as np
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives.branch_and_bound.problem import Limits
+from chaffinch.tasks.selection.alternatives.best_sets import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.designs import Solved
 from chaffinch.tasks.selection.alternatives.quality import FCBF, Form
-from chaffinch.tasks.selection.alternatives.result import Solved
 from chaffinch.tasks.selection.alternatives.validation import Group
 
 

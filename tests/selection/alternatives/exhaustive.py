@@ -6,7 +6,7 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives.branch_and_bound.problem import Limits
+from chaffinch.tasks.selection.alternatives.best_sets import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, dissimilarity
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.validation import Group

@@ -8,20 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives.arrays import PAUSED
-from chaffinch.tasks.selection.alternatives.branch_and_bound import solve
-from chaffinch.tasks.selection.alternatives.branch_and_bound.kernels import search
-from chaffinch.tasks.selection.alternatives.branch_and_bound.problem import (
-    Limits,
-    open_bound,
-    prepared,
-)
-from chaffinch.tasks.selection.alternatives.branch_and_bound.solve import (
-    best_set,
-    best_sets,
-    sets_within,
-)
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives import best_sets as module
+from chaffinch.tasks.selection.alternatives.best_sets import Limits, best_set, best_sets
 from chaffinch.tasks.selection.alternatives.quality import Form
 from tests.selection.alternatives import exhaustive
 
@@ -69,15 +57,9 @@ def test_all_sets_that_are_worth_enough_are_found(searched, data):
     worth = exhaustive.every_set(*searched)
     least = data.draw(st.sampled_from(sorted(worth.values()) or [0.0]))
     enough = sorted(features for features, value in worth.items() if value >= least)
-    asked = {"limits": limits, "constraints": constraints}
-    sets, are_all = sets_within(form, k, least, most=1000, **asked)
-    assert are_all
-    assert sorted(map(tuple, sets.tolist())) == enough
-    most = data.draw(st.integers(0, len(enough)))
-    some, are_all = sets_within(form, k, least, most=most, **asked)
-    assert len(some) == most
-    assert are_all == (most == len(enough))
-    assert {*map(tuple, some.tolist())} <= {*enough}
+    found = best_sets(form, k, least, most=1000, limits=limits, constraints=constraints)
+    assert found.complete
+    assert sorted(map(tuple, found.sets.tolist())) == enough
 
 
 @settings(max_examples=80, deadline=None)
@@ -93,7 +75,6 @@ def test_so_many_of_the_best_sets_are_found(searched, data):
     sets, bound = search.sets, search.bound
     found = [worth[tuple(features)] for features in sets.tolist()]
     assert search.complete
-    assert not search.is_long
     assert len({*map(tuple, sets.tolist())}) == len(sets)
     assert found == sorted(found, reverse=True)
     assert found == pytest.approx(enough[: len(found)], abs=exhaustive.ROUNDING)
@@ -149,30 +130,13 @@ def test_a_search_that_pauses_after_every_step_finds_the_same(monkeypatch):
     form = Form(random.random(30), costs + costs.T)
     limits = Limits(random.random((3, 30)) < 0.3, np.array([1, 1, 2]))
     best = best_set(form, 5, limits=limits)
-    sets, are_all = sets_within(form, 5, -2.0, limits=limits, most=99_999)
-    assert are_all
-    assert 5_000 < len(sets) == len(np.unique(sets, axis=0))
-    monkeypatch.setattr(solve, "_WORK_BETWEEN_LOOKS", 1)
+    found = best_sets(form, 5, -2.0, limits=limits, most=99_999)
+    assert found.complete
+    assert 5_000 < len(found.sets) == len(np.unique(found.sets, axis=0))
+    monkeypatch.setattr(module, "_WORK_BETWEEN_LOOKS", 1)
     assert best_set(form, 5, limits=limits) == best
-    in_steps, _ = sets_within(form, 5, -2.0, limits=limits, most=99_999)
-    assert np.array_equal(in_steps, sets)
-
-
-def test_bounds_come_down_as_the_search_goes_on_and_always_hold():
-    random = np.random.default_rng(1)
-    costs = np.triu(random.random((60, 60)), 1)
-    form, limits = Form(random.random(60), costs + costs.T), Limits.none(60)
-    best = best_set(form, 6, limits=limits)
-    nowhere = np.empty((0, 6), dtype=np.int64)
-    found = prepared(form, 6, limits, Constraints(), -math.inf, only_best=True)
-    bounds, ended = [], PAUSED
-    while ended == PAUSED:
-        ended = search(found.problem, found.state, 50, nowhere)
-        best_so_far = float(found.state.best_value[0])
-        bounds.append(max(open_bound(found), best_so_far))
-        assert best_so_far - exhaustive.ROUNDING <= best.value <= bounds[-1] + exhaustive.ROUNDING
-    assert bounds == sorted(bounds, reverse=True)
-    assert bounds[0] - bounds[-1] > 0.01
+    in_steps = best_sets(form, 5, -2.0, limits=limits, most=99_999)
+    assert np.array_equal(in_steps.sets, found.sets)
 
 
 @pytest.mark.parametrize("n_previous", [0, 3])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestRegressor
 
 import chaffinch
-from chaffinch.tasks.selection.alternatives.branch_and_bound.problem import Limits
+from chaffinch.tasks.selection.alternatives.best_sets import Limits
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality, Wrapper

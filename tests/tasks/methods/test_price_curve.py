@@ -24,7 +24,9 @@ def climbed(tau: float) -> chaffinch.SelectionResult:
         method="correlation",
         n_features=6,
         model=LINE,
-        alternatives=AlternativeSettings(number=1, tau=tau, quality="masked_loss"),
+        alternatives=AlternativeSettings(
+            number=1, tau=tau, quality="masked_loss", price_curve=True
+        ),
     )
 
 

@@ -64,8 +64,12 @@ def test_the_test_loss_is_that_of_a_model_retrained_on_the_set_alone(found) -> N
     assert low <= one["difference"] <= high
 
 
-def test_the_price_of_tau_never_falls(found) -> None:
-    prices = found.alternatives["prices"]
+def test_the_price_curve_falls_with_tau_and_is_made_only_when_asked_for(found) -> None:
+    assert found.alternatives["prices"] == []
+    asked = {**found.settings["alternatives"], "price_curve": True}
+    priced = select(alternatives=AlternativeSettings(**asked)).alternatives
+    assert priced["sets"] == found.alternatives["sets"]
+    prices = priced["prices"]
     assert [price["tau"] for price in prices] == [t / 10 for t in range(1, 11)]
     first = [price["qualities"][0] for price in prices]
     assert first == sorted(first, reverse=True)
@@ -98,7 +102,7 @@ def test_progress_has_the_searches_in_it_and_is_whole_only_when_all_are_done(
     )
     begun, *between, ended = told
     assert (begun, ended) == ((0, 1), (1, 1))
-    n_items = n_measured + 11  # the search asked for, nine other prices, why there are no more
+    n_items = n_measured + 1  # the search asked for
     assert {total for _, total in between} == {n_items}
     done = [n for n, _ in between]
     assert done == sorted(done)
@@ -118,7 +122,12 @@ def test_what_is_asked_for_is_searched_for_once_and_is_its_own_price(tau, monkey
     """Within a time limit two searches for the same may find different sets."""
     seen, sets = [], Search.sets
     monkeypatch.setattr(Search, "sets", lambda search, at: (seen.append(at), sets(search, at))[1])
-    found = select(alternatives=AlternativeSettings(number=2, tau=tau), n_features=3).alternatives
+    asked = AlternativeSettings(number=2, tau=tau)
+    select(alternatives=asked, n_features=3)
+    assert seen == [tau]
+    seen.clear()
+    asked = asked.model_copy(update={"price_curve": True})
+    found = select(alternatives=asked, n_features=3).alternatives
     assert seen.count(tau) == 1
     taus = [price["tau"] for price in found["prices"]]
     assert taus == [tenths / 10 for tenths in range(1, 11)]
@@ -130,7 +139,9 @@ def test_what_is_asked_for_is_searched_for_once_and_is_its_own_price(tau, monkey
 
 def test_each_price_says_what_is_proven_of_it() -> None:
     prices = select(
-        alternatives=AlternativeSettings(number=2, tau=0.5, quality="mutual_information"),
+        alternatives=AlternativeSettings(
+            number=2, tau=0.5, quality="mutual_information", price_curve=True
+        ),
         n_features=3,
     ).alternatives["prices"]
     statuses = {price["tau"]: price["status"] for price in prices}
@@ -256,7 +267,7 @@ def test_weights_and_categories_take_part() -> None:
 @pytest.mark.parametrize("quality", ["mrmr", "binned_mrmr", "cfs"])
 def test_how_features_depend_on_each_other_is_measured_once_for_all_runs(quality, tmp_path) -> None:
     def run(**options):
-        asked = {"number": 1, "quality": quality, "tau": 0.5}
+        asked = {"number": 1, "quality": quality, "tau": 0.5, "price_curve": True}
         seed = options.pop("seed", 0)
         return select(
             alternatives=AlternativeSettings(**asked | options), seed=seed, store=tmp_path
@@ -272,7 +283,9 @@ def test_how_features_depend_on_each_other_is_measured_once_for_all_runs(quality
     second = run(tau=1.0, number=2)
     assert second.run != first.run
     assert kept() == measured
-    alone = select(alternatives=AlternativeSettings(number=2, quality=quality, tau=1.0))
+    alone = select(
+        alternatives=AlternativeSettings(number=2, quality=quality, tau=1.0, price_curve=True)
+    )
     assert second.alternatives == alone.alternatives
 
     (matrix,) = (tmp_path / "dependencies").glob("*.npy")

@@ -1,4 +1,9 @@
-"""Searches for multiplicities: values as integers, barred features, problem and state."""
+"""Multiplicities: in how many sets each feature is, and what they are worth at most.
+
+Without pair costs, m sets are worth the sum of value_j c_j, where c_j is in how many sets feature j
+is. A table gives the largest sum that some of the features can contribute, by the places left in
+all sets, and by the pairs of sets that can still share a feature (`designs.py`).
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.arrays import Integers, is_late
-from chaffinch.tasks.selection.alternatives.greedy import best_first
+from chaffinch.tasks.selection.alternatives.best_sets import is_late
+from chaffinch.tasks.selection.alternatives.branch_and_bound import Integers
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
@@ -22,29 +26,24 @@ from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
 _BITS = 61  # of a sum, so that it is less than a quarter of what 64 bits hold
 _MOST_BITS_OF_VALUE = 52
-_LOOKS_OF_A_CALL, _MOST_LOOKS = 2_000, 50_000_000  # at a sum: some tenths of a second
 
 
 @dataclass(frozen=True)
 class WholeValues:
-    """The best features' values in whole units, best first."""
+    """Values in whole units, the best first."""
 
-    order: Integers  # (p,), which feature each is
     units: Integers  # (p,), descending
     exponent: int  # a unit is 2 ** exponent
     error: float  # at most this many units, up to a half, lie between a value and its integer
+    lowest: int  # units taken off each value
 
     def at_most(self, units: int, n_values: int) -> float:
         """Return a number that sums of so many values do not exceed if their units do not."""
-        whole = units + math.ceil(self.error * n_values)
+        whole = units + n_values * self.lowest + math.ceil(self.error * n_values)
         number = float(whole)
         if int(number) < whole:
             number = math.nextafter(number, math.inf)
         return math.ldexp(number, self.exponent)
-
-    def units_at_most(self, number: float, n_values: int) -> int:
-        """Return what the units of sums of so many values do not exceed if the sums do not."""
-        return math.floor(math.ldexp(number, -self.exponent)) + math.ceil(self.error * n_values)
 
     def blur(self, n_values: int) -> int:
         """Return by how many units sums of so many values may differ and yet be equal."""
@@ -55,47 +54,27 @@ class WholeValues:
         return math.ldexp(2 * self.error * n_values, self.exponent)
 
 
-def sums_of_sets(units: Integers, k: int, most: int) -> Integers | None:
-    """Return all that sets of k of some whole numbers come to, ascending.
+def whole_values(values: Floats, largest_sum: int, *, is_from_0: bool) -> WholeValues:
+    """Round descending values, finite, to whole units.
 
-    None if there are more than `most` of these sums, or of those of fewer numbers, or if it takes
-    more than some tenths of a second to find them.
+    `largest_sum`: how many values, one of them counted so often, a sum may have. `is_from_0`:
+    the lowest is taken off all of them.
     """
-    sums, n_looks = [np.zeros(1, dtype=np.int64)] + [np.zeros(0, dtype=np.int64)] * k, 0
-    for unit in units:
-        for size in range(k, 0, -1):
-            n_looks += _LOOKS_OF_A_CALL + len(sums[size])
-            if n_looks > _MOST_LOOKS:
-                return None
-            sums[size] = np.union1d(sums[size], sums[size - 1] + unit)
-            if len(sums[size]) > most:
-                return None
-    return sums[k]
-
-
-def whole_values(values: Floats, n_best: int, largest_sum: int) -> WholeValues:
-    """Round the `n_best` best values, finite, to whole units.
-
-    `largest_sum`: how many values, one of them counted so often, a sum may have.
-    """
-    order = best_first(values)[:n_best]
-    taken = np.asarray(values, dtype=np.float64)[order]
     bits = min(_MOST_BITS_OF_VALUE, _BITS - largest_sum.bit_length())
-    exponent = int(np.frexp(np.abs(taken).max())[1]) - bits
-    scaled = np.ldexp(taken, -exponent)
-    units = np.rint(scaled)
-    return WholeValues(
-        order, units.astype(np.int64), exponent, float(np.abs(scaled - units).max(initial=0.0))
-    )
+    exponent = int(np.frexp(np.abs(values).max())[1]) - bits
+    scaled = np.ldexp(values, -exponent)
+    units = np.rint(scaled).astype(np.int64)
+    error = float(np.abs(scaled - units).max(initial=0.0))
+    lowest = int(units[-1]) if is_from_0 else 0
+    return WholeValues(units - lowest, exponent, error, lowest)
 
 
 # Features that a set may not take, given those that it has, compiled: conflicts, and linear rows.
 #
-# For searches that assign each feature to its sets before the next one: `feature_by_feature.py` and
-# `worst_set_targets.py`. A row of weights w and a cap b requires that the weights of a set's
-# features sum to at most b; given sets, groups and a budget are such rows. Weights may be negative,
-# e.g. for a minimum number of features of a group, so that a feature is barred from a set only if
-# no feature that it can still take compensates for it.
+# For searches that assign each feature to its sets before the next one. A row of weights w and a
+# cap b requires that the weights of a set's features sum to at most b; given sets, groups and a
+# budget are such rows. Weights may be negative, e.g. for a minimum number of features of a group:
+# a feature is barred from a set only if no feature that it can still take compensates for it.
 
 
 class Bars(NamedTuple):
@@ -125,16 +104,6 @@ class Bars(NamedTuple):
     def is_none(self) -> bool:
         """Whether any features go together."""
         return not len(self.conflicts) and not len(self.weights)
-
-    def allow(self, sets: Integers) -> Mask:
-        """Return which sets, shape (N, k), are barred from none of their features."""
-        if self.is_none:
-            return np.ones(len(sets), dtype=bool)
-        is_allowed = (self.weights[:, sets].sum(axis=2) <= self.caps[:, np.newaxis]).all(axis=0)
-        if len(self.conflicts):
-            pairs = self.conflicts[sets[:, :, np.newaxis], sets[:, np.newaxis, :]]
-            is_allowed &= ~pairs.any(axis=(1, 2))
-        return np.asarray(is_allowed)
 
 
 @compiled
@@ -228,76 +197,3 @@ def _fill(table: Integers, units: Integers, first: int, last: int, n_sets: int) 
                     if after > NONE:
                         best = max(best, after + units[j] * count * n_pairs - shares)
                 table[j, left, pairs] = best
-
-
-class Problem(NamedTuple):
-    """Designs of m sets of k of p features, any two with at most K in common."""
-
-    units: Integers  # (p,), the features' worth, descending
-    sums: Integers  # (p + 1,), of the first ones
-    # (p + 1, m k + 1, m (m - 1) / 2 K + 1), the most that the features from one on promise, by
-    # places left and by pairs of sets that can still share a feature
-    table: Integers
-    scale: int  # more than the pairs that there are
-    blur: int  # a design worth no more than this above the best is not searched for
-    size: int  # k
-    overlap: int  # K
-    most_uses: int  # in how many sets a feature may be
-    bars: Bars
-    is_free: bool  # without bars, so that no feature is in more sets than a better one
-
-
-FREE = Bars.none(), True  # what ends a `Problem` in which any features go together
-
-
-class State(NamedTuple):
-    """State of a search; one row for each feature, the present one the last that counts."""
-
-    has: NDArray[np.bool_]  # (p, m), the partial design
-    # (p + 1, m), whether a set has had the same features as the one before it
-    alike: NDArray[np.bool_]
-    counts: Integers  # (p, m + 1), in how many sets the feature may be, the most promising first
-    promises: Integers
-    n_counts: Integers
-    next_count: Integers
-    places: Integers  # (p, m), in which sets it is
-    is_placed: NDArray[np.bool_]
-    is_barred: NDArray[np.bool_]  # (p, m), which sets may not have it
-    most: Integers  # (p + 1,), how often it may be used
-    worth: Integers  # (p + 1,), of those before
-    left: Integers  # (p + 1,), places left for this and those after
-    members: Integers  # (m, k), the features of each set, in order
-    filled: Integers  # (m,), how many these are
-    shared: Integers
-    feature: Integers  # the present one, -1 when the search is done; and 1 if it is new
-    best: NDArray[np.bool_]
-    best_worth: Integers  # NONE without a design; and the promise that is to be beaten
-
-
-def fresh_state(n_features: int, n_sets: int, n_places: int) -> State:
-    """Return the state of a search that has not begun."""
-    p, m = n_features, n_sets
-    alike = np.zeros((p + 1, m), dtype=np.bool_)
-    alike[0, 1:] = True
-    most, left = np.zeros(p + 1, dtype=np.int64), np.zeros(p + 1, dtype=np.int64)
-    most[0], left[0] = m, n_places
-    return State(
-        has=np.zeros((p, m), dtype=np.bool_),
-        alike=alike,
-        counts=np.zeros((p, m + 1), dtype=np.int64),
-        promises=np.zeros((p, m + 1), dtype=np.int64),
-        n_counts=np.zeros(p, dtype=np.int64),
-        next_count=np.zeros(p, dtype=np.int64),
-        places=np.zeros((p, m), dtype=np.int64),
-        is_placed=np.zeros(p, dtype=np.bool_),
-        is_barred=np.zeros((p, m), dtype=np.bool_),
-        most=most,
-        worth=np.zeros(p + 1, dtype=np.int64),
-        left=left,
-        members=np.zeros((m, n_places // m), dtype=np.int64),
-        filled=np.zeros(m, dtype=np.int64),
-        shared=np.zeros((m, m), dtype=np.int64),
-        feature=np.array([0, 1]),
-        best=np.zeros((p, m), dtype=np.bool_),
-        best_worth=np.array([NONE, NONE]),
-    )

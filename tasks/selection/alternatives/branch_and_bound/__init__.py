@@ -1,1 +1,0 @@
-"""Exact search for one feature set, by branch and bound."""

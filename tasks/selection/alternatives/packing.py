@@ -1,0 +1,281 @@
+"""The best design among known sets, by depth-first branch and bound over what designs lose.
+
+By prices (`prices.py`) a design is worth its bound less its loss, which is the sum of
+
+    what each charged set lacks to the best one, its own loss,
+    what the uses of each feature and priced pair lack to the refund that they could get,
+    what each two sets lack to the most that they may share, at the prices of sharing.
+
+Sets are added one at a time. What is shared with the sets so far is known when a set is added; what
+uses lack is convex in the number of uses, so that each of t further sets costs at least what the
+first one would. Sets that have K + 1 features in common are a *class*: no two of them are in one
+design. A partial design is therefore dropped if the increments of the best sets of t classes come
+to more than may be lost. Set packing by a solver for integer programs, which knows neither prices
+nor bound, often takes seconds where this takes milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.alternatives.branch_and_bound import DONE, PAUSED, Integers
+from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
+from chaffinch.tasks.selection.alternatives.prices import Bound
+from chaffinch.tasks.selection.alternatives.quality import worths
+from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, stable_order
+
+
+class Pool(NamedTuple):
+    """Known sets, and what they lose.
+
+    An *item* is a feature, or a pair of features with a price.
+    """
+
+    items: NDArray[np.int32]  # (N, w), of each set: its k features, its priced pairs, and then -1
+    losses: Floats  # (N,)
+    worths: Floats  # (N,)
+    lacks: Floats  # (i, m + 2), of each item by the number of its uses; inf beyond what it may have
+    least: Integers  # (i,), number of uses that lack nothing
+    sharing: Floats  # (i,), the price of sharing each item
+    of_two_sets: float  # what two sets pay at most for what they share
+    k: int
+    overlap: int
+    in_all: float  # bound on the sum of a design
+    slack: float  # designs that differ by less are equal
+    is_min: bool  # whether the worst set counts
+
+    @classmethod
+    def of(cls, designs: Designs, bound: Bound, sets: Sets) -> Pool:
+        """Return the pool of sets (N, k)."""
+        prices, n = bound.prices, designs.n_features
+        lacks = np.concatenate(prices.lacks(designs))
+        charged = worths(prices.charged(designs.form), sets)
+        has = np.zeros((n, len(sets)), dtype=bool)
+        has[sets, np.arange(len(sets))[:, np.newaxis]] = True
+        items = np.full((len(sets), designs.k + len(prices.pairs)), -1, dtype=np.int32)
+        items[:, : designs.k] = sets
+        width = np.full(len(sets), designs.k)
+        for item, (one, other) in enumerate(prices.pairs.tolist(), start=n):
+            with_both = np.flatnonzero(has[one] & has[other])
+            items[with_both, width[with_both]] = item
+            width[with_both] += 1
+        of_each = prices.sharing_features, prices.sharing_pairs
+        return cls(
+            items=np.ascontiguousarray(items[:, : int(width.max(initial=designs.k))]),
+            losses=np.maximum(bound.highest - charged, 0.0),
+            worths=worths(designs.form, sets),
+            lacks=lacks,
+            least=np.argmin(lacks, axis=1),
+            sharing=np.repeat(of_each, [n, len(prices.pairs)]),
+            of_two_sets=prices.per_pair_of_sets(designs),
+            k=designs.k,
+            overlap=designs.overlap,
+            in_all=bound.value,
+            slack=bound.slack,
+            is_min=designs.aggregate == "min",
+        )
+
+
+class Walk(NamedTuple):
+    """State of a search among N sets."""
+
+    candidates: Integers  # (m, N), sets that may be added, per level
+    losses: Floats  # (m, N), their own and what they lack to share with the chosen ones
+    increments: Floats  # (m, N), by how much they raise the loss at least
+    n_candidates: Integers  # (m,)
+    place: Integers  # (m,), of the next candidate
+    lost: Floats  # (m,), by the chosen sets, and at least by their uses
+    chosen: Integers  # (m,)
+    uses: Integers  # (i,)
+    level: Integers  # (1,); -1 at the end
+    best: Integers  # (m,), -1 if there is none
+    best_value: Floats  # (1,), what a design must exceed by more than slack
+
+    @classmethod
+    def of(cls, pool: Pool, n_sets: int, value: float) -> Walk:
+        """Return the state at the start; designs are to be worth more than `value`."""
+        shape = n_sets, len(pool.items)
+        walk = cls(
+            candidates=np.zeros(shape, dtype=np.int64),
+            losses=np.zeros(shape),
+            increments=np.zeros(shape),
+            n_candidates=np.zeros(n_sets, dtype=np.int64),
+            place=np.full(n_sets, -1),
+            lost=np.zeros(n_sets),
+            chosen=np.zeros(n_sets, dtype=np.int64),
+            uses=np.zeros(len(pool.lacks), dtype=np.int64),
+            level=np.zeros(1, dtype=np.int64),
+            best=np.full(n_sets, -1),
+            best_value=np.array([value]),
+        )
+        walk.candidates[0] = np.arange(len(pool.items))
+        walk.losses[0], walk.n_candidates[0] = pool.losses, len(pool.items)
+        return walk
+
+
+@compiled
+def _lack(pool: Any, item: int, uses: int, n_open: int) -> float:
+    """Return what an item's uses lack at least, once some more sets have been added."""
+    nearest = min(max(pool.least[item], uses), uses + n_open)
+    return float(pool.lacks[item, nearest])
+
+
+@compiled
+def _may_lose(pool: Any, walk: Any) -> float:
+    """Return what a better design loses less than."""
+    share = len(walk.chosen) if pool.is_min else 1
+    return float(pool.in_all - share * walk.best_value[0] - pool.slack)
+
+
+@compiled
+def _least(pool: Any, walk: Any, level: int, first: int, n_wanted: int) -> tuple[float, int]:
+    """Return the least increments of candidates of so many classes, inf if there are not so many.
+
+    Also the work. A class is known by the features that all of its sets have.
+    """
+    common, sizes = np.empty((n_wanted, pool.k), np.int64), np.zeros(n_wanted, np.int64)
+    both, lost, n_classes, work = np.empty(pool.k, np.int64), 0.0, 0, 0
+    for i in range(first, walk.n_candidates[level]):
+        if n_classes == n_wanted:
+            break
+        features, is_in_one = pool.items[walk.candidates[level, i]], False
+        for one in range(n_classes):
+            a, b, n = 0, 0, 0
+            while a < sizes[one] and b < pool.k:
+                if common[one, a] == features[b]:
+                    both[n] = features[b]
+                    a, b, n = a + 1, b + 1, n + 1
+                elif common[one, a] < features[b]:
+                    a += 1
+                else:
+                    b += 1
+            work += pool.k
+            if n > pool.overlap:
+                sizes[one], is_in_one = n, True
+                for j in range(n):
+                    common[one, j] = both[j]
+                break
+        if not is_in_one:
+            for j in range(pool.k):
+                common[n_classes, j] = features[j]
+            sizes[n_classes] = pool.k
+            lost += walk.increments[level, i]
+            n_classes += 1
+    return (lost if n_classes == n_wanted else np.inf), work
+
+
+@compiled
+def _settle(pool: Any, walk: Any, level: int) -> int:
+    """Compute the increments of a level's candidates, drop the hopeless, and sort the rest."""
+    n, n_open = walk.n_candidates[level], len(walk.chosen) - level
+    raises, base, lacking = np.zeros(len(pool.lacks)), 0.0, 0.0
+    for item in range(len(raises)):
+        uses = walk.uses[item]
+        now = _lack(pool, item, uses, n_open)
+        without = _lack(pool, item, uses, n_open - 1)
+        raises[item] = _lack(pool, item, uses + 1, n_open - 1) - without
+        base += without - now
+        lacking += now
+    least_worth = walk.best_value[0] if pool.is_min else -np.inf
+    increments = np.empty(n)
+    for i in range(n):
+        one = walk.candidates[level, i]
+        increments[i] = walk.losses[level, i] + base
+        for item in pool.items[one]:
+            if item < 0:
+                break
+            increments[i] += raises[item]
+        if pool.worths[one] <= least_worth:
+            increments[i] = np.inf
+    order = stable_order(increments)
+    candidates, losses = walk.candidates[level, :n][order], walk.losses[level, :n][order]
+    for i in range(n):
+        walk.candidates[level, i], walk.losses[level, i] = candidates[i], losses[i]
+        walk.increments[level, i] = increments[order[i]]
+    walk.lost[level] += lacking
+    others, work = _least(pool, walk, level, 0, n_open - 1)
+    room = _may_lose(pool, walk) - walk.lost[level] - others
+    kept = 0
+    while kept < n and walk.increments[level, kept] < room:
+        kept += 1
+    walk.n_candidates[level], walk.place[level] = kept, 0
+    return int(n * pool.items.shape[1] + len(raises) + work)
+
+
+@compiled
+def _descend(pool: Any, walk: Any, level: int, own: float) -> int:
+    """Add the next candidate and list those that go with it; return the work."""
+    place, below, width = walk.place[level], level + 1, pool.items.shape[1]
+    added = walk.candidates[level, place]
+    walk.chosen[level] = added
+    is_in = np.zeros(len(pool.lacks), np.bool_)
+    for item in pool.items[added]:
+        if item >= 0:
+            is_in[item] = True
+            walk.uses[item] += 1
+    n, n_features = 0, pool.k
+    for i in range(place + 1, walk.n_candidates[level]):
+        other, shared, paid = walk.candidates[level, i], 0, 0.0
+        for j in range(width):
+            item = pool.items[other, j]
+            if item < 0:
+                break
+            if is_in[item]:
+                shared += j < n_features
+                paid += pool.sharing[item]
+        if shared <= pool.overlap:
+            walk.candidates[below, n] = other
+            walk.losses[below, n] = walk.losses[level, i] + max(0.0, pool.of_two_sets - paid)
+            n += 1
+    walk.n_candidates[below], walk.place[below] = n, -1
+    walk.lost[below] = own
+    return int((walk.n_candidates[level] - place) * width)
+
+
+@compiled
+def pack(pool: Pool, walk: Walk, most_work: int) -> int:
+    """Search on; return `DONE`, or `PAUSED` after about so many looks at an item of a set."""
+    work, n_sets = 0, len(walk.chosen)
+    own = np.zeros(n_sets + 1)  # lost by the chosen sets themselves
+    for level in range(walk.level[0]):
+        place = walk.place[level]
+        own[level + 1] = own[level] + walk.losses[level, place]
+    while walk.level[0] >= 0:
+        if work > most_work:
+            return PAUSED
+        level = walk.level[0]
+        n_open = n_sets - level
+        if walk.place[level] < 0:
+            walk.lost[level] = own[level]
+            work += _settle(pool, walk, level)
+        place = walk.place[level]
+        others, looks = _least(pool, walk, level, place, n_open)
+        lost, work = walk.lost[level] + others, work + looks
+        if n_open == 1 and lost < _may_lose(pool, walk):
+            walk.chosen[level] = walk.candidates[level, place]
+            value = np.inf if pool.is_min else 0.0
+            for one in walk.chosen:
+                worth = pool.worths[one]
+                value = min(value, worth) if pool.is_min else value + worth
+            if value > walk.best_value[0]:
+                walk.best_value[0] = value
+                for i in range(n_sets):
+                    walk.best[i] = walk.chosen[i]
+            walk.place[level] += 1
+            continue
+        if lost >= _may_lose(pool, walk):
+            walk.level[0] = level - 1
+            if level > 0:
+                for item in pool.items[walk.chosen[level - 1]]:
+                    if item >= 0:
+                        walk.uses[item] -= 1
+                walk.place[level - 1] += 1
+            continue
+        own[level + 1] = own[level] + walk.losses[level, place]
+        work += _descend(pool, walk, level, own[level + 1])
+        walk.level[0] = level + 1
+    return DONE

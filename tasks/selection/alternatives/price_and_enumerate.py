@@ -1,0 +1,278 @@
+"""Several sets at once, proven best together, for any quality that is a `Form`.
+
+Simultaneous search for alternatives (arXiv 2307.11607v3, definition 5; sum, eq 17; smallest, eq
+18), with constraints, given sets, and at most c sets per feature. The way is our own:
+
+1. prices, and with them a bound B on the sum of a design (`prices.py`);
+2. a design that loses less than d, by those prices, consists of sets that each lose less than d:
+   these are listed by branch and bound, and the best design among them is found (`packing.py`);
+3. d grows until a design is known that is worth B - d. No other is then worth more.
+
+A design whose sets are all worth more than Z is worth more than m Z in all: for the smallest
+quality it loses less than B - m Z.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from chaffinch.tasks.selection.alternatives.best_sets import (
+    Limits,
+    best_set,
+    best_sets,
+    is_late,
+    share_of_time,
+)
+from chaffinch.tasks.selection.alternatives.branch_and_bound import DONE, PAUSED
+from chaffinch.tasks.selection.alternatives.designs import INFEASIBLE, Designs, Sets, Solved
+from chaffinch.tasks.selection.alternatives.feature_by_feature import (
+    FeatureByFeature,
+    feature_by_feature,
+)
+from chaffinch.tasks.selection.alternatives.integer_programs import packed
+from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack
+from chaffinch.tasks.selection.alternatives.prices import Bound, price
+from chaffinch.tasks.selection.alternatives.quality import worths
+from chaffinch.tasks.selection.core import Mask
+
+_SHARE = 0.5  # of the time
+_POOLS = (1_000, 10_000, 100_000, 1_000_000)  # sets that lose least
+_WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
+_WORK_AT_FIRST, _SECONDS_AT_FIRST, _LONGER = 30_000_000, 1.0, 4
+# of the search by features, where something keeps some apart, and where nothing does
+_STEPS_AT_FIRST = (100_000, 1_000_000)
+_MOST_ENTRIES = 500_000  # of an integer program over sets
+_FIRST_STEP, _MOST_NEAR_SETS = 2.0**-5, 30_000  # of a target, down from the bound
+_SHARE_OF_WORTH = 0.8  # the larger, the quicker the search, and the more sets to sift
+
+
+def best_design(
+    designs: Designs,
+    deadline: float | None,
+    start: Sets | None = None,
+) -> Solved:
+    """Return the best design; with a bound if it is not proven in time.
+
+    `start` (m, k) is a design that is known.
+    """
+    search = _Search(designs, deadline)
+    first = one_after_another(designs, deadline) if start is None else start
+    search.take(first)
+    return search.run(first)
+
+
+def one_after_another(designs: Designs, deadline: float | None) -> Sets:
+    """Return sets (m', k), m' <= m, each the best that goes with those before it, as a rule."""
+    chosen: list[tuple[int, ...]] = []
+    constraints, given = designs.constraints, designs.limits
+    until = share_of_time(deadline, _SHARE)
+    for _ in range(designs.n_sets):
+        has = np.zeros((len(chosen), designs.n_features), dtype=bool)
+        for row, one in zip(has, chosen, strict=True):
+            row[list(one)] = True
+        at_most = np.append(given.at_most, np.full(len(chosen), designs.overlap))
+        used_up = np.flatnonzero(has.sum(axis=0) >= designs.most_uses(1)).tolist()
+        excluded = {*constraints.excluded, *used_up}
+        is_impossible = excluded & {*constraints.included}
+        if is_impossible or designs.n_features - len(excluded) < designs.k:
+            break
+        found = best_set(
+            designs.form,
+            designs.k,
+            limits=Limits(np.concatenate((given.sets, has)), at_most),
+            constraints=replace(constraints, must_exclude=tuple(sorted(excluded))),
+            deadline=share_of_time(until, _SHARE),
+        )
+        if found.indices is None:
+            break
+        chosen.append(found.indices)
+    return np.array(chosen, dtype=np.int32).reshape(-1, designs.k)
+
+
+class _Search:
+    """State of a search: the best design, and a bound on the sum of all others."""
+
+    def __init__(self, designs: Designs, deadline: float | None) -> None:
+        self.designs, self.deadline = designs, deadline
+        self.best: Sets | None = None
+        self.value = -math.inf
+        self.floor = -math.inf  # what is searched for is worth more
+        self.ceiling = math.inf  # on the sum of designs that are better than the best
+        self.by_features: FeatureByFeature | None = None
+
+    def run(self, first: Sets) -> Solved:
+        """Price, and list more and more sets until the best design is proven."""
+        self.by_features = feature_by_feature(self.designs, self.deadline)
+        if self.by_features is not None:
+            self.ceiling = self.by_features.bound
+            is_free = self.by_features.problem.is_free
+            n_steps = 0 if self.best is None else _STEPS_AT_FIRST[is_free]
+            if self.ceiling == -math.inf or self._is_settled_by_features(n_steps):
+                return self._solved(self.by_features.rounding, is_proven=True)
+        bound, priced = price(self.designs, first, self.deadline)
+        self.ceiling = min(self.ceiling, bound.value)
+        is_proven = self._needed(bound) <= 0 or bound.value == -math.inf
+        if not is_proven:
+            # those that the linear program has shares of often go together
+            self._pack(bound, priced, is_all=False)
+            is_min = self.designs.aggregate == "min"
+            is_proven = is_min and self._is_target_reached(bound)
+        is_proven = is_proven or self._is_best_of_pools(bound)
+        rounding = bound.slack
+        if self.by_features is not None:
+            rounding = max(rounding, self.by_features.rounding)
+        return self._solved(rounding, is_proven=is_proven)
+
+    def _is_best_of_pools(self, bound: Bound) -> bool:
+        """Search more and more of the sets that lose least; return whether the best is proven."""
+        for most in _POOLS:
+            if is_late(self.deadline):
+                break
+            sets, covered = self._nearest(bound, most)
+            is_whole = self._pack(bound, sets, is_all=covered == math.inf)
+            if is_whole and covered > 0:
+                self.ceiling = min(self.ceiling, bound.value - covered)
+            if is_whole and covered >= self._needed(bound):
+                return True
+        return False
+
+    def _is_target_reached(self, bound: Bound) -> bool:
+        """Lower a target for the smallest quality until there is a design above it.
+
+        There are few sets for a target near the bound, however far the best known design is below.
+        Returns whether the best design is proven; False if there are too many sets.
+        """
+        n_sets, lowest = self.designs.n_sets, self.value
+        if self.best is None:
+            lowest = -2 * self.designs.magnitude
+        target = min(self.ceiling, bound.value) / n_sets
+        step = _FIRST_STEP * (target - lowest)
+        while not is_late(self.deadline):
+            target, step = max(lowest, target - step), 2 * step
+            self.floor = max(target, self.value)
+            sets, covered = self._nearest(bound, _MOST_NEAR_SETS)
+            is_whole = covered == math.inf and self._pack(bound, sets, is_all=True)
+            self.floor = self.value
+            if not is_whole:
+                return False
+            self.ceiling = min(self.ceiling, n_sets * max(target, self.value))
+            if self.value > target or target <= lowest:
+                return True
+        return False
+
+    def take(self, sets: Sets) -> None:
+        """Take a design if it is better; sets that are too few are none."""
+        if len(sets) == self.designs.n_sets:
+            value = self.designs.worth(sets.tolist())
+            if value > self.value:
+                self.best, self.value = sets, value
+                self.floor = max(self.floor, value)
+
+    def _needed(self, bound: Bound) -> float:
+        """Return what a design loses less than if it is better by more than rounding."""
+        designs = self.designs
+        share = designs.n_sets if designs.aggregate == "min" else 1
+        if self.floor == -math.inf:
+            return bound.value + designs.n_sets * designs.magnitude + bound.slack
+        return bound.value - share * self.floor - bound.slack
+
+    def _nearest(self, bound: Bound, most: int) -> tuple[Sets, float]:
+        """Return sets that lose least, and what all others lose more than; inf if that is enough.
+
+        Where the smallest counts, each set of a better design is worth more than the floor; both
+        are asked for at once, with shares of 1 - s and s: worth - (1 - s) charges >= (1 -
+        s) least + s worth.
+        """
+        designs, needed = self.designs, self._needed(bound)
+        least, share = bound.highest - needed, 0.0
+        if designs.aggregate == "min" and self.floor > -math.inf:
+            share = _SHARE_OF_WORTH
+            least = (1 - share) * least + share * self.floor
+        found = best_sets(
+            bound.prices.charged(designs.form, 1 - share),
+            designs.k,
+            least,
+            limits=designs.limits,
+            constraints=designs.constraints,
+            most=most,
+            deadline=self.deadline,
+        )
+        is_all = found.complete and len(found.sets) < most
+        if is_all:
+            covered = math.inf
+        elif share or not found.complete:
+            covered = 0.0
+        else:
+            last = worths(bound.prices.charged(designs.form), found.sets[-1:])
+            covered = bound.highest - float(last[0])
+        sets = found.sets
+        return sets[self._may_be_better(bound, sets)] if share else sets, covered
+
+    def _pack(self, bound: Bound, sets: Sets, *, is_all: bool) -> bool:
+        """Look for a better design among sets; return whether that came to its end."""
+        if len(sets) < self.designs.n_sets:
+            return True
+        pool = Pool.of(self.designs, bound, sets)
+        walk = Walk.of(pool, self.designs.n_sets, self.floor)
+        n_entries = len(sets) * math.comb(self.designs.k, self.designs.overlap + 1)
+        is_small = n_entries <= _MOST_ENTRIES
+        work, seconds, n_steps = _WORK_AT_FIRST, _SECONDS_AT_FIRST, _STEPS_AT_FIRST[0]
+        while not is_late(self.deadline):
+            ended = PAUSED
+            walk.best_value[0] = max(walk.best_value[0], self.floor)
+            for _ in range(0, work, _WORK_BETWEEN_LOOKS):
+                ended = pack(pool, walk, _WORK_BETWEEN_LOOKS)
+                if ended == DONE or is_late(self.deadline):
+                    break
+            if walk.best[0] >= 0:
+                self.take(sets[walk.best])
+            if ended == DONE or (is_small and self._pack_by_program(bound, sets, seconds)):
+                return True
+            if not is_all:
+                break
+            work, seconds, n_steps = work * _LONGER, seconds * _LONGER, n_steps * _LONGER
+            if self._is_settled_by_features(n_steps):
+                return True
+        return False
+
+    def _pack_by_program(self, bound: Bound, sets: Sets, seconds: float) -> bool:
+        """Look for a better design by integer programs; return whether it is proven best."""
+        while True:  # where the smallest counts, better and better ones until there is none
+            sets, before = sets[self._may_be_better(bound, sets)], self.floor
+            if len(sets) < self.designs.n_sets:
+                return True
+            found, is_proven = packed(self.designs, sets, before, self.deadline, seconds)
+            if found is not None:
+                self.take(found)
+            if is_proven or self.floor <= before or is_late(self.deadline):
+                return is_proven
+
+    def _is_settled_by_features(self, n_steps: int) -> bool:
+        """Look for a better design feature by feature; return whether the best is proven."""
+        if self.by_features is None:
+            return False
+        found = self.by_features.run(self.best, n_steps, self.deadline)
+        if found is not None:
+            self.take(found)
+        return self.by_features.is_done
+
+    def _may_be_better(self, bound: Bound, sets: Sets) -> Mask:
+        """Return which sets can be in a better design than the best."""
+        charged = worths(bound.prices.charged(self.designs.form), sets)
+        may_be = charged >= bound.highest - self._needed(bound) - bound.slack
+        if self.designs.aggregate == "min":
+            may_be &= worths(self.designs.form, sets) > self.floor
+        return np.asarray(may_be)
+
+    def _solved(self, rounding: float, *, is_proven: bool) -> Solved:
+        """Return the best design, or that there is none; the rounding is that of the sum."""
+        if is_proven and self.best is None:
+            return INFEASIBLE
+        share = self.designs.n_sets if self.designs.aggregate == "min" else 1
+        highest = self.value if is_proven else max(self.ceiling / share, self.value)
+        sets = None if self.best is None else self.designs.best_first(self.best)
+        rounding /= share
+        return Solved(sets, self.value, highest + rounding, is_proven, rounding)

@@ -1,1 +1,0 @@
-"""Exact and heuristic search for several feature sets at once."""
