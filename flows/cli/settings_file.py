@@ -99,7 +99,8 @@ def execution_of(settings: Mapping[str, Any], given: Mapping[str, Any]) -> Execu
 
 def data_of(settings: Mapping[str, Any], given: Any) -> Any:
     """Return the table, or tables, of the command line or of a file."""
-    if data := given or settings.get("data"):
+    data = settings.get("data") if given is None or given == [] else given
+    if data is not None:
         return data
     raise InputError("DATA must be given, on the command line or as `data` in the file of --config")
 

@@ -86,9 +86,10 @@ def test_what_was_compared_is_not_measured_twice_and_its_name_is_suggested(serve
     assert verdicts <= {*VERDICTS}
     assert {ranking["over"] for ranking in found["rankings"]} == {"cells"}
     name = found["comparison"]
-    shown = in_process("show", name[:-1], "--store", store)
+    wrong = f"{name}x"
+    shown = in_process("show", wrong, "--store", store)
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert f"no run or comparison '{name[:-1]}' in " in shown.stderr
+    assert f"no run or comparison '{wrong}' in " in shown.stderr
     assert f"; nearest: {name}" in shown.stderr
 
 
