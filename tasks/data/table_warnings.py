@@ -115,6 +115,7 @@ _MUCH_MISSING = 0.5
 _NEARLY_ALL = 0.9
 _FILLING_GAPS = ("linear", "mlp")  # models that fill missing values with the mean
 _RARE_CLASS = 0.01
+_MUCH_OF_SQUARES, _FEWEST_FOR_OUTLIER = 0.5, 30
 # largest number of sets of equal features with a warning each
 _NAMED = 5
 _WITH_UNIT = re.compile(r"[$€£]?\s*[+-]?[$€£]?\d[\d,]*(\.\d+)?\s*[%$€£]?", re.ASCII)
@@ -161,6 +162,18 @@ _MOSTLY_NUMBERS = (
 )
 
 
+def _outlier(y: Floats, target: str) -> Iterator[str]:
+    """Yield a warning of one value of the target that decides every mean of squared errors."""
+    squares = np.square(y - np.median(y))
+    total, largest = squares.sum(), int(squares.argmax())
+    if len(y) >= _FEWEST_FOR_OUTLIER and squares[largest] > _MUCH_OF_SQUARES * total:
+        yield (
+            f"one value of target {target!r}, {y[largest]:.6g}, makes up "
+            f"{squares[largest] / total:.1%} of its squared deviations from the median; correct "
+            "it if it is wrong, or give the loss absolute_error"
+        )
+
+
 class Findings:
     """Collector of data-quality warnings over the features; it keeps no feature in memory."""
 
@@ -181,11 +194,13 @@ class Findings:
         self._columns: dict[bytes, list[str]] = {}
         self._names: dict[tuple[str, str, str], list[str]] = {}
         self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
-        self._badly_scaled_target: str | None = None
+        self._of_target: list[str] = []
         if classes:
             shares = np.bincount(y.astype(np.int64)) / len(y)
             for name, share in zip(classes, shares, strict=True):
                 self._note(_RARE, name, share < _RARE_CLASS)
+        elif settings.loss != "absolute_error":
+            self._of_target += _outlier(y.astype(np.float64), settings.target)
 
     def add(self, row: ColumnProfile, numbers: Floats, categories: tuple[str, ...]) -> None:
         self._rows = self._rows * _ODD + self._hash(numbers)
@@ -214,7 +229,7 @@ class Findings:
 
     def add_target(self, row: ColumnProfile) -> None:
         if is_badly_scaled(row):
-            self._badly_scaled_target = (
+            self._of_target.append(
                 f"target {row.name!r} has the standard deviation {row.standard_deviation:.3g} and "
                 f"the mean {row.mean:.3g}, of which models that compute in 32 bits see little: "
                 "subtract the mean and divide by the standard deviation"
@@ -223,8 +238,7 @@ class Findings:
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings, the most severe first."""
         found = [*self._named(_PREDICTS)]
-        if self._badly_scaled_target:
-            found.append(self._badly_scaled_target)
+        found += self._of_target
         found += self._filled_across_series()
         n_rows = len(self._rows)
         duplicates = n_rows - len(np.unique(self._rows))

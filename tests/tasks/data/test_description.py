@@ -157,3 +157,17 @@ def test_a_dataset_is_described_column_by_column_as_the_whole_table_is(tmp_path,
     assert dataset.LazyTable(stored).schema == stored.read().schema
     by_column = describe_table(dataset.LazyTable(stored), asked)
     assert by_column == describe_table(stored.read(), asked)
+
+
+@pytest.mark.parametrize(
+    ("value", "loss", "warned"),
+    [(1e6, None, True), (3.0, None, False), (1e6, "absolute_error", False)],
+)
+def test_one_value_of_the_target_that_decides_the_squared_error_is_warned_of(value, loss, warned):
+    y = np.random.default_rng(0).normal(size=N)
+    y[7] = value
+    table = table_with(y=pa.array(y))
+    warnings = describe_table(table, SelectionSettings(target="y", loss=loss)).warnings
+    assert (
+        any("one value of target 'y', 1e+06, makes up 100.0%" in one for one in warnings) == warned
+    )
