@@ -27,7 +27,8 @@ _CELLS_AT_A_TIME = 2**23  # 64 MiB of numbers
 class Source(Protocol):
     """A table to read: a file, objects in S3, a table in a database, a table in memory.
 
-    A kind must define `of`, `name` and `load`. The defaults fit a table in memory.
+    A kind must define `of`, `name` and `load`. The defaults fit a table in memory; where a table
+    may be larger, `open` reads some columns at a time, and `shape` lets a run refuse it in time.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ from chaffinch.tasks.data.arrow import as_keys, as_numbers, column_of, kind_of
 from chaffinch.tasks.data.roles import encode_target
 from chaffinch.tasks.data.splits import Roles
 from chaffinch.tasks.data.table_check import TableDescription
-from chaffinch.tasks.selection.core import Floats, Rows, Schema
+from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 Index = NDArray[np.int64]
@@ -69,8 +69,9 @@ def load_rows(
     settings: SelectionSettings,
     description: TableDescription,
     index: Index | None = None,
+    mask: Mask | None = None,
 ) -> Rows:
-    """Return rows as inputs of a model, with the features of the description.
+    """Return rows as inputs of a model, with the features of the description, or a mask of them.
 
     Features are read in blocks of columns, so that memory holds the requested rows and about 64 MiB
     more.
@@ -78,6 +79,8 @@ def load_rows(
     roles = load_roles(dataset, settings, description)
     rows = slice(None) if index is None else index
     y, features = roles.y[rows], description.features
+    if mask is not None:
+        features = tuple(name for name, is_kept in zip(features, mask, strict=True) if is_kept)
     matrix = np.empty((len(y), len(features)), order="F")
     at_a_time = max(1, _CELLS_AT_A_TIME // max(1, len(roles.y)))
     for start in range(0, len(features), at_a_time):

@@ -47,22 +47,22 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
     run.all_features_model = run.base_model if fitted_before else run.recipe.fit(rows, schema)
     writer.write_all("all_features_model", run.all_features_model.to_files)
     run.on_progress("retrain", 1, 2)
-    rows = rows.select(mask)  # the other columns are not needed any more
+    n_rows = len(rows)
+    del rows  # read again, for the kept columns alone, so that none is in memory twice
+    rows = run.rows(*run.fitted_parts, mask=mask)
     run.selected_model = run.recipe.fit(rows, schema.select(mask))
     writer.write_all("model", run.selected_model.to_files)
-    writer.result = {"kind": run.selected_model.kind, "rows": len(rows)}
+    writer.result = {"kind": run.selected_model.kind, "rows": n_rows}
 
 
 @stage("describe", "split", "train_base_model", "optimise_mask", "choose_mask", "retrain")
 def evaluate(run: SelectionRun, writer: Writer) -> None:
     """Score both final models on every set, compare on the rows that judge, write the contract."""
     mask, loss = run.mask, run.loss
-    judge = judge_of(run)
-    before, after = judge.with_all_features, judge.with_selected
     losses: dict[str, dict[str, float]] = {}
     parts = [part for part in PARTS if len(getattr(run.splits, part))]
     for done, part in enumerate(parts):
-        if part == judge.part:
+        if part == "test":
             continue
         rows = run.rows(part)
         losses[part] = {
@@ -70,6 +70,9 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
             "selected": loss(rows.y, run.selected_model.predict(rows.X[:, mask]), rows.weight),
         }
         run.on_progress("evaluate", done + 1, len(parts))
+        del rows  # before the rows that judge are read
+    judge = judge_of(run)
+    before, after = judge.with_all_features, judge.with_selected
     losses[judge.part] = {"all_features": judge.loss(before), "selected": judge.loss(after)}
     comparison = compare(
         loss,

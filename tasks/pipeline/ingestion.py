@@ -67,7 +67,7 @@ def ingest(data: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
 def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Dataset:
     columns = settings.columns
     _check_header(source, settings)
-    check_memory(source, columns.drop)
+    check_memory(source, settings)
     label, source = source.label, _with_history(source, settings)
     with _fit_for_the_former_run(source, settings):
         found = dataset.ingest(
@@ -79,7 +79,8 @@ def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Da
             labels=None if settings.task == "regression" else settings.target,
             may_lack=may_lack(settings),
         )
-    check_shape(label, found.n_rows, len(found.columns))  # exact, and with what history adds
+    # now exact, and with what history adds
+    check_shape(label, found.n_rows, len(found.columns), settings)
     return found
 
 

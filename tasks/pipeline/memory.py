@@ -6,7 +6,7 @@ The figures are measured; docs/troubleshooting.md describes them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
 from chaffinch.storage.datasets.dataset import Dataset
@@ -14,25 +14,28 @@ from chaffinch.storage.errors import TableTooLargeError
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import Source
 from chaffinch.tasks.selection.models.runtime import cores
-from chaffinch.tasks.settings.selection import ExecutionSettings
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.interface import Workers
 
 logger = logging.getLogger(__name__)
 
-_LIBRARIES, _PER_VALUE, _PER_COLUMN = 300e6, 12.0, 130e3  # bytes; of a column, its histograms
+_LIBRARIES, _PER_COLUMN = 300e6, 130e3  # bytes; of a column, its histograms
+_PER_VALUE, _PER_VALUE_CROSS_FITTED = 12.0, 20.0  # folds are copies of rows
 _WORKER_LIBRARIES, _WORKER_PER_VALUE = 200e6, 16.0
 
 
-def check_memory(source: Source, drop: Collection[str] = ()) -> None:
+def check_memory(source: Source, settings: SelectionSettings) -> None:
     """Raise TableTooLargeError if a run on a source needs more memory than there is."""
     if (shape := source.shape()) is not None:
-        check_shape(source.label, shape[0], shape[1] - len(drop))
+        n_columns = shape[1] - len(settings.columns.drop)
+        check_shape(source.label, shape[0], n_columns, settings)
 
 
-def check_shape(what: str, n_rows: int, n_columns: int) -> None:
+def check_shape(what: str, n_rows: int, n_columns: int, settings: SelectionSettings) -> None:
     """Raise TableTooLargeError if a table of this shape needs more memory than there is."""
-    needed, free = _needed(n_rows, n_columns), free_memory()
+    needed = _needed(n_rows, n_columns, is_cross_fitted=settings.method.is_cross_fitted)
+    free = free_memory()
     if needed > free:
         raise TableTooLargeError(
             f"{what} has {n_rows:,} rows x {n_columns:,} columns, so a run needs about "
@@ -58,7 +61,7 @@ def n_local_workers(shapes: Iterable[tuple[int, int]]) -> int:
     """
     own, each = 0.0, _WORKER_LIBRARIES
     for n_rows, n_columns in shapes:
-        own += _needed(n_rows, n_columns)
+        own += _needed(n_rows, n_columns, is_cross_fitted=True)
         each += _WORKER_PER_VALUE * n_rows * n_columns
     n_cores, n_fit = cores(), int((free_memory() - own) // each)
     if n_fit < n_cores:
@@ -68,8 +71,9 @@ def n_local_workers(shapes: Iterable[tuple[int, int]]) -> int:
     return max(1, min(n_cores, n_fit))
 
 
-def _needed(n_rows: int, n_columns: int) -> float:
-    return _LIBRARIES + n_columns * (_PER_COLUMN + _PER_VALUE * n_rows)
+def _needed(n_rows: int, n_columns: int, *, is_cross_fitted: bool) -> float:
+    per_value = _PER_VALUE_CROSS_FITTED if is_cross_fitted else _PER_VALUE
+    return _LIBRARIES + n_columns * (_PER_COLUMN + per_value * n_rows)
 
 
 def _gigabytes(n_bytes: float) -> str:

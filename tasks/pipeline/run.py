@@ -147,7 +147,7 @@ def _begun(
         # with history, a source that may change is read once: scales and features must match rows
         once = settings.history is not None and not source.rereadable
         if once:
-            check_memory(source, settings.columns.drop)
+            check_memory(source, settings)
         rows = source_of(source.read(settings.columns.categorical)) if once else source
         dataset = wrap_step(ingest)(rows, settings, datasets)
         on_progress("ingest", 1, 1)

@@ -189,12 +189,16 @@ class SelectionRun(StageResults):
         """The final model on the chosen features."""
         return self._read_model("retrain", "model", self.schema.select(self.mask))
 
-    def rows(self, *parts: str) -> Rows:
-        """Return the rows of some sets as inputs of a model, in the dataset's order."""
+    def rows(self, *parts: str, mask: Mask | None = None) -> Rows:
+        """Return the rows of some sets as inputs of a model, in the dataset's order.
+
+        With a mask (d,), they have the kept features only.
+        """
         index = self._index(parts)
         if self._loaded is not None:
-            return self._loaded.rows.take(index)
-        return load_rows(self.dataset, self.settings, self.description, index)
+            rows = self._loaded.rows.take(index)
+            return rows if mask is None else rows.select(mask)
+        return load_rows(self.dataset, self.settings, self.description, index, mask)
 
     def roles(self, *parts: str) -> Roles:
         """Return target, weights, groups and times of some sets, in the order of `rows`."""

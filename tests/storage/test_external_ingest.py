@@ -80,6 +80,7 @@ def parquet(table: pa.Table, folder: Path) -> Path:
 
 def parts(table: pa.Table, folder: Path) -> Path:
     (folder / "parts").mkdir()
+    pq.write_table(table.slice(0, 0), folder / "parts" / "empty.parquet")
     for number, start in enumerate(range(0, N, 300)):
         pq.write_table(table.slice(start, 300), folder / "parts" / f"{number}.parquet")
     return folder / "parts"

@@ -164,6 +164,9 @@ def test_rows_are_the_chosen_ones_in_the_order_asked_for():
 
     assert description.features == ("number", "count", "flag", "colour")
     np.testing.assert_array_equal(rows.X, every.X[index])
+    mask = np.array([True, False, False, True])
+    masked = load_rows(TableAsDataset(table), chosen, description, index, mask)
+    np.testing.assert_array_equal(masked.X, rows.X[:, mask])
     np.testing.assert_array_equal(rows.y, [0, 0, 1])
     np.testing.assert_array_equal(rows.weight, table["weight"].to_numpy()[index])
     whole = feature_matrix(table, description.features, description.categories)

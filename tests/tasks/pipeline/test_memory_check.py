@@ -19,6 +19,9 @@ from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.pipeline import memory
 from chaffinch.tasks.pipeline.memory import check_memory, n_local_workers
 from chaffinch.tasks.selection.models.runtime import cores
+from chaffinch.tasks.settings.columns import ColumnSettings
+from chaffinch.tasks.settings.method import method_of
+from chaffinch.tasks.settings.selection import SelectionSettings
 
 
 @dataclass(frozen=True)
@@ -48,14 +51,15 @@ def huge_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 REFUSED = (
-    "huge has 10,000,000,000 rows x 50 columns, so a run needs about 6,000.3 GB of memory but "
+    "huge has 10,000,000,000 rows x 50 columns, so a run needs about 10,000.3 GB of memory but "
 )
 
 
 def test_a_table_larger_than_memory_is_refused_in_one_line(tmp_path: Path) -> None:
-    for ask in (chaffinch.select, lambda data, target: chaffinch.compare([data], target)):
-        with pytest.raises(MemoryError, match=f"^{REFUSED}.* GB is free; drop columns, give fewer"):
-            ask("huge://10000000000", "y")
+    with pytest.raises(MemoryError, match=f"^{REFUSED}.* GB is free; drop columns, give fewer"):
+        chaffinch.select("huge://10000000000", "y")
+    with pytest.raises(MemoryError, match=r"^huge has 10,000,000,000 rows x 50 columns, so a run"):
+        chaffinch.compare(["huge://10000000000"], "y")
 
 
 def test_the_command_line_ends_with_a_code_of_its_own(
@@ -68,10 +72,19 @@ def test_the_command_line_ends_with_a_code_of_its_own(
 
 
 def test_columns_that_are_dropped_need_no_memory() -> None:
-    n_rows = memory.free_memory() // (50 * 12)
+    n_rows = memory.free_memory() // (50 * 20)
+    settings = SelectionSettings(target="y")
     with pytest.raises(MemoryError):
-        check_memory(Huge(n_rows))
-    check_memory(Huge(n_rows), drop=[f"x{i}" for i in range(25)])
+        check_memory(Huge(n_rows), settings)
+    half = ColumnSettings(drop=tuple(f"x{i}" for i in range(25)))
+    check_memory(Huge(n_rows), settings.model_copy(update={"columns": half}))
+
+
+def test_a_method_without_folds_needs_less() -> None:
+    n_rows = memory.free_memory() // (50 * 16)
+    with pytest.raises(MemoryError):
+        check_memory(Huge(n_rows), SelectionSettings(target="y"))
+    check_memory(Huge(n_rows), SelectionSettings(target="y", method=method_of("gbmo")))
 
 
 def test_local_workers_are_as_many_as_cores_and_memory_allow(
@@ -79,8 +92,8 @@ def test_local_workers_are_as_many_as_cores_and_memory_allow(
 ) -> None:
     n_cores = cores()
     assert n_local_workers([(1_000, 10)]) == n_cores
-    shape = (10**6, 100)  # 0.8 GB as float64: 1.5 GB for the run, 1.8 GB for each worker
-    for free, expected in ((1.6e9, 1), (3.4e9, 1), (5.2e9, 2), (7.0e9, 3)):
+    shape = (10**6, 100)  # 0.8 GB as float64: 2.3 GB for the run, 1.8 GB for each worker
+    for free, expected in ((2.4e9, 1), (4.2e9, 1), (6.0e9, 2), (7.8e9, 3)):
         monkeypatch.setattr(memory, "free_memory", lambda free=free: int(free))
         assert n_local_workers([shape]) == min(n_cores, expected)
 
