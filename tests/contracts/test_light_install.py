@@ -58,6 +58,7 @@ def test_select_report_and_selector_need_no_extra(tmp_path):
         ('chaffinch.select(X, y, method="pefs")', "torch"),
         ('chaffinch.select(X, y, model="xgboost")', "xgboost"),
         ('chaffinch.select(X, y, cluster="local")', "flows"),
+        ("chaffinch.select(X, y, alternatives=1)", "alternatives"),
         ('chaffinch.select("sqlite:///a.db#table", "y")', "flows"),
     ],
 )

@@ -11,7 +11,6 @@ import time
 from itertools import combinations
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
 from chaffinch.tasks.selection.alternatives.quality import worths
@@ -29,6 +28,8 @@ def packed(
     features if they share some K + 1 of them, so that at most one of the sets with those can be in
     a design.
     """
+    from ortools.sat.python import cp_model
+
     merits = worths(designs.form, sets)
     lowest, spread = float(merits.min()), float(np.ptp(merits)) or 1.0
     units = np.floor((merits - lowest) / spread * _UNITS).astype(np.int64).tolist()

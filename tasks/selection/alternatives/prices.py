@@ -32,15 +32,18 @@ import math
 import time
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
 from chaffinch.tasks.selection.alternatives.best_sets import BestSets, best_sets, is_late
 from chaffinch.tasks.selection.alternatives.designs import ROUNDING, Designs, Sets
 from chaffinch.tasks.selection.alternatives.quality import Form, worths
 from chaffinch.tasks.selection.core import Floats
+
+if TYPE_CHECKING:  # loading OR-Tools takes long
+    from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
 _PENALTIES = (4.0, 4e3)  # times the magnitude of a design
 _BEYOND = 1e-6  # uses beyond what designs may have, from which the penalty is raised
@@ -201,6 +204,8 @@ class _Master:
     def __init__(self, designs: Designs, deadline: float | None) -> None:
         self.designs, self._deadline = designs, deadline
         self.sets: Sets = np.empty((0, designs.k), dtype=np.int32)
+        from ortools.linear_solver import pywraplp
+
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
         self._objective = self._solver.Objective()
         self._objective.SetMaximization()
@@ -268,7 +273,7 @@ class _Master:
         if self._deadline is not None:
             left = max(1, int(1000 * (self._deadline - time.monotonic())))
             self._solver.set_time_limit(left)
-        return bool(self._solver.Solve() == pywraplp.Solver.OPTIMAL)
+        return bool(self._solver.Solve() == self._solver.OPTIMAL)
 
     def value(self) -> float:
         """Return the value of the solution."""
