@@ -6,8 +6,6 @@ The settings of a selection stand at the top by their names, those of a group in
 replace what the file has.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator, Mapping

@@ -37,6 +37,9 @@ def with_target(data: Any, target: Any) -> tuple[Any, Any]:
     """Return a table and the name of its target, which may be given by its values."""
     if isinstance(target, str | bool | Integral | tuple | None):
         return data, target
+    if hasattr(target, "columns"):
+        kind = type(target).__name__
+        raise InputError(f"target must be a column's name or its values but is of type {kind}")
     if isinstance(data, str | PurePath):
         raise InputError(
             "target must name a column of a file; its values go with a table in memory"

@@ -155,7 +155,7 @@ def test_rows_are_counted_as_in_the_users_file(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Missing option '--target'."),
+        ((), "target must be given"),
         (("--target", "y", "--folds", "five"), "Invalid value for '--folds': 'five' is not a"),
         (("--target", "y", "--task", "ranking"), "Invalid value for '--task': 'ranking' is"),
         (("--target", "y", "--kep", "a"), "No such option '--kep'."),

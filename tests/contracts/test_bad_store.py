@@ -230,8 +230,9 @@ def test_a_run_that_is_not_there(finished):
         chaffinch.load_run(almost, store=store)
     assert str(refusal.value) == message
 
-    done = chaffinch_here("show", almost, "--store", store)
+    done = chaffinch_here("show", f"{result.run}x", "--store", store)
     shown = message.replace("there is no run", "there is no run or comparison")
+    shown = shown.replace(f"{almost!r}", f"'{result.run}x'")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {shown}\n")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import joblib
+from joblib import cpu_count
 
 # With fewer values to each thread a fit takes more CPU time, and on busy cores also more time:
 # LightGBM on two threads takes 2.3 times the CPU seconds of one at 10,000 values, 1.15 times at a
@@ -34,7 +34,7 @@ def threads_for(n_values: int) -> int:
 def cores() -> int:
     """Return the cores that this process may use: OMP_NUM_THREADS, or its affinity and quota."""
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return int(given) if given.isdigit() and int(given) else int(joblib.cpu_count())
+    return int(given) if given.isdigit() and int(given) else int(cpu_count())
 
 
 class _SingleThread:

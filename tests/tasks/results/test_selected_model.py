@@ -319,8 +319,10 @@ def test_transform_of_what_does_not_fit(table):
     result = select()
     with pytest.raises(InputError, match="the table lacks the kept feature 'age' and 1 more; give"):
         result.transform(table[["income"]])
-    with pytest.raises(InputError, match="must be a pandas, polars or Arrow one but is a ndarray"):
+    with pytest.raises(InputError, match="the table lacks 'age'"):
         result.transform(table.to_numpy())
+    with pytest.raises(InputError, match="must be a pandas, polars or Arrow one but is a list"):
+        result.transform([[1.0]])
 
 
 def test_a_hundred_thousand_rows_take_less_than_two_seconds():
