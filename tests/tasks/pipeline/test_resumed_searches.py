@@ -18,6 +18,7 @@ from distributed import WorkerPlugin
 from chaffinch.methods import Pefs
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.runs.store import Run
+from chaffinch.tasks.pipeline import memory
 from chaffinch.tasks.pipeline import run as story
 from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
@@ -90,7 +91,7 @@ def doomed_run(source: str, store: str, counted: str, cluster: str) -> None:
         hasten(Path(counted), partial(kill, os.getpid(), 14))
     else:  # a worker kills the program that it works for, and works on
         then = partial(kill, os.getpid(), 4)
-        story.open_workers = partial(hastened_workers, Path(counted), then)
+        memory.open_workers = partial(hastened_workers, Path(counted), then)
     run(source, store, cluster)
 
 
@@ -145,7 +146,7 @@ def test_killed_with_its_workers_at_work_the_next_one_goes_on_with_other_workers
     killed(source, store, counted_in(tmp_path / "before"), "local")
     before = kept(store)
     assert before
-    monkeypatch.setattr(story, "open_workers", partial(hastened_workers, counted, nothing))
+    monkeypatch.setattr(memory, "open_workers", partial(hastened_workers, counted, nothing))
     resumed = run(source, store, "local")
     # workers of the killed run may have made some more, before they noticed
     assert n_sweeps(counted) <= all_sweeps(undisturbed) - sum(n for _, n in before.values())
