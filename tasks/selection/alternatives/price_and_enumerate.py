@@ -247,8 +247,13 @@ class _Search:
             found, is_proven = packed(self.designs, sets, before, self.deadline, seconds)
             if found is not None:
                 self.take(found)
-            if is_proven or self.floor <= before or is_late(self.deadline):
+            if is_proven or found is None or is_late(self.deadline):
                 return is_proven
+            if self.floor <= before:  # sets that are worth more by rounding alone
+                exact = np.array([self.designs.form.value(one) for one in sets.tolist()])
+                if self.designs.aggregate != "min" or (exact > before).all():
+                    return False
+                sets = sets[exact > before]
 
     def _is_settled_by_features(self, n_steps: int) -> bool:
         """Look for a better design feature by feature; return whether the best is proven."""
