@@ -65,6 +65,20 @@ def test_no_design_is_better(aggregate, way, problem) -> None:
     assert_is_best(found, problem, aggregate)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("n_sets", [2, 3])
+@pytest.mark.parametrize(
+    "gains",
+    [[0.2, 0.4, 0.3, 0.4, 0.1], [0.2, 0.2, 0.4, 0.2, 0.3, 0.3], [0.2, 0.1, 0.2, 0.3, 0.1, 0.1]],
+)
+def test_integer_programs_end_where_sums_differ_by_rounding(gains, n_sets, monkeypatch) -> None:
+    for name, value in WAYS["programs"].items():
+        monkeypatch.setattr(price_and_enumerate, name, value)
+    problem = free(Form(np.array(gains)), 3, n_sets, 2, "min")
+    best = best_by_trying_all(problem.form, 3, n_sets, 2, problem.limits, problem.constraints, min)
+    assert best_design(problem, None).value == pytest.approx(best, abs=ROUNDING)
+
+
 @AGGREGATES
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.data())
