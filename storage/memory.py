@@ -13,11 +13,10 @@ import pyarrow as pa
 
 _WORTH_GIVING_BACK = 32 * 2**20  # bytes
 
-# (controller, folder, limit, usage, page cache in memory.stat, which the kernel frees when needed)
-_CACHE = ("inactive_file", "active_file")
-_CGROUPS = (
-    ("", "", "memory.max", "memory.current", _CACHE),  # version 2
-    ("memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", _CACHE),
+_CACHE = ("inactive_file", "active_file")  # in memory.stat; the kernel frees it when needed
+_CGROUPS = (  # controller, folder, limit, usage
+    ("", "", "memory.max", "memory.current"),  # version 2
+    ("memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
 
 
@@ -35,7 +34,7 @@ def _left_in_cgroups(root: Path) -> Iterator[int]:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        for controller, folder, limit, usage, cached in _CGROUPS:
+        for controller, folder, limit, usage in _CGROUPS:
             if controller not in controllers.split(","):
                 continue
             mounted = root / "sys/fs/cgroup" / folder
@@ -46,7 +45,7 @@ def _left_in_cgroups(root: Path) -> Iterator[int]:
                     most, used = (int((group / name).read_text()) for name in (limit, usage))
                     stat = dict(map(str.split, (group / "memory.stat").read_text().splitlines()))
                     # version 1 counts the groups inside in total_...
-                    file = sum(int(stat.get(f"total_{name}", stat[name])) for name in cached)
+                    file = sum(int(stat.get(f"total_{name}", stat[name])) for name in _CACHE)
                     yield max(0, most - used + file)
 
 

@@ -9,7 +9,7 @@ import errno
 import json
 import signal
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -241,7 +241,6 @@ def run(
     data: str,
     settings: SelectionSettings,
     execution: ExecutionSettings,
-    group: Mapping[str, Any],
     as_json: bool,
     verbosity: str | None,
 ) -> None:
@@ -279,7 +278,6 @@ def check(
     data: str,
     settings: SelectionSettings,
     execution: ExecutionSettings,
-    group: Mapping[str, Any],
     as_json: bool,
 ) -> None:
     """Check DATA and the settings of a run: nothing is trained or stored.
@@ -304,7 +302,6 @@ def init(
     data: str,
     settings: SelectionSettings,
     execution: ExecutionSettings,
-    group: Mapping[str, Any],
     file: str,
 ) -> None:
     """Write a TOML file for `chaffinch run --config FILE`, with every setting and what it does.

@@ -60,13 +60,14 @@ _METHOD = (
         help="Method auto: folds or holdout, in place of --set validation=HOW.  [default: auto]",
     ),
 )
+_OF_METHOD = ("method", "values", "n_features", "min_score", "validation")
 _OWN = [path.replace(".", "_") for path in (*SELECTION.values(), *STRICT.values())]
 
 
 def selection_options(command: Command) -> Command:
     """Give a command the options of a selection, passed as `data`, `settings` and `execution`.
 
-    The command's own group of the file of ``--config`` is passed as `group`.
+    A command that has a group of its own in the file of ``--config`` gets that as `group`.
     """
 
     @wraps(command)
@@ -74,13 +75,14 @@ def selection_options(command: Command) -> Command:
         file = read_settings(config)
         given = {name: options.pop(name) for name in _OWN}
         method = _method_of(group_of(file, "method"), **{n: options.pop(n) for n in _OF_METHOD})
-        names = file.keys() - {"data", "execution", *COMMANDS}
+        names, command_name = file.keys() - {"data", "execution", *COMMANDS}, command.__name__
+        if command_name in COMMANDS:
+            options["group"] = group_of(file, command_name)
         chosen = merged({name: file[name] for name in names}, nested(given, SELECTION))
         return command(
             data=data_of(file, data),
             settings=SelectionSettings(**{**chosen, "method": method}),
             execution=execution_of(file, given),
-            group=group_of(file, command.__name__),
             **options,
         )
 
@@ -92,9 +94,6 @@ def selection_options(command: Command) -> Command:
     ):
         with_settings = add(with_settings)
     return with_settings
-
-
-_OF_METHOD = ("method", "values", "n_features", "min_score", "validation")
 
 
 def _method_of(

@@ -41,8 +41,11 @@ def read_settings(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        if Path(path).stat().st_size > _LARGEST:
-            raise InputError(f"{path} is too large for a file of settings")
+        if (size := Path(path).stat().st_size) > _LARGEST:
+            raise InputError(
+                f"a file of settings must have at most {_LARGEST:,} bytes but {path} has {size:,}; "
+                "give another file"
+            )
         text = Path(path).read_text("utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
@@ -56,10 +59,10 @@ def read_settings(path: str | None) -> dict[str, Any]:
         if name not in known:
             raise InputError(f"{path} has no setting {name!r}{nearest_or_all(str(name), known)}")
     for group, kind in COMMANDS.items():
-        for name in group_of(found, group):
-            if name not in (fields := [*kind.model_fields]):
-                remedy = nearest_or_all(str(name), fields)
-                raise InputError(f"[{group}] of {path} has no setting {name!r}{remedy}")
+        fields = list(kind.model_fields)
+        for name in group_of(found, group).keys() - fields:
+            remedy = nearest_or_all(str(name), fields)
+            raise InputError(f"[{group}] of {path} has no setting {name!r}{remedy}")
     for group, name in _BY_ONE_VALUE.items():
         if group in found and not isinstance(found[group], dict):
             found[group] = {name: found[group]}

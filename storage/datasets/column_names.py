@@ -69,6 +69,11 @@ def check_known(names: Iterable[str], known: Iterable[str]) -> None:
             raise InputError(f"there is no column {name!r}{nearest_or_all(name, list(there))}")
 
 
+def names_in_array(n_columns: int) -> list[str]:
+    """Return the names of the columns of an array, which has none of its own."""
+    return [f"x{j}" for j in range(n_columns)]
+
+
 def text_of_label(label: object) -> str:
     """Return the name of a pandas column as Arrow writes it, for non-text labels too."""
     return str(tuple(map(text_of_label, label))) if isinstance(label, tuple) else str(label)

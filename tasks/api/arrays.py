@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from chaffinch.storage.datasets.column_names import text_of_label
+from chaffinch.storage.datasets.column_names import names_in_array, text_of_label
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_of
 
@@ -19,7 +19,8 @@ from chaffinch.storage.sources import source_of
 def as_table(X: Any) -> pa.Table:
     """Return a table without its index; the columns of an array are x0, x1, ..."""
     if isinstance(X, np.ndarray | list | tuple):
-        return pa.table({f"x{j}": column for j, column in enumerate(np.asarray(X).T)})
+        columns = np.asarray(X).T
+        return pa.table(list(columns), names=names_in_array(len(columns)))
     if hasattr(X, "iloc"):  # a named index would become a column
         X = X.reset_index(drop=True)
     return source_of(X).load((), ())

@@ -56,7 +56,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Share of what all features explain that a smaller set may lose and still be as good.
     random_state : int, RandomState or None
         Seed; the only source of randomness.
-    workers : int, optional
+    workers : int of at least 1, optional
         Processes of a local cluster. By default there is none.
 
     Attributes
@@ -66,8 +66,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     model_ : SelectedModel
         Model retrained on the selected features, which predicts from tables.
     ranking_ : ndarray of int, shape (n_features_in_,)
-        1 for a selected feature; the others are counted on in the order in which the method
-        removes them last. Features that the method does not tell apart share a rank.
+        1 for a selected feature; the others from 2 on, the last removed first. Features that the
+        method does not tell apart share a rank.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of str

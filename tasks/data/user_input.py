@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.datasets.column_names import names_in_array, nearest
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.matrix import baseline_values
 from chaffinch.tasks.errors import as_input_error
@@ -154,7 +154,7 @@ def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> Give
     matrix = as_real_numbers(X, "X", "be an array of numbers or a pandas frame")
     if matrix.ndim != 2 or not matrix.size:
         raise InputError(f"X must have rows and features, (K, M), but has shape {matrix.shape}")
-    names = tuple(f"x{j}" for j in range(matrix.shape[1]))
+    names = tuple(names_in_array(matrix.shape[1]))
     return GivenTable(matrix, names, (None,) * matrix.shape[1], None)
 
 

@@ -8,7 +8,8 @@ curve that chooses the number of features. The features are then ordered once mo
 Refits begin with the smallest sizes, and end where larger ones are no better.
 
 The same losses judge the choice: for each outer fold the number is chosen by the curve of the other
-folds, so that neither the order nor the number knew the rows that it is judged by.
+folds, so that the rows that judge had no part in the order, nor in the losses that chose the
+number.
 
 An outer fold is ordered by the two folds next to it. A model fitted outside the two folds f and g
 serves the outer fold f, judged on g, and the outer fold g, judged on f, so that five folds need 6

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import accuracy_score, r2_score
 
-from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.datasets.column_names import names_in_array, quoted
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_of
@@ -179,7 +179,7 @@ def _as_table(array: NDArray[Any], features: Sequence[str]) -> pa.Table:
     n_columns = array.shape[1] if array.ndim == 2 else 0
     if n_columns == len(features):
         return pa.table(list(array.T), names=features)
-    names = [f"x{j}" for j in range(n_columns)]
+    names = names_in_array(n_columns)
     if not set(features) <= set(names):
         raise InputError(
             f"an array must have {len(features)} columns, the kept features, but has the shape "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chaffinch.storage.datasets.column_names import text_of_label
+from chaffinch.storage.datasets.column_names import names_in_array, text_of_label
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import file_to_write, path_from, write_file
 from chaffinch.storage.runs.stages import StageRecord
@@ -257,7 +257,7 @@ class SelectionResult:
         """
         features = tuple(map(text_of_label, self._features))
         if isinstance(table, np.ndarray) and table.ndim == 2:
-            names = [f"x{j}" for j in range(table.shape[1])]
+            names = names_in_array(table.shape[1])
             check_there(features, names)
             return table[:, np.isin(names, features)]
         return kept_columns(table, features)

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 EXTRAS = (
-    "torch", "xgboost", "ortools", "safetensors", "prefect", "fastapi", "uvicorn", "httpx", "dask",
+    "torch", "xgboost", "ortools", "prefect", "fastapi", "uvicorn", "httpx", "dask",
     "distributed", "sqlalchemy", "psycopg", "click", "yaml",
 )  # fmt: skip
 BEGIN = f"""
