@@ -19,11 +19,11 @@ import pyarrow.parquet
 import scipy.sparse
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError, raise_if_out_of_memory
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.shuffled.row_blocks import MOST_COLUMNS, NameRow, Piece, by_names
 from chaffinch.storage.shuffled.table import check_not_shuffled
 from chaffinch.storage.sources.files import reading
-from chaffinch.storage.sources.parquet import WIDE, check_same_columns
+from chaffinch.storage.sources.parquet import WIDE, check_same_columns, reading_parquet
 
 _LARGEST_WHOLE = 2**53  # largest n such that float64 holds 0..n exactly
 # Each read has an overhead of about a hundred values per column, so fewer rows are not worth it.
@@ -33,16 +33,13 @@ _VALUES_AT_A_TIME, _FEWEST_ROWS, _MOST_ROWS = 2**21, 128, 65_536
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
     """Open a Parquet file given by the user."""
-    with reading(path):
-        try:
-            with pyarrow.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file:
-                check_not_shuffled(file, path)
-                yield file
-        except (PermissionError, InputError):
-            raise
-        except (pa.ArrowException, OSError) as error:
-            raise_if_out_of_memory(error)
-            raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
+    with (
+        reading(path),
+        reading_parquet(path.name),
+        pyarrow.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file,
+    ):
+        check_not_shuffled(file, path)
+        yield file
 
 
 def common_type(schema: pa.Schema, names: Sequence[str]) -> np.dtype[Any]:

@@ -25,6 +25,18 @@ _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # of pandas
 _MAGIC = b"PAR1"  # what a file begins with
 
 
+@contextmanager
+def reading_parquet(name: str) -> Iterator[None]:
+    """Raise an InputError that names the file for what pyarrow cannot read in the block."""
+    try:
+        yield
+    except (PermissionError, InputError):
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise_if_out_of_memory(error)
+        raise InputError(f"{name} is no readable Parquet file: {error}") from error
+
+
 def begins_as_parquet(path: Path) -> bool:
     """Return whether the first bytes of a file are those of Parquet; OSError if it is not there."""
     with path.open("rb") as file:
@@ -81,16 +93,13 @@ class _File:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    try:
-        # ParquetFile, because read_table makes columns out of folder names such as "year=2024";
-        # pre_buffer would hold the whole file besides, and a local one gains nothing by it
-        with pa.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file:
-            yield file
-    except (PermissionError, InputError):
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise_if_out_of_memory(error)
-        raise InputError(f"{path.name} is no readable Parquet file: {error}") from error
+    # ParquetFile, because read_table makes columns out of folder names such as "year=2024";
+    # pre_buffer would hold the whole file besides, and a local one gains nothing by it
+    with (
+        reading_parquet(path.name),
+        pa.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file,
+    ):
+        yield file
 
 
 def _state(path: Path) -> tuple[int, int]:
@@ -120,37 +129,24 @@ def _read(paths: Sequence[Path], categorical: Collection[str]) -> pa.Table:
 
 def _columns(file: Any, name: str) -> list[str]:
     """Return the names of the columns of an open file, from its footer."""
-    try:
+    with reading_parquet(name):
         schema = pa.parquet.ParquetFile(file, **WIDE).schema_arrow
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise_if_out_of_memory(error)
-        raise InputError(f"{name} is no readable Parquet file: {error}") from error
     check_columns(schema.names, name)
     return list(without_unnamed_index(schema.empty_table()).column_names)
 
 
 def _n_rows(file: Any, name: str) -> int:
     """Return the number of rows of an open file, from its footer."""
-    try:
-        n_rows: int = pa.parquet.ParquetFile(file, **WIDE).metadata.num_rows
-    except (pa.ArrowException, OSError) as error:
-        raise_if_out_of_memory(error)
-        raise InputError(f"{name} is no readable Parquet file: {error}") from error
-    return n_rows
+    with reading_parquet(name):
+        return int(pa.parquet.ParquetFile(file, **WIDE).metadata.num_rows)
 
 
 def _column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
     """Return the compressed size of each column over all files, from their footers."""
     found: Counter[str] = Counter()
     for name, file in files:
-        try:
-            with pa.parquet.ParquetFile(file) as parquet:
-                metadata, schema = parquet.metadata, parquet.schema_arrow
-        except PermissionError:
-            raise
-        except (pa.ArrowException, OSError) as error:
-            raise_if_out_of_memory(error)
-            raise InputError(f"{name} is no readable Parquet file: {error}") from error
+        with reading_parquet(name), pa.parquet.ParquetFile(file) as parquet:
+            metadata, schema = parquet.metadata, parquet.schema_arrow
         columns = [field.name for field in schema for _ in range(_n_stored(field.type))]
         for group in map(metadata.row_group, range(metadata.num_row_groups)):
             for i, column in enumerate(columns):
