@@ -21,5 +21,5 @@ def write_table(folder: Path) -> Path:
 
 if __name__ == "__main__":
     path = write_table(ExecutionSettings().store / "demonstration")
-    sys.argv = ["chaffinch", "run", str(path), "--target", "diagnosis", "--workers", "2"]
+    sys.argv = ["chaffinch", "run", str(path), "--target", "diagnosis", "--prefect"]
     main()

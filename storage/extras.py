@@ -10,12 +10,18 @@ _EXTRAS = {
     "ortools": "alternatives",
     "distributed": "flows",
     "sqlalchemy": "flows",
+    "prefect": "flows",
 }
+
+
+def lacks(package: str) -> bool:
+    """Return whether a package is not installed."""
+    return find_spec(package) is None
 
 
 def require(package: str, what: str) -> None:
     """Raise InputError if a package that `what` needs is not installed."""
-    if find_spec(package) is None:
+    if lacks(package):
         raise InputError(
             f"{what} needs the package {package}, which is not installed; "
             f'run pip install "chaffinch[{_EXTRAS[package]}]"'

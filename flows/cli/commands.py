@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
@@ -27,6 +27,7 @@ from chaffinch.flows.cli.options import (
     defaults_of,
     json_flag,
     nested,
+    prefect_flag,
     settings_options,
     verbosity_flags,
 )
@@ -42,8 +43,14 @@ from chaffinch.flows.cli.settings_file import (
     read_settings,
 )
 from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
-from chaffinch.flows.cli.terminal import STARTING_PREFECT, echo, echo_exactly, echo_json
-from chaffinch.flows.prefect_runtime.server import Server, ServerError, prepare
+from chaffinch.flows.cli.terminal import (
+    STARTING_PREFECT,
+    Showing,
+    echo,
+    echo_exactly,
+    echo_json,
+)
+from chaffinch.flows.prefect_runtime.server import Server, ServerError, is_configured, prepare
 from chaffinch.storage.datasets.column_names import nearest, quoted
 from chaffinch.storage.errors import (
     InputError,
@@ -52,6 +59,7 @@ from chaffinch.storage.errors import (
     in_a_line,
     is_out_of_memory,
 )
+from chaffinch.storage.extras import require
 from chaffinch.storage.files import path_from, write_file
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.errors import StrictError, WorkersError
@@ -62,6 +70,9 @@ from chaffinch.tasks.settings.selection import (
     SelectionSettings,
 )
 from chaffinch.tasks.workers.signals import Stopped
+
+if TYPE_CHECKING:
+    from chaffinch.tasks.results.result import SelectionResult
 
 OUT_OF_MEMORY = 4
 DIALECTS = ("postgresql", "mysql", "mssql", "oracle", "sqlite")
@@ -153,12 +164,14 @@ def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
 @config_option
 @settings_options(ReselectionSettings, RESELECTION)
 @settings_options(ExecutionSettings, STRICT)
+@prefect_flag
 @verbosity_flags
 @json_flag
 def reselect(
     run: str,
     data: str | None,
     config: str | None,
+    with_prefect: bool | None,
     as_json: bool,
     verbosity: str | None,
     **given: Any,
@@ -172,11 +185,9 @@ def reselect(
     NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
     double quotes, and each double quote in it is doubled, as in CSV.
     """
-    prepare(quiet=True)
-    server = Server()
+    server = server_of(with_prefect)
     from chaffinch.flows.cli import output
     from chaffinch.tasks.pipeline.progress import steps_of
-    from chaffinch.tasks.pipeline.run import check
     from chaffinch.tasks.results.previous_run import read_former, settings_of
 
     file = read_settings(config)
@@ -184,28 +195,63 @@ def reselect(
     own = group_of(file, "reselect")
     asked = ReselectionSettings(**merged(own, nested(given, RESELECTION)))
     settings = settings_of(read_former(run, execution.store), asked)
-    steps, check_data = steps_of(with_changes=True), partial(check, data, settings, execution)
-    arguments = (run, data, asked, execution)
-    result = _run_flow(server, "reselection", arguments, steps, verbosity, check_data)
+    steps = steps_of(with_changes=True)
+    with output.progress(steps, verbosity) as shown:
+        if server is None:
+            result = _selected(data, settings, execution, shown)
+        else:
+            checked = partial(_checked, data, settings, execution)
+            arguments = (run, data, asked, execution)
+            result = _run_flow(server, "reselection", arguments, shown, checked)
     output.show(result, as_json=as_json, with_warnings=False)
+
+
+def server_of(with_prefect: bool | None) -> Server | None:
+    """Return the Prefect server of a run, by default a configured one; None to run without."""
+    prepare(quiet=True)
+    if with_prefect:
+        require("prefect", "--prefect")
+    return Server() if with_prefect or (with_prefect is None and is_configured()) else None
+
+
+def _selected(
+    data: Any, settings: SelectionSettings, execution: ExecutionSettings, shown: Showing
+) -> "SelectionResult":
+    """Run the pipeline in this process, without Prefect."""
+    from chaffinch.tasks.pipeline.run import select_features
+    from chaffinch.tasks.promotion.promote import compared_in_passing
+    from chaffinch.tasks.results.result import load_result
+
+    run = select_features(data, settings, execution, on_progress=shown.on_progress, warn=shown.warn)
+    lines, _ = compared_in_passing(run)
+    for line in lines:
+        shown.say(line)
+    return load_result(run)
+
+
+def _checked(
+    data: Any, settings: SelectionSettings, execution: ExecutionSettings, shown: Showing
+) -> None:
+    """Check the inputs of a run before the server starts."""
+    from chaffinch.tasks.pipeline.run import check
+
+    shown.warn(check(data, settings, execution, on_progress=shown.on_progress))
 
 
 def _run_flow(
     server: Server,
     name: str,
     arguments: tuple[Any, ...],
-    steps: Sequence[str],
-    verbosity: str | None,
-    check_data: Callable[..., Sequence[str]] | None = None,
+    shown: Showing,
+    check_data: Callable[[Showing], None] | None = None,
 ) -> Any:
     """Run a flow with progress in the terminal; its import follows the start of the server."""
-    from chaffinch.flows.cli import output
     from chaffinch.tasks.pipeline.ingestion import each_read_once
 
-    with output.progress(steps, verbosity) as shown, each_read_once():
+    with each_read_once():
         server.check()
         if check_data is not None:
-            shown.warn(check_data(on_progress=shown.on_progress))
+            check_data(shown)
         shown.on_progress(STARTING_PREFECT, 0, 1)
         server.start()
         flow = getattr(import_module(f"chaffinch.flows.{name}"), name)
@@ -235,12 +281,14 @@ def cli() -> None:
 @cli.command(short_help="Select the features of a table.")
 @click.argument("data", required=False)
 @selection_options
+@prefect_flag
 @verbosity_flags
 @json_flag
 def run(
     data: str,
     settings: SelectionSettings,
     execution: ExecutionSettings,
+    with_prefect: bool | None,
     as_json: bool,
     verbosity: str | None,
 ) -> None:
@@ -258,15 +306,21 @@ def run(
     Exit codes: 0 done; 1 failure; 2 bad input; 3 warnings and --strict, nothing trained; 4 out of
     memory; stopped: 130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
     """
-    prepare(quiet=True)
-    server = Server()
+    from chaffinch.storage.sources import source_of
+
+    source_of(data).check()  # a wrong path is refused before the imports of a run
+    server = server_of(with_prefect)
     from chaffinch.flows.cli import output
     from chaffinch.tasks.pipeline.progress import steps_of
-    from chaffinch.tasks.pipeline.run import check
 
+    arguments = (data, settings, execution)
     steps = steps_of(with_alternatives=settings.alternatives is not None)
-    check_data, arguments = partial(check, data, settings, execution), (data, settings, execution)
-    result = _run_flow(server, "feature_selection", arguments, steps, verbosity, check_data)
+    with output.progress(steps, verbosity) as shown:
+        if server is None:
+            result = _selected(*arguments, shown)
+        else:
+            checked = partial(_checked, *arguments)
+            result = _run_flow(server, "feature_selection", arguments, shown, checked)
     output.show(result, as_json=as_json, with_warnings=False)
 
 
@@ -328,12 +382,14 @@ def init(
     help="Minutes after which what is done by then is concluded from. By default all is done.",
 )
 @settings_options(ExecutionSettings, STRICT)
+@prefect_flag
 @verbosity_flags
 @json_flag
 def compare(
     data: tuple[str, ...],
     config: str | None,
     time_budget: float | None,
+    with_prefect: bool | None,
     as_json: bool,
     verbosity: str | None,
     **given: Any,
@@ -347,10 +403,14 @@ def compare(
     NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
     double quotes, and each double quote in it is doubled, as in CSV.
     """
-    prepare(quiet=True)
-    server = Server()
+    server = server_of(with_prefect)
     from chaffinch.flows.cli import output
-    from chaffinch.tasks.comparing.run import STEPS, check_time_budget
+    from chaffinch.tasks.comparing.run import (
+        STEPS,
+        check_time_budget,
+        compare_methods,
+        load_comparison,
+    )
 
     check_time_budget(time_budget)
     file = read_settings(config)
@@ -360,8 +420,16 @@ def compare(
     settings = ComparisonSettings(**merged(own, nested(given, COMPARISON)))
     execution = execution_of(file, given)
     tables = [tables] if isinstance(tables, str) else tables
-    arguments = (tables, settings, execution, time_budget)
-    result = _run_flow(server, "comparison", arguments, STEPS, verbosity)
+    with output.progress(STEPS, verbosity) as shown:
+        if server is None:
+            seconds = None if time_budget is None else 60 * time_budget
+            run = compare_methods(
+                tables, settings, execution, time_budget=seconds, **shown._asdict()
+            )
+            result = load_comparison(run)
+        else:
+            arguments = (tables, settings, execution, time_budget)
+            result = _run_flow(server, "comparison", arguments, shown)
     output.show_comparison(result, as_json=as_json, with_warnings=False)
 
 

@@ -21,11 +21,6 @@ def _exit_code() -> int:
     try:
         with helpers_shielded():  # a signal waits: an import may make another error of it
             from chaffinch.flows.cli.commands import cli, exit_code
-    except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich", "prefect"):
-            raise
-        sys.stderr.write('Error: the command needs prefect; run pip install "chaffinch[flows]"\n')
-        return 1
     except KeyboardInterrupt as error:
         sys.stderr.write("Stopped. The same command begins again.\n")
         return 128 + (error.signal if isinstance(error, Stopped) else signal.SIGINT)

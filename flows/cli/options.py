@@ -24,6 +24,14 @@ config_option = click.option(
 )
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 
+prefect_flag = click.option(
+    "--prefect/--no-prefect",
+    "with_prefect",
+    default=None,
+    help="Run as a Prefect flow, on the configured server or one of its own. By default only if a "
+    "server is configured, as with PREFECT_API_URL.",
+)
+
 _quiet = click.option("--quiet", is_flag=True, help="Say nothing on the way but warnings.")
 _verbose = click.option(
     "--verbose",

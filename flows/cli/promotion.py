@@ -9,7 +9,7 @@ import click
 
 from chaffinch.flows.cli.options import STORE, json_flag, settings_options
 from chaffinch.flows.cli.terminal import echo, echo_json
-from chaffinch.flows.prefect_runtime.server import prepare
+from chaffinch.flows.prefect_runtime.server import is_configured, prepare
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import path_from
 from chaffinch.tasks.settings.selection import ExecutionSettings
@@ -69,7 +69,7 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
         "by hand",
         reason,
         seen=len(against.history),
-        owes_event=_server_is_configured(),
+        owes_event=is_configured(),
     )
     found = against.difference
     if found is not None:
@@ -132,7 +132,7 @@ def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
     from chaffinch.storage.runs.store import Store
 
     histories = Store.find(_store(store)).promotions
-    entry = histories.rollback(name, reason, owes_event=_server_is_configured())
+    entry = histories.rollback(name, reason, owes_event=is_configured())
     content = {"name": name, "promotion": asdict(entry)}
     _show([f"The contract of {entry.run} is in use again for {name}."], content, as_json=as_json)
     _send_owed(name, _store(store))
@@ -150,17 +150,11 @@ def _store(given: str | None) -> Path:
     return ExecutionSettings().store if given is None else path_from(given, "store")
 
 
-def _server_is_configured() -> bool:
-    prepare()
-    from chaffinch.flows.prefect_runtime.events import server_url
-
-    return server_url() is not None
-
-
 def _send_owed(name: str, store: Path) -> None:
     """Send unsent events if a server is configured; print a warning if that fails."""
-    if not _server_is_configured():
+    if not is_configured():
         return
+    prepare()
     from chaffinch.flows.prefect_runtime.events import send_owed
 
     problem = send_owed(name, store)

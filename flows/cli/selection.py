@@ -24,7 +24,7 @@ from chaffinch.flows.cli.settings_file import (
     read_settings,
 )
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.settings.method import Method, as_kind, kinds, method_of
+from chaffinch.tasks.settings.method import Method, as_kind, kinds, method_of, method_settings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
 _METHOD = (
@@ -105,8 +105,6 @@ def _method_of(
     validation: str | None,
 ) -> Method:
     """Return the method of a file or of the options, with the settings of both."""
-    from chaffinch.tasks.api.select import method_settings
-
     kind = as_kind(method or file.get("kind", "auto"))
     if validation is not None:
         if kind != "auto":

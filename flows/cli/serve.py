@@ -11,6 +11,7 @@ from chaffinch.flows.cli.selection import selection_options
 from chaffinch.flows.cli.settings_file import merged
 from chaffinch.flows.cli.terminal import echo
 from chaffinch.flows.prefect_runtime.server import prepare
+from chaffinch.storage.extras import require
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings, ServeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.signals import Stopped
@@ -32,7 +33,7 @@ def serve(
     Each data set is served by a command of its own, at the same time. Needs a Prefect server: start
     one with `prefect server start`, and set PREFECT_API_URL and PREFECT_API_AUTH_STRING.
     """
-    prepare()
+    _prepare("serve")
     from chaffinch.flows.serving.deployments import serve_flows
 
     asked = ServeSettings(**merged(group, nested(given, SERVE)))
@@ -63,7 +64,7 @@ def automations(webhook: str | None) -> None:
     One declares a run crashed that gave no sign of life for three heartbeats; the other reports
     each run that failed, took too long or crashed. Needs a server: set PREFECT_API_URL.
     """
-    prepare(quiet=True)
+    _prepare("automations", quiet=True)
     from chaffinch.flows.serving import automations as making
     from chaffinch.flows.serving.deployments import check_server
 
@@ -81,9 +82,14 @@ def announce(data: str, name: str | None) -> None:
     Needs the Prefect server that it is served from: set PREFECT_API_URL. The table's name is the
     last level of its path, without endings such as .csv or .parquet: orders.v2.csv is orders.v2.
     """
-    prepare(quiet=True)
+    _prepare("announce", quiet=True)
     # a server that is started again is soon back
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "3")
     from chaffinch.flows.serving import deployments
 
     echo(f"Announced {data} as {deployments.announce(data, name)}")
+
+
+def _prepare(command: str, *, quiet: bool = False) -> None:
+    require("prefect", f"chaffinch {command}")
+    prepare(quiet=quiet)

@@ -20,19 +20,20 @@ from pydantic import Field
 from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, say
 from chaffinch.flows.prefect_runtime.events import send_owed
 from chaffinch.flows.prefect_runtime.tasks import as_task
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set, name_of_table
-from chaffinch.tasks.promotion.difference import Difference, lines_of_difference
 from chaffinch.tasks.promotion.gate import decide
 from chaffinch.tasks.promotion.promote import (
     AgainstPromoted,
     against_promoted,
     check_target,
+    compared_in_passing,
     default_name,
+    lines_against,
     promote_by,
 )
 from chaffinch.tasks.results.result import SelectionResult
@@ -80,7 +81,7 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
         raise ValueError("a flow keeps its run in a store")
     run = Run(result.folder)
     if promotion is None:
-        lines, difference = _compared_in_passing(run, result)
+        lines, difference = compared_in_passing(run, as_task(against_promoted))
         publish(run, result, data_set, _logged(lines), difference)
         return
     name = promotion.name or default_name(run)
@@ -91,7 +92,7 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
         return
     _send_events(name, run)  # events of a promotion that was killed
     against = as_task(against_promoted)(run, name)
-    differs = _differences(against)
+    differs = lines_against(against)
     last = against.history[-1] if against.history else None
     decision = decide(against.difference, last, promotion)
     if decision.outcome == "promote":
@@ -113,31 +114,9 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
         publish_again(verdict, result, [*_logged([answered]), *differs])
 
 
-def _differences(against: AgainstPromoted) -> list[str]:
-    if against.difference is not None:
-        return lines_of_difference(against.difference)
-    return [f"What is promoted cannot be read: {against.damage}."] if against.damage else []
-
-
 def _check(run: Run, result: SelectionResult, name: str) -> None:
     target = result.contract["target"]
     check_target(_promotions_of(run), name, target["name"], target["task"])
-
-
-def _compared_in_passing(run: Run, result: SelectionResult) -> tuple[list[str], Difference | None]:
-    """Return how a run differs from the contract promoted for its table, or the error."""
-    try:
-        name = default_name(run)
-        if not _promotions_of(run).history(name):
-            return [], None
-        _check(run, result, name)
-    except InputError:
-        return [], None  # another kind of contract is promoted under the table's name
-    except StorageError as error:
-        return [f"What is promoted cannot be compared with: {error}."], None
-    against = as_task(against_promoted)(run, name)
-    lines = [f"Compared with what is promoted as {name}:", *_differences(against)]
-    return lines, against.difference
 
 
 def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> str:

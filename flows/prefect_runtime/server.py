@@ -20,8 +20,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from chaffinch.storage.extras import lacks
 from chaffinch.tasks.workers.signals import Stopped, helpers_shielded
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ _SECONDS_TO_STOP = 30
 _REASON = re.compile(r"[\w.]*(Error|Exception)\b.*")
 
 
+_FILES = (".env", "prefect.toml", "pyproject.toml")  # that Prefect reads in the present folder
 _DEFAULTS = {
     # Works offline, without telemetry.
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -65,6 +68,31 @@ def prepare(*, quiet: bool = False) -> None:
 
 class ServerError(RuntimeError):
     """The Prefect server does not answer."""
+
+
+def is_configured() -> bool:
+    """Return whether Prefect's environment or files name a server.
+
+    Prefect is imported only if one of its files may name one, as that takes two seconds.
+    """
+    if os.environ.get("PREFECT_API_URL"):
+        return True
+    home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+    files = (os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml", *_FILES)
+    if lacks("prefect") or not any(map(_names_prefect, map(Path, files))):
+        return False
+    prepare()
+    from prefect.settings import PREFECT_API_URL
+
+    return PREFECT_API_URL.value() is not None
+
+
+def _names_prefect(path: Path) -> bool:
+    try:
+        content = path.read_bytes()  # OSError if there is no such file
+        return path.name == "prefect.toml" or b"prefect" in content.lower()
+    except OSError:
+        return False
 
 
 class Server:

@@ -27,7 +27,7 @@ from chaffinch.tasks.selection.dfs.search import (
 )
 from chaffinch.tasks.selection.dfs.sources import is_source
 from chaffinch.tasks.selection.errors import in_one_line
-from chaffinch.tasks.settings.selection import ExecutionSettings
+from chaffinch.tasks.settings.descent import SharingSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.dask_map import OverDask
 
@@ -237,7 +237,7 @@ def state_from(path: str | os.PathLike[str]) -> tuple[DescentState, str]:
 @contextmanager
 def sharing_of(X: Any, cluster: str, workers: int | None) -> Iterator[Sharing]:
     """Open the workers, if some are wanted."""
-    execution = ExecutionSettings(cluster=cluster, workers=workers)
+    execution = SharingSettings(cluster=cluster, workers=workers)
     if execution.cluster != "none" and not is_source(X):
         raise InputError(
             f"cluster must be none for a table in memory but is {cluster}; workers share out the "

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chaffinch.storage.datasets.column_names import Labels
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.api.arrays import with_target
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.pipeline.run import select_features, select_in_memory
@@ -16,7 +15,7 @@ from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
-from chaffinch.tasks.settings.method import PERCENT, Method, method_of, rankings
+from chaffinch.tasks.settings.method import PERCENT, Method, method_settings
 from chaffinch.tasks.settings.selection import (
     TOLERANCE,
     Baseline,
@@ -230,44 +229,6 @@ def selected(
         return result_in_memory(select_in_memory(data, settings, execution, **given), Labels(data))
     trusted = () if estimator is None else packages_of(estimator)
     return load_result(select_features(data, settings, execution, **given), trusted, Labels(data))
-
-
-def method_settings(
-    method: str | Method, n_features: int | None, min_score: float | None = None
-) -> Method:
-    """Return a method's settings; the arguments replace its sizes, penalties or lowest score."""
-    method = method_of(method)
-    if min_score is not None and not _takes(type(method), "min_score"):
-        raise InputError(
-            f"min_score is for a ranking but the method is {method.kind}; leave it out, or use "
-            f"one of {', '.join(rankings())}"
-        )
-    if n_features is not None and not _takes(type(method), "n_features"):
-        raise InputError(f"method {method.kind} takes no n_features; leave it out")
-    if n_features is None and min_score is None:
-        return method
-    asked: dict[str, Any] = {} if min_score is None else {"min_score": min_score}
-    if n_features is not None:
-        asked["n_features"] = n_features if method.limits_size else (n_features,)
-        given, by_default = (
-            one.model_dump()["n_features"] for one in (method, method_of(method.kind))
-        )
-        if given not in (None, by_default, asked["n_features"]):
-            raise InputError(
-                f"n_features is {n_features}, but {_counted(given)} in the settings of "
-                f"method {method.kind}; give it once"
-            )
-    # what n_features and min_score take the place of
-    left = method.model_dump(exclude={"n_features", "min_score", "penalties"})
-    return type(method)(**left, **asked)
-
-
-def _takes(method: type[Method], setting: str) -> bool:
-    return setting in method.model_fields
-
-
-def _counted(named: int | tuple[float, ...]) -> str:
-    return ", ".join(f"{one:g}" for one in (named if isinstance(named, tuple) else (named,)))
 
 
 def naming(*tables: Any) -> tuple[Callable[[Any], Any], Callable[[str, Any], tuple[Any, ...]]]:

@@ -14,6 +14,7 @@ from chaffinch.storage.errors import TableTooLargeError
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import Source
 from chaffinch.tasks.selection.models.runtime import cores
+from chaffinch.tasks.settings.base import STARTED_HERE
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.interface import Workers
@@ -49,7 +50,7 @@ def workers_for(
 ) -> AbstractContextManager[Workers]:
     """Open the workers; of a local cluster as many as the settings or `n_local_workers` name."""
     n_workers = execution.workers
-    if execution.cluster == "local" and n_workers is None:
+    if execution.cluster in STARTED_HERE and n_workers is None:
         n_workers = n_local_workers((one.n_rows, len(one.columns)) for one in datasets)
     return open_workers(execution.cluster, n_workers)
 

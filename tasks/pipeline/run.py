@@ -32,7 +32,7 @@ from chaffinch.tasks.pipeline.ingestion import (
     split,
 )
 from chaffinch.tasks.pipeline.memory import check_memory, workers_for
-from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
+from chaffinch.tasks.pipeline.progress import OnProgress, Warn, no_progress, no_warnings
 from chaffinch.tasks.pipeline.report import write_report
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
@@ -59,15 +59,18 @@ def select_features(
     *,
     wrap_step: WrapStep = _unwrapped,
     on_progress: OnProgress = no_progress,
+    warn: Warn = no_warnings,
     estimator: Any = None,
 ) -> Run:
     """Run the pipeline, or its unfinished steps, in a store, and return the finished run.
 
-    The callable that `wrap_step` returns for a step is called in its place. `estimator` is an
-    unfitted scikit-learn estimator instead of a model by name.
+    The callable that `wrap_step` returns for a step is called in its place. `warn` is called with
+    the data-quality warnings before training. `estimator` is an unfitted scikit-learn estimator
+    instead of a model by name.
     """
     begun = _begun(data, settings, execution, wrap_step, on_progress, estimator)
     with with_hints_for(settings), begun as run:
+        warn(run.description.warnings)
         _finish(run, wrap_step)
     return Store.open(execution.store).run(run.name)
 

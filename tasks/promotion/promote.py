@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from chaffinch.storage.runs.promotions import How, Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
-from chaffinch.tasks.promotion.difference import Difference, between
+from chaffinch.tasks.promotion.difference import Difference, between, lines_of_difference
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
 from chaffinch.tasks.results.previous_run import Former
 from chaffinch.tasks.results.result import SelectionResult, load_result
@@ -205,6 +205,33 @@ def against_promoted(run: Run, name: str) -> AgainstPromoted:
         return AgainstPromoted(name, history, None, found)
     after = Former(result.run, result.contract, run.folder)
     return AgainstPromoted(name, history, between(before, after, run.folder.parent.parent))
+
+
+def compared_in_passing(
+    run: Run,
+    compare: Callable[[Run, str], AgainstPromoted] = against_promoted,
+) -> tuple[list[str], Difference | None]:
+    """Return how a run differs from the contract promoted for its table, in lines, or why not."""
+    target = load_result(run).contract["target"]
+    try:
+        name, histories = default_name(run), _histories_of(run)
+        if not histories.history(name):
+            return [], None
+        check_target(histories, name, target["name"], target["task"])
+    except InputError:
+        return [], None  # another kind of contract is promoted under the table's name
+    except StorageError as error:
+        return [f"What is promoted cannot be compared with: {error}."], None
+    against = compare(run, name)
+    lines = [f"Compared with what is promoted as {name}:", *lines_against(against)]
+    return lines, against.difference
+
+
+def lines_against(against: AgainstPromoted) -> list[str]:
+    """Return how a run differs from what is promoted, in lines."""
+    if against.difference is not None:
+        return lines_of_difference(against.difference)
+    return [f"What is promoted cannot be read: {against.damage}."] if against.damage else []
 
 
 def default_name(run: Run) -> str:

@@ -130,19 +130,25 @@ StorePath = Annotated[
     WithJsonSchema({"type": "string", "format": "path", "minLength": 1, "pattern": r"\S"}),
 ]
 
+STARTED_HERE = ("auto", "local")  # clusters on this machine
 _CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
+_CLUSTER_OR_AUTO = _CLUSTER.replace("(local|", "(auto|local|")
 
 
-def _local_none_or_an_address(value: Any) -> Any:
-    if not isinstance(value, str) or not re.search(_CLUSTER, value):
-        raise ValueError(
-            "cluster must be 'local', 'none' or a scheduler's address such as tcp://host:8786 "
-            f"but is {in_one_line(value)}"
-        )
-    return value
+def _cluster(pattern: str, words: str) -> Any:
+    def check(value: Any) -> Any:
+        if not isinstance(value, str) or not re.search(pattern, value):
+            raise ValueError(
+                f"cluster must be {words}'local', 'none' or a scheduler's address such as "
+                f"tcp://host:8786 but is {in_one_line(value)}"
+            )
+        return value
+
+    return Annotated[str, BeforeValidator(check), Field(pattern=pattern)]
 
 
-Cluster = Annotated[str, BeforeValidator(_local_none_or_an_address), Field(pattern=_CLUSTER)]
+Cluster = _cluster(_CLUSTER, "")
+ClusterOrAuto = _cluster(_CLUSTER_OR_AUTO, "'auto', ")
 
 
 def _at_least_one(workers: int) -> int:
@@ -161,7 +167,7 @@ WorkerCount = Annotated[
 
 def check_workers_needed(cluster: str, workers: int | None) -> None:
     """Refuse a number of workers with ValueError where no cluster is started for it."""
-    if workers is not None and cluster != "local":
+    if workers is not None and cluster not in STARTED_HERE:
         raise ValueError(
             f"workers must be left out unless cluster is local, whose processes they are, but is "
             f"{workers} with cluster {cluster}; leave it out, or set cluster to local"

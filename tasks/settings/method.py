@@ -179,6 +179,44 @@ def method_of(given: Any) -> Method:
     return class_of(values["kind"])(**values)
 
 
+def method_settings(
+    method: str | Method, n_features: int | None, min_score: float | None = None
+) -> Method:
+    """Return a method's settings; the arguments replace its sizes, penalties or lowest score."""
+    method = method_of(method)
+    if min_score is not None and not _takes(type(method), "min_score"):
+        raise InputError(
+            f"min_score is for a ranking but the method is {method.kind}; leave it out, or use "
+            f"one of {', '.join(rankings())}"
+        )
+    if n_features is not None and not _takes(type(method), "n_features"):
+        raise InputError(f"method {method.kind} takes no n_features; leave it out")
+    if n_features is None and min_score is None:
+        return method
+    asked: dict[str, Any] = {} if min_score is None else {"min_score": min_score}
+    if n_features is not None:
+        asked["n_features"] = n_features if method.limits_size else (n_features,)
+        given, by_default = (
+            one.model_dump()["n_features"] for one in (method, method_of(method.kind))
+        )
+        if given not in (None, by_default, asked["n_features"]):
+            raise InputError(
+                f"n_features is {n_features}, but {_counted(given)} in the settings of "
+                f"method {method.kind}; give it once"
+            )
+    # what n_features and min_score take the place of
+    left = method.model_dump(exclude={"n_features", "min_score", "penalties"})
+    return type(method)(**left, **asked)
+
+
+def _takes(method: type[Method], setting: str) -> bool:
+    return setting in method.model_fields
+
+
+def _counted(named: int | tuple[float, ...]) -> str:
+    return ", ".join(f"{one:g}" for one in (named if isinstance(named, tuple) else (named,)))
+
+
 def as_kind(name: Any) -> Any:
     """Return a kind for the name of a method as papers write it, such as AFS-BM."""
     return name.strip().lower().replace("-", "_") if isinstance(name, str) else name

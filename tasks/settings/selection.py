@@ -18,7 +18,7 @@ from chaffinch.tasks.settings.alternatives import (
     alternatives_of,
 )
 from chaffinch.tasks.settings.base import (
-    Cluster,
+    ClusterOrAuto,
     Settings,
     StorePath,
     WorkerCount,
@@ -259,12 +259,13 @@ class ExecutionSettings(Settings):
     store: StorePath = setting(
         Path("chaffinch-store"), 0, "Store", "Folder that keeps datasets and runs."
     )
-    cluster: Cluster = setting(
-        "local",
+    cluster: ClusterOrAuto = setting(
+        "auto",
         1,
         "Cluster",
-        "local: worker processes on this machine; none: this process alone; or the address of a "
-        "Dask scheduler such as tcp://host:8786.",
+        "auto: this process, and worker processes on this machine once a step is long enough to "
+        "gain by them; local: worker processes; none: this process alone; or the address of a Dask "
+        "scheduler such as tcp://host:8786.",
     )
     workers: WorkerCount | None = setting(
         None, 2, "Workers", "Worker processes of a local cluster. By default one per core."

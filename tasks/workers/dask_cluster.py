@@ -10,11 +10,13 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.storage.errors import InputError
-from chaffinch.storage.extras import require
+from chaffinch.storage.extras import lacks, require
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.selection.models.runtime import cores
+from chaffinch.tasks.settings.base import STARTED_HERE
 from chaffinch.tasks.workers.dask_map import OverDask
 from chaffinch.tasks.workers.interface import InProcess, Workers
+from chaffinch.tasks.workers.on_demand import OnDemand
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -28,14 +30,16 @@ _SECONDS_TO_JOIN = 30  # for workers of a cluster that scales on demand
 
 @contextmanager
 def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers]:
-    if cluster == "none":
+    """Open the workers of a cluster setting; a local cluster has `n_workers`, or one per core."""
+    n_processes = n_workers or cores()
+    if cluster == "none" or (cluster == "auto" and (n_processes == 1 or lacks("distributed"))):
         yield InProcess()
         return
     require("distributed", f"cluster {cluster}")
     opened = ExitStack()
 
     def connect() -> Client:
-        if cluster != "local":
+        if cluster not in STARTED_HERE:
             client = opened.enter_context(closing(_connected(cluster, is_direct=False)))
             try:
                 client.wait_for_workers(1, timeout=_SECONDS_TO_JOIN)
@@ -47,7 +51,6 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
             return client
         from chaffinch.tasks.workers.local_cluster import local_cluster
 
-        n_processes = n_workers or cores()
         try:
             started = opened.enter_context(local_cluster(n_processes))
         except (OSError, RuntimeError) as error:
@@ -58,9 +61,9 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
 
     workers = OverDask(connect)
     try:
-        if cluster != "local":
+        if cluster not in STARTED_HERE:
             workers.client  # noqa: B018 - raises for a wrong address before any work
-        yield workers
+        yield OnDemand(workers, n_processes) if cluster == "auto" else workers
     finally:
         with quiet_client():
             opened.close()

@@ -162,11 +162,12 @@ def orchestration(bench: Bench) -> None:
     )
     options = ("--target", "diagnosis", "--cluster", "none")
     with _prefect_server(bench.environment) as running:
-        for what, server in (("a running server", running), ("the embedded server", {})):
+        for what, server in (("a running server", running), ("an embedded server", {})):
             extra = []
             for _ in range(REPEATS):
                 plain = bench.job("story", store=bench.store(), **story)["wall"]
-                flow = bench.run(*command, *options, "--store", bench.store(), **server)["wall"]
+                asked = (*options, "--prefect", "--store", bench.store())
+                flow = bench.run(*command, *asked, **server)["wall"]
                 extra.append(flow - plain)
             bench.report(f"Prefect with {what}, extra", extra, "s", 3)
 

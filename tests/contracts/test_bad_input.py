@@ -248,7 +248,7 @@ WORDS = [
     bad("task", "task must be 'auto', 'regression' or 'classification' but is 'ranking'",
         task="ranking"),
     bad("baseline", "baseline must be 'mean', 'median' or 'zero' but is 'mode'", baseline="mode"),
-    bad("cluster", "cluster must be 'local', 'none' or a scheduler's address such as "
+    bad("cluster", "cluster must be 'auto', 'local', 'none' or a scheduler's address such as "
         "tcp://host:8786 but is 'locall'", cluster="locall", at_command=True),
     bad("text as a number of workers", "workers must be a whole number but is 'many'",
         workers="many"),

@@ -4,11 +4,11 @@ import subprocess
 import sys
 import textwrap
 
-import pytest
+from tests.made_up import good_table
 
 EXTRAS = (
     "torch", "xgboost", "ortools", "prefect", "fastapi", "uvicorn", "httpx", "dask",
-    "distributed", "sqlalchemy", "psycopg", "click", "yaml",
+    "distributed", "sqlalchemy", "psycopg",
 )  # fmt: skip
 BEGIN = f"""
 import sys
@@ -51,34 +51,67 @@ def test_select_report_and_selector_need_no_extra(tmp_path):
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize(
-    ("call", "extra"),
-    [
-        ('chaffinch.select(X, y, model="mlp")', "torch"),
-        ('chaffinch.select(X, y, method="pefs")', "torch"),
-        ('chaffinch.select(X, y, model="xgboost")', "xgboost"),
-        ('chaffinch.select(X, y, cluster="local")', "flows"),
-        ("chaffinch.select(X, y, alternatives=1)", "alternatives"),
-        ('chaffinch.select("sqlite:///a.db#table", "y")', "flows"),
-    ],
-)
-def test_what_needs_an_extra_names_it_in_a_line(call, extra):
+LACKING = {
+    'chaffinch.select(X, y, model="mlp")': "torch",
+    'chaffinch.select(X, y, method="pefs")': "torch",
+    'chaffinch.select(X, y, model="xgboost")': "xgboost",
+    'chaffinch.select(X, y, cluster="local")': "flows",
+    "chaffinch.select(X, y, alternatives=1)": "alternatives",
+    'chaffinch.select("sqlite:///a.db#table", "y")': "flows",
+}
+
+
+def test_what_needs_an_extra_names_it_in_a_line():
     done = program(f"""
-        try:
-            {call}
-        except chaffinch.InputError as error:
-            print(error)
+        for call in {[*LACKING]}:
+            try:
+                eval(call)
+            except chaffinch.InputError as error:
+                print(error)
     """)
-    assert f'which is not installed; run pip install "chaffinch[{extra}]"' in done.stdout, (
-        done.stderr
-    )
-    assert done.stdout.count("\n") == 1
+    said = done.stdout.splitlines()
+    assert len(said) == len(LACKING), done.stderr
+    for line, extra in zip(said, LACKING.values(), strict=True):
+        assert line.endswith(f'which is not installed; run pip install "chaffinch[{extra}]"')
 
 
-def test_the_command_names_its_extra_in_a_line():
-    done = program("""
+def commands(*several):
+    """Run commands one after the other in one program; return it with the exit code of each."""
+    done = program(f"""
         from chaffinch.flows.cli.main import main
-        main()
+        for words in {[["chaffinch", *map(str, words)] for words in several]}:
+            sys.argv = words
+            try:
+                main()
+            except SystemExit as end:
+                print("ended with", end.code)
     """)
-    message = 'Error: the command needs prefect; run pip install "chaffinch[flows]"\n'
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
+    ends = [line for line in done.stdout.splitlines() if line.startswith("ended with")]
+    return done, [int(line.split()[-1]) for line in ends]
+
+
+def test_the_commands_of_a_run_need_no_extra(tmp_path):
+    table, store = tmp_path / "table.csv", ("--store", tmp_path / "store")
+    good_table().to_csv(table, index=False)
+    asked = (table, "--target", "churned", "--model", "linear", "--tuning", "none")
+    done, codes = commands(("run", *asked, *store), ("runs", *store))
+    assert codes == [0, 0], done.stderr
+    (folder,) = (tmp_path / "store" / "runs").iterdir()
+    done, codes = commands(("promote", folder.name, *store), ("run", *asked, *store))
+    assert codes == [0, 0], done.stderr
+    assert "Compared with what is promoted as table:" in done.stderr
+
+
+def test_commands_for_prefect_name_its_extra_in_a_line(tmp_path):
+    table = tmp_path / "table.csv"
+    good_table().to_csv(table, index=False)
+    lacking = {
+        "--prefect": ("run", table, "--target", "y", "--prefect"),
+        "chaffinch serve": ("serve", "--data", table, "--target", "y"),
+        "chaffinch announce": ("announce", table),
+        "chaffinch automations": ("automations",),
+    }
+    done, codes = commands(*lacking.values())
+    assert codes == [2] * len(lacking)
+    why = 'needs the package prefect, which is not installed; run pip install "chaffinch[flows]"'
+    assert done.stderr.splitlines() == [f"Error: {what} {why}" for what in lacking]

@@ -14,9 +14,10 @@ def test_none_for_a_cluster_is_text(settings) -> None:
     assert settings(cluster="none").cluster == "none"
     with pytest.raises(InputError) as error:
         settings(cluster=None)
+    automatic = "'auto', " if settings is ExecutionSettings else ""
     assert str(error.value) == (
-        "cluster must be 'local', 'none' or a scheduler's address such as tcp://host:8786 but is "
-        "None"
+        f"cluster must be {automatic}'local', 'none' or a scheduler's address such as "
+        "tcp://host:8786 but is None"
     )
 
 

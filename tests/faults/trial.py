@@ -106,7 +106,8 @@ class Trial:
         """Start ``chaffinch run`` of the table with a Prefect server, by default that on SQLite."""
         store = ("--store", str(self.store), "--cluster", cluster, "--verbose")
         workers = ("--workers", "2") if cluster == "local" else ()
-        command = ("run", str(self.ground.table), *OPTIONS, *store, *workers, *options)
+        server = ("--prefect",) if url == "" else ()  # of its own
+        command = ("run", str(self.ground.table), *OPTIONS, *store, *workers, *server, *options)
         return self.start("command_line", *command, url=url)
 
     def start(self, job: str, *arguments: str, url: str | None = None) -> Running:

@@ -11,8 +11,8 @@ from typing import Any
 from chaffinch import load_contract
 from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.flows.cli.options import SELECTION, STRICT, nested
-from chaffinch.tasks.api.select import method_settings
 from chaffinch.tasks.pipeline.run import check
+from chaffinch.tasks.settings.method import method_settings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from tests.fuzz.ground import ground
 from tests.fuzz.tables import file_of_table

@@ -175,7 +175,16 @@ def test_the_secret_is_in_no_command_line(asked):
 
 def test_the_secret_of_a_run_is_in_no_line_and_no_file(table, home):
     """An empty address is none: the run starts a server of its own."""
-    settings = ("--target", "yield", "--tuning", "none", "--cluster", "none", "--verbose")
+    settings = (
+        "--target",
+        "yield",
+        "--tuning",
+        "none",
+        "--cluster",
+        "none",
+        "--verbose",
+        "--prefect",
+    )
     ended = run(str(table), *settings, "--store", "secret-store", home=home, PREFECT_API_URL="")
     assert ended.returncode == 0, ended.stderr
     files = [path.read_bytes() for path in home.rglob("*") if path.is_file()]

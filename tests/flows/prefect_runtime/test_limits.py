@@ -265,7 +265,11 @@ def ended_while_another_has_the_turn(started: Any, store: Path, parameters: Any)
     ("settings", "execution", "said"),
     [
         ({"shares": [50, 50, 50, 50]}, {}, "shares"),
-        ({}, {"cluster": "foo"}, "cluster must be 'local', 'none' or a scheduler's address"),
+        (
+            {},
+            {"cluster": "foo"},
+            "cluster must be 'auto', 'local', 'none' or a scheduler's address",
+        ),
         ({"columns": {"keep": ["first"], "drop": ["first"]}}, {}, "both keep and drop"),
         ({"model": {"name": "lightgmb"}}, {}, "'lightgmb'"),
         ({"loss": "squared_eror"}, {}, "'squared_eror'"),

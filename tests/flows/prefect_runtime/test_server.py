@@ -13,7 +13,8 @@ pytestmark = pytest.mark.e2e
 
 def said_before_any_work(table, home, **more):
     """Return the one line that a run says where it does not even begin."""
-    ended = run(str(table), "--target", "yield", "--store", "store", home=home, **more)
+    asked = ("--target", "yield", "--store", "store", "--prefect")
+    ended = run(str(table), *asked, home=home, **more)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.endswith("\n")
     assert ended.stderr.count("\n") == 1
@@ -32,6 +33,23 @@ def test_an_address_in_the_environment_where_nobody_is(table, tmp_path, monkeypa
     assert line.startswith(f"Error: no Prefect server answers at {url} (")
     assert line.endswith("start it, or unset PREFECT_API_URL to have one started for the run")
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("named_in", ["profiles.toml", "prefect.toml"])
+def test_a_server_that_a_file_of_prefect_names_is_taken(table, tmp_path, named_in):
+    url = f"http://127.0.0.1:{free_port()}/api"
+    (tmp_path / "prefect").mkdir()
+    if named_in == "profiles.toml":
+        text = f'active = "far"\n[profiles.far]\nPREFECT_API_URL = "{url}"\n'
+        (tmp_path / "prefect" / named_in).write_text(text)
+    else:
+        (tmp_path / named_in).write_text(f'[api]\nurl = "{url}"\n')
+    asked = (str(table), "--target", "yield", "--store", str(tmp_path / "store"))
+    ended = run(*asked, home=tmp_path)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"Error: no Prefect server answers at {url} (")
+    without = run(*asked, "--no-prefect", "--tuning", "none", home=tmp_path)
+    assert without.returncode == 0, without.stderr
 
 
 def test_an_address_in_a_profile_where_nobody_is(table, tmp_path):
@@ -84,7 +102,7 @@ def test_an_address_where_somebody_else_is(table, tmp_path, monkeypatch, somebod
 def test_a_home_of_which_prefect_can_make_nothing(table, tmp_path):
     (tmp_path / "prefect").mkdir()
     (tmp_path / "prefect" / "prefect.db").write_text("no database, but a text of some length\n" * 9)
-    ended = run(str(table), "--target", "yield", home=tmp_path)
+    ended = run(str(table), "--target", "yield", "--prefect", home=tmp_path)
     assert (ended.returncode, ended.stdout) == (1, "")
     last = ended.stderr.splitlines()[-1]
     assert last.startswith(

@@ -31,7 +31,18 @@ def slow_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     np.savetxt(path, np.column_stack([X, y]), "%.5f", ",", header=",".join(names), comments="")
     model = ("--model", "AdaBoostRegressor", "--tuning", "none")
     method = ("--method", "flbmo", "--n-features", "4")
-    return (str(path), "--target", "y", *model, *method, "--workers", "1")
+    return (
+        str(path),
+        "--target",
+        "y",
+        *model,
+        *method,
+        "--cluster",
+        "local",
+        "--workers",
+        "1",
+        "--prefect",
+    )
 
 
 def manifests(store: Path) -> dict[str, int]:
@@ -84,9 +95,10 @@ def send_again_and_again(program: subprocess.Popen[str], number: int) -> None:
         (send_to_it_alone, signal.SIGTERM, 143),  # `kill`
     ],
 )
-def test_told_to_stop_it_ends_in_order(home, slow_run, tmp_path, send, number, code):
+@pytest.mark.parametrize("server", ["--prefect", "--no-prefect"])
+def test_told_to_stop_it_ends_in_order(home, slow_run, tmp_path, send, number, code, server):
     store = tmp_path / "store"
-    with at_work(slow_run, home, store) as program:
+    with at_work((*slow_run, server), home, store) as program:
         send(program, number)
         assert program.wait(SECONDS_TO_STOP) == code
         assert still_running(home) == []
@@ -99,7 +111,7 @@ def test_told_to_stop_it_ends_in_order(home, slow_run, tmp_path, send, number, c
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_told_to_stop_while_it_checks_it_leaves_nothing(tmp_path, table, number, code):
-    options = ("--target", "yield", "--store", str(tmp_path / "store"))
+    options = ("--target", "yield", "--store", str(tmp_path / "store"), "--prefect")
     command = (*CHAFFINCH, "run", str(table), *options)
     log = tmp_path / "log"
     with started(*command, env=environment(tmp_path), log=log) as program:

@@ -25,9 +25,8 @@ from sklearn.preprocessing import PolynomialFeatures
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.methods import AfsBm, Flbmo, Gbmo, Ranking, Rfecv, RobustElimination
-from chaffinch.tasks.api.select import method_settings
 from chaffinch.tasks.data.splits import PARTS
-from chaffinch.tasks.settings.method import method_of
+from chaffinch.tasks.settings.method import method_of, method_settings
 from tests.made_up import good_table
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 30})
