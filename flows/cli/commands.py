@@ -209,9 +209,12 @@ def reselect(
 def server_of(with_prefect: bool | None) -> Server | None:
     """Return the Prefect server of a run, by default a configured one; None to run without."""
     prepare(quiet=True)
-    if with_prefect:
-        require("prefect", "--prefect")
-    return Server() if with_prefect or (with_prefect is None and is_configured()) else None
+    if with_prefect is None:
+        with_prefect = is_configured()
+    if not with_prefect:
+        return None
+    require("prefect", "a run on a Prefect server")
+    return Server()
 
 
 def _selected(
