@@ -45,6 +45,7 @@ def compare(
     weight: str | None = None,
     group: str | None = None,
     time: str | None = None,
+    embargo: str | float | None = None,
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
@@ -81,7 +82,7 @@ def compare(
     sizes : sequence of int or of float below 1
         Numbers of features, or shares of all, at which each method is scored in addition to its own
         choice; afs_bm and particle_swarm have no fixed sizes.
-    keep, drop, categorical, numeric, weight, group, time, task, loss, baseline, tolerance
+    keep, drop, categorical, numeric, weight, group, time, embargo, task, loss, baseline, tolerance
         See `chaffinch.select`; the same for every table.
     cluster : "none", "local" or a scheduler's address, optional
         Workers; None is this process. The result does not depend on it.
@@ -134,6 +135,7 @@ def compare(
             weight=as_text(weight),
             group=as_text(group),
             time=as_text(time),
+            embargo=embargo,
         ),
         task=task,
         loss=loss,

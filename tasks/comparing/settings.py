@@ -117,6 +117,10 @@ class ComparisonSettings(Settings):
 
     @model_validator(mode="after")
     def _every_selection_can_be(self) -> ComparisonSettings:
+        if self.columns.split is not None:
+            raise ValueError(
+                f"a comparison makes its own folds; leave out split {self.columns.split!r}"
+            )
         for model in self.models:
             for method in self.methods:
                 self.selection(model, 0, method)

@@ -30,7 +30,7 @@ from chaffinch.tasks.data.series_scaling import (
     refuse_scaled_before,
     scaled,
 )
-from chaffinch.tasks.data.splits import NOT_FINER, split_rows
+from chaffinch.tasks.data.splits import NOT_FINER, Roles, split_rows
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.errors import in_one_line
@@ -145,7 +145,7 @@ def prepared(source: Source, settings: SelectionSettings) -> tuple[pa.Table, Sca
         _check_target_can_be_scaled(table, settings)
         # the split depends only on times, not on the target
         times = _keys(table, time, "time")
-        train = split_rows(np.zeros(len(times)), settings, times=times).train
+        train = split_rows(Roles(np.zeros(len(times)), times=times), settings).train
         is_train = np.isin(np.arange(len(times)), train)
     used = _used(table, history, settings, is_train)
     history = history.model_copy(update={"columns": used})

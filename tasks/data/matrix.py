@@ -1,6 +1,7 @@
 """Conversion of a typed table to a model's inputs: feature matrix, target, weights."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -8,11 +9,12 @@ from numpy.typing import NDArray
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.memory import give_back
-from chaffinch.tasks.data.arrow import as_keys, as_numbers, column_of, kind_of
-from chaffinch.tasks.data.roles import encode_target
+from chaffinch.tasks.data.arrow import as_numbers, column_of, kind_of
+from chaffinch.tasks.data.roles import encode_target, rows_with_roles
 from chaffinch.tasks.data.splits import Roles
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 Index = NDArray[np.int64]
@@ -42,26 +44,19 @@ def feature_matrix(
 def load_roles(
     dataset: DatasetLike, settings: SelectionSettings, description: TableDescription
 ) -> Roles:
-    """Return target, weights, groups and times of all rows, without reading a feature."""
-    columns = settings.columns
-    names = [settings.target, columns.weight, columns.group, columns.time]
+    """Return target, weights, groups, times and given parts of all rows; reads no feature."""
+    names = [settings.target, *(getattr(settings.columns, role) for role in ROW_ROLES)]
     return roles_of(dataset.read([name for name in names if name]), settings, description)
 
 
 def roles_of(table: Any, settings: SelectionSettings, description: TableDescription) -> Roles:
-    """Return target, weights, groups and times of a table in memory."""
-    columns, target = settings.columns, column_of(table, settings.target, "target")
-    return Roles(
-        y=encode_target(target, settings.target, description.task, description.classes),
-        groups=None if columns.group is None else as_keys(column_of(table, columns.group, "group")),
-        times=None if columns.time is None else as_keys(column_of(table, columns.time, "time")),
-        weight=(
-            None
-            if columns.weight is None
-            else as_numbers(column_of(table, columns.weight, "weight"))
-        ),
-        classes=description.classes,
-    )
+    """Return target, weights, groups, times and given parts of a table in memory."""
+    target, weight = column_of(table, settings.target, "target"), settings.columns.weight
+    y = encode_target(target, settings.target, description.task, description.classes)
+    rows = rows_with_roles(table, settings, y, description.classes)
+    if weight is None:
+        return rows
+    return replace(rows, weight=as_numbers(column_of(table, weight, "weight")))
 
 
 def load_rows(

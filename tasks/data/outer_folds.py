@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.data.arrow import as_keys, column_of, kind_of
+from chaffinch.tasks.data.arrow import kind_of
+from chaffinch.tasks.data.roles import rows_with_roles
 from chaffinch.tasks.data.splits import (
     MORE_OUTER_FOLDS,
     MORE_ROWS,
@@ -68,16 +69,12 @@ class OuterFolds:
 
     def _held_out(self, rows: Roles, settings: SelectionSettings) -> list[Index]:
         """Return the rows of each outer fold."""
-        folds = fold_indices(
-            rows.y, settings, groups=rows.groups, times=rows.times, outer=self.n_folds
-        )
-        return [held_out for _, held_out in folds]
+        return [held_out for _, held_out in fold_indices(rows, settings, outer=self.n_folds)]
 
 
 def _fold_inside(train: Index, rows: Roles, settings: SelectionSettings) -> None:
-    inside = rows.take(train)
     try:
-        fold_indices(inside.y, settings, groups=inside.groups, times=inside.times)
+        fold_indices(rows.take(train), settings)
     except InputError as error:
         remedy = NO_ROLES if rows.has_keys else f"{MORE_ROWS}, or {MORE_OUTER_FOLDS}"
         raise type(error)(f"inside an outer fold, {error.message}", remedy) from error
@@ -91,14 +88,12 @@ def check_parts(
     outer_folds: OuterFolds | None,
 ) -> None:
     """Raise InputError unless the rows can be split."""
-    group, time = settings.columns.group, settings.columns.time
-    groups = None if group is None else as_keys(column_of(table, group, "group column"))
-    times = None if time is None else as_keys(column_of(table, time, "time column"))
+    rows = rows_with_roles(table, settings, y, classes)
     try:
         if outer_folds is not None:
-            outer_folds.check(Roles(y, groups, times, classes=classes))
+            outer_folds.check(rows)
         else:
-            splits = split_rows(y, settings, groups=groups, times=times, classes=classes)
+            splits = split_rows(rows, settings)
             settings.method.check_training_rows(len(splits.train))
     except RareClassError as error:
         if settings.task == "auto" and all(label.lstrip("-").isdigit() for label in classes):

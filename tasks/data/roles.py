@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import (
+    as_keys,
     as_numbers,
     categories_of,
     column_of,
@@ -22,7 +24,10 @@ from chaffinch.tasks.data.arrow import (
     other_type,
 )
 from chaffinch.tasks.data.column_profile import LARGEST
+from chaffinch.tasks.data.splits import GIVEN, Roles
+from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats, Task
+from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 # whole numbers with more distinct values are a quantity, unless the task is set
@@ -184,7 +189,7 @@ def named_roles(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
     """Yield every role of the settings with its column."""
     columns = settings.columns
     yield "target", settings.target
-    for role in ("weight", "group", "time"):
+    for role in ROW_ROLES:
         if (name := getattr(columns, role)) is not None:
             yield f"{role} column", name
     if settings.history is not None and settings.history.series is not None:
@@ -244,6 +249,68 @@ def check_roles(table: Any, settings: SelectionSettings) -> None:
         column = column_of(table, columns.time, "time column")
         check_has_order(columns.time, column)
         refuse_missing(f"time column {columns.time!r}", column)
+
+
+def rows_with_roles(
+    table: Any, settings: SelectionSettings, y: Floats | Index, classes: Sequence[str]
+) -> Roles:
+    """Return the groups, times and given parts of a table's rows, with their encoded target."""
+    columns = settings.columns
+    groups = times = given = None
+    embargo = 0.0
+    if columns.group is not None:
+        groups = as_keys(column_of(table, columns.group, "group column"))
+    if columns.time is not None:
+        column = column_of(table, columns.time, "time column")
+        times = as_keys(column)
+        if columns.embargo is not None:
+            embargo = _embargo(columns.embargo, columns.time, kind_of(columns.time, column))
+    if columns.split is not None:
+        given = _given_parts(columns.split, column_of(table, columns.split, "split column"))
+    return Roles(y, groups, times, classes=classes, given=given, embargo=embargo)
+
+
+def _embargo(text: str, time: str, kind: str) -> float:
+    """Return an embargo in the unit of the keys of a time column: microseconds, or its numbers."""
+    import pandas as pd
+
+    try:
+        if kind == "timestamp":
+            length = pd.Timedelta(text) / pd.Timedelta(microseconds=1)
+        else:
+            length = float(text)
+    except ValueError:
+        length = math.nan
+    if not 0 <= length < math.inf or (kind == "timestamp" and text.strip().isdigit()):
+        wanted = (
+            "a length of time such as 7 days or 36 hours"
+            if kind == "timestamp"
+            else f"a number from 0, in the unit of the time column {time!r}"
+        )
+        raise InputError(f"embargo must be {wanted} but is {text!r}")
+    return length
+
+
+def _given_parts(name: str, column: Any) -> Index:
+    """Return the part that a split column names for each row, as indices of `GIVEN`."""
+    refuse_missing(f"split column {name!r}", column)
+    if kind_of(name, column) != "category":
+        raise InputError(
+            f"split column {name!r} must hold the words {', '.join(GIVEN)} but holds "
+            f"{_IN_WORDS.get(kind_of(name, column), 'numbers')}"
+        )
+    words = categories_of(column)
+    codes = {word: GIVEN.index(low) for word in words if (low := word.strip().lower()) in GIVEN}
+    if len(codes) < len(words):
+        wrong = next(word for word in words if word not in codes)
+        raise InputError(
+            f"split column {name!r} holds {wrong!r}; correct it to one of {', '.join(GIVEN)}"
+        )
+    parts = np.array([codes[word] for word in words])[as_numbers(column, words).astype(np.int64)]
+    for part in ("train", "test"):
+        if GIVEN.index(part) not in parts:
+            raise InputError(f"split column {name!r} has no row of {part}; add some")
+    return parts
 
 
 def check_has_order(name: str, column: Any) -> None:

@@ -10,8 +10,9 @@ a time column, each set is strictly later than the one before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 PARTS = ("train", "mask_validation", "model_validation", "test")
 # the first three default shares, rescaled, for a given test set
 _SHARES_OF_THE_REST = dict(zip(PARTS, (53, 35, 12), strict=False))
+GIVEN = ("train", "validation", "test")
+_SHARES_OF_VALIDATION = dict(zip(PARTS[1:], (75, 25), strict=False))
 _NO_ROWS = np.array([], dtype=np.int64)
 
 MORE_ROWS = "give more rows"
@@ -57,8 +60,9 @@ class Roles:
     """The columns of n rows that are not features, each shape (n,).
 
     y is float64, or class indices in int64, which are stratified. Rows of a group stay in one set;
-    with times each set is strictly later than the one before. `classes` are the names of the
-    classes for errors, by default their indices.
+    with times each set is later than the one before, by at least `embargo` and strictly. `given`
+    are the user's own parts, indices of `GIVEN`. `classes` are the names of the classes for errors,
+    by default their indices.
     """
 
     y: Floats | Index
@@ -66,6 +70,8 @@ class Roles:
     times: Keys | None = None
     weight: Floats | None = None
     classes: Sequence[str] = ()
+    given: Index | None = None
+    embargo: float = 0
 
     @property
     def has_classes(self) -> bool:
@@ -76,31 +82,58 @@ class Roles:
         return self.groups is not None or self.times is not None
 
     def take(self, index: Index) -> Roles:
-        groups, times = (None if k is None else k[index] for k in (self.groups, self.times))
-        weight = None if self.weight is None else self.weight[index]
-        return Roles(self.y[index], groups, times, weight, self.classes)
+        of_rows = ("y", "groups", "times", "weight", "given")
+        taken: dict[str, Any] = {
+            name: None if (values := getattr(self, name)) is None else values[index]
+            for name in of_rows
+        }
+        return replace(self, **taken)
 
 
-def split_rows(
-    y: Floats | Index,
-    settings: SelectionSettings,
-    *,
-    groups: Keys | None = None,
-    times: Keys | None = None,
-    classes: Sequence[str] = (),
-) -> Splits:
-    """Split rows into the four sets; see `Roles` for the arguments, each shape (n,).
+def split_rows(rows: Roles, settings: SelectionSettings) -> Splits:
+    """Split rows into the four sets.
 
     Without groups or times every set is within one row of its share, unless a rare class needs
     more. The result depends on the seed and, without groups or times, on the order of the rows.
     InputError if there are too few rows, groups, times or rows of a class.
     """
-    rows = Roles(y, groups, times, classes=classes)
-    parts = _shares(settings, len(y))
+    splits = _split_by_shares(rows, settings) if rows.given is None else _as_given(rows, settings)
+    require_to_train_on(len(splits.train), settings.method, rows.y)
+    return splits
+
+
+def _split_by_shares(rows: Roles, settings: SelectionSettings) -> Splits:
+    parts = _shares(settings, len(rows.y))
     part = _assign(rows, settings, parts)
-    require_to_train_on(int((part == 0).sum()), settings.method, y)
     found = {name: np.flatnonzero(part == number) for number, name in enumerate(parts)}
     return Splits(**dict.fromkeys(PARTS, _NO_ROWS) | found)
+
+
+def _as_given(rows: Roles, settings: SelectionSettings) -> Splits:
+    """Split rows as the user did; what he calls validation is training for cross-fitting."""
+    train, validation, test = (np.flatnonzero(rows.given == code) for code in range(len(GIVEN)))
+    if settings.method.is_cross_fitted and settings.alternatives is None:
+        rest = np.sort(np.concatenate([train, validation]))
+        return Splits(rest[_is_before(rest, test, rows)], _NO_ROWS, _NO_ROWS, test)
+    if not len(validation):
+        return split_around(test, rows, settings)
+    part = _assign(rows.take(validation), settings, _SHARES_OF_VALIDATION, has_train=False)
+    masks, models = (validation[part == number] for number in range(2))
+    earlier = train[_is_before(train, validation, rows)]
+    masks, models = (some[_is_before(some, test, rows)] for some in (masks, models))
+    return Splits(earlier, masks, models, test)
+
+
+def _is_before(index: Index, later: Index, rows: Roles) -> NDArray[np.bool_]:
+    """Return which rows are early enough for others, which with times must be later."""
+    if rows.times is None:
+        return np.ones(len(index), dtype=bool)
+    return _is_early(rows.times[index], rows.times[later].min(), rows.embargo)
+
+
+def _is_early(times: Keys, start: Any, embargo: float) -> NDArray[np.bool_]:
+    """Return which times are before a start, by at least the embargo."""
+    return np.asarray(times <= start - embargo if embargo else times < start)
 
 
 def _shares(settings: SelectionSettings, n_rows: int) -> dict[str, int]:
@@ -115,11 +148,10 @@ def _shares(settings: SelectionSettings, n_rows: int) -> dict[str, int]:
 def split_around(test: Index, rows: Roles, settings: SelectionSettings) -> Splits:
     """Split the rows outside a given test set; see `split_rows`.
 
-    With times, rows that are not strictly earlier than every test row belong to no set.
+    With times, rows that are not early enough for every test row belong to no set.
     """
     rest = np.setdiff1d(np.arange(len(rows.y)), test)
-    if rows.times is not None:
-        rest = rest[rows.times[rest] < rows.times[test].min()]
+    rest = rest[_is_before(rest, test, rows)]
     part = _assign(rows.take(rest), settings, _SHARES_OF_THE_REST, is_inside=True)
     train, mask_validation, model_validation = (rest[part == number] for number in range(3))
     return Splits(train, mask_validation, model_validation, test)
@@ -143,15 +175,25 @@ def least_members(
 
 
 def _assign(
-    rows: Roles, settings: SelectionSettings, shares: Mapping[str, int], *, is_inside: bool = False
+    rows: Roles,
+    settings: SelectionSettings,
+    shares: Mapping[str, int],
+    *,
+    is_inside: bool = False,
+    has_train: bool = True,
 ) -> Index:
-    """Return the number of each row's set, in the order of `shares`; `is_inside` an outer fold."""
+    """Return the number of each row's set, in the order of `shares`; `is_inside` an outer fold.
+
+    The number is -1 for rows under an embargo.
+    """
     if rows.groups is not None and rows.times is not None:
         raise InputError("rows are split by groups or by times, not by both: give one of them")
     n_rows, by_time = len(rows.y), rows.times is not None
     labels = rows.y.astype(np.int64) if rows.has_classes else np.zeros(n_rows, dtype=np.int64)
     percent, least = np.array([*shares.values()]), least_members(settings, len(shares))
     in_time = least_members(settings, len(shares), by_time=by_time)
+    if not has_train:
+        least = in_time = np.ones_like(least)
     fewest = settings.method.fewest_folds
     require = partial(_require, is_inside=is_inside, fewest_folds=fewest)
     random = np.random.default_rng(settings.seed)
@@ -170,6 +212,7 @@ def _assign(
         remedy = f"give rows of more times, or name a finer one ({NOT_FINER})"
         require(owner, "different value", n_distinct, in_time, remedy, by_time=True)
         part = assign_times(rows.times, percent, in_time)
+        part = _with_embargo(part, rows, [*shares])
         least = np.ones_like(least)
     else:
         if rows.has_classes:
@@ -181,6 +224,24 @@ def _assign(
         part = assign_rows(labels, percent, least, random)
     if rows.has_classes:
         _require_in_sets(rows, labels, part, dict(zip(shares, least, strict=True)), is_inside)
+    return part
+
+
+def _with_embargo(part: Index, rows: Roles, names: Sequence[str]) -> Index:
+    """Return the sets without the rows that are less than the embargo before a later set."""
+    if rows.times is None or not rows.embargo:
+        return part
+    is_early = np.ones(len(part), dtype=bool)
+    for number in range(1, len(names)):
+        start = rows.times[part == number].min()
+        is_early &= (part >= number) | _is_early(rows.times, start, rows.embargo)
+    part = np.where(is_early, part, -1)
+    for number, name in enumerate(names):
+        if not (part == number).any():
+            raise InputError(
+                f"the embargo leaves no row in the {name} part",
+                "give a shorter embargo, or rows of a longer time",
+            )
     return part
 
 
@@ -224,7 +285,8 @@ def _require_in_sets(
 ) -> None:
     """Raise RareClassError unless every set has enough rows of every class."""
     n_classes = int(labels.max()) + 1
-    cells = np.bincount(part * n_classes + labels, minlength=len(least) * n_classes)
+    cells = (part * n_classes + labels)[part >= 0]
+    cells = np.bincount(cells, minlength=len(least) * n_classes)
     counts, needed = cells.reshape(len(least), n_classes), np.array([*least.values()])
     short = np.argwhere((counts < needed[:, np.newaxis]) & (counts.sum(axis=0) > 0))
     for number, label in short[:1]:
@@ -261,22 +323,19 @@ def require_to_train_on(
 
 
 def fold_indices(
-    y: Floats | Index,
-    settings: SelectionSettings,
-    *,
-    groups: Keys | None = None,
-    times: Keys | None = None,
-    outer: int = 0,
+    rows: Roles, settings: SelectionSettings, *, outer: int = 0
 ) -> list[tuple[Index, Index]]:
-    """Return the folds of the rows as pairs of positions in `y` (to fit on, held out).
+    """Return the folds of the rows as pairs of positions (to fit on, held out).
 
     Classes are stratified and groups kept whole; with times, a fold holds out strictly later rows
-    than it is fitted on. `outer` is the number of outer folds, which shuffle groups by the seed
-    even without classes, so that their sizes are less equal; by default the folds of the settings.
-    InputError if there are too few rows, groups or times, or a fold has one class only.
+    than it is fitted on, and later by the embargo. `outer` is the number of outer folds, which
+    shuffle groups by the seed even without classes, so that their sizes are less equal; by default
+    the folds of the settings. InputError if there are too few rows, groups or times, or a fold has
+    one class only.
     """
     from sklearn import model_selection
 
+    y, groups, times = rows.y, rows.groups, rows.times
     n_folds, seed = outer or settings.model.folds, settings.seed
     fewest = FEWEST_OUTER_FOLDS if outer else settings.method.fewest_folds
     name, remedy = (
@@ -309,7 +368,10 @@ def fold_indices(
         distinct, moment = np.unique(times, return_inverse=True)
         require(len(distinct) - 1, "different times after the first")
         folds = [
-            (np.flatnonzero(moment < late[0]), np.flatnonzero(np.isin(moment, late)))
+            (
+                np.flatnonzero(_is_early(times, distinct[late[0]], rows.embargo)),
+                np.flatnonzero(np.isin(moment, late)),
+            )
             for _, late in model_selection.TimeSeriesSplit(n_folds).split(distinct)
         ]
     else:
@@ -318,6 +380,8 @@ def fold_indices(
         folds = list(kind(n_folds, shuffle=True, random_state=seed).split(y, y))
     for number, (fitted, held_out) in enumerate(folds, start=1):
         wrong = "" if len(held_out) else "hold out no row"
+        if not len(fitted):
+            wrong = "have no row to fit on, given the embargo"
         if by_class and len(np.unique(y[fitted])) == 1:
             wrong = wrong or "be fitted on one class only"
         if wrong:

@@ -78,7 +78,7 @@ def describe_table(
     """
     roles = check_names(table.schema, settings)
     refuse_others(table, settings)
-    if outer_folds is None:
+    if outer_folds is None and settings.columns.split is None:
         by_time = settings.columns.time is not None
         require_rows(settings, table.num_rows, by_time=by_time)
     target_column = column_of(table, settings.target, "target")

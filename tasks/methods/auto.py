@@ -142,7 +142,8 @@ class Auto(RankedMethod[CrossFittedPath]):
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         if self.validation != "auto":
             return self.validation == "holdout"
-        asks = settings.columns.time is not None or settings.alternatives is not None
+        columns = settings.columns
+        asks = (columns.time, columns.split, settings.alternatives) != (None, None, None)
         return asks or settings.shares != PERCENT or n_rows > MANY_ROWS
 
     def search(self, context: SearchContext) -> CrossFittedPath:

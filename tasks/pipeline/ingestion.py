@@ -153,16 +153,11 @@ def describe(run: SelectionRun, writer: Writer) -> None:
 def split(run: SelectionRun, writer: Writer) -> None:
     """Split the rows into the four sets."""
     roles = load_roles(run.dataset, run.settings, run.description)
-    run.splits = splits = split_rows(
-        roles.y,
-        run.settings,
-        groups=roles.groups,
-        times=roles.times,
-        classes=run.description.classes,
-    )
-    part = np.empty(len(roles.y), dtype=np.int8)
+    run.splits = splits = split_rows(roles, run.settings)
+    part = np.full(len(roles.y), -1, dtype=np.int8)  # rows under an embargo are in no set
     for code, name in enumerate(PARTS):
         part[getattr(splits, name)] = code
-    column = pa.table({"part": pa.DictionaryArray.from_arrays(part, list(PARTS))})
+    codes = pa.array(part, mask=part < 0)
+    column = pa.table({"part": pa.DictionaryArray.from_arrays(codes, list(PARTS))})
     writer.write(SPLITS_FILE, lambda path: pq.write_table(column, path))
     writer.result = {"rows": {name: len(getattr(splits, name)) for name in PARTS}}

@@ -209,8 +209,7 @@ class SelectionRun(StageResults):
 
     def folds(self, *parts: str) -> list[Fold]:
         """Return the folds of cross-validation inside some sets."""
-        roles = self.roles(*parts)
-        return fold_indices(roles.y, self.settings, groups=roles.groups, times=roles.times)
+        return fold_indices(self.roles(*parts), self.settings)
 
     def units(self, *parts: str) -> Index:
         """Return the resampling unit of each row of some sets."""

@@ -27,6 +27,7 @@ from chaffinch.tasks.reporting.text import interval, listed, number, share, visi
 from chaffinch.tasks.results.previous_run import Former, may_be_own_estimator, read_former
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
 from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict
@@ -268,8 +269,8 @@ def _gone(first: Mapping[str, str], after: Former, run: SelectionRun | None) -> 
     """Return which features of the first set the newer rows lack, and why."""
     contract = after.contract
     reasons = {one["name"]: one.get("reason", "left out") for one in contract.get("dropped", ())}
-    for role in ("weight", "group", "time"):
-        reasons[contract["settings"]["columns"][role]] = f"the {role} column now"
+    for role in ROW_ROLES:
+        reasons[contract["settings"]["columns"].get(role)] = f"the {role} column now"
     if run is None:  # a contract has the types of the kept features only
         now = _kinds(after)
     else:

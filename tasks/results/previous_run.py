@@ -18,6 +18,7 @@ from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.results.contract import FeatureContract, check_contract
 from chaffinch.tasks.results.result import SelectionResult, load_result, load_run
 from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.method import RESELECT, method_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
@@ -162,7 +163,7 @@ def _check_roles(
     """Raise InputError if a column to drop or predict has another role in the former run."""
     columns, history = before.columns, before.history
     roles = dict.fromkeys(columns.keep, "one to keep")
-    for role in ("weight", "group", "time"):
+    for role in ROW_ROLES:
         if name := getattr(columns, role):
             roles[name] = f"its {role}"
     not_dropped = roles | ({before.target: "its target"} if asked.target is None else {})

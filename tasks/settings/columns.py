@@ -1,12 +1,19 @@
 """Settings of columns, and of features made of earlier rows: lags and rolling windows."""
 
 from collections.abc import Collection, Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.settings.base import Count, InOrder, Names, Settings, setting
+
+ROW_ROLES = ("weight", "group", "time", "split")  # of columns that describe rows
+
+
+def _as_text(value: Any) -> Any:
+    """Take a number or a timedelta for its text."""
+    return value if value is None or isinstance(value, bool) else str(value)
 
 
 class ColumnSettings(Settings):
@@ -27,11 +34,25 @@ class ColumnSettings(Settings):
     time: str | None = setting(
         None, 6, "Time", "Column of time order; later parts are strictly later rows."
     )
+    split: str | None = setting(
+        None,
+        7,
+        "Split",
+        "Column with your own parts: train, test, and optionally validation. The verdict comes "
+        "from the test rows.",
+    )
+    embargo: Annotated[str, BeforeValidator(_as_text)] | None = setting(
+        None,
+        8,
+        "Embargo",
+        "Time that must lie between rows to fit on and later rows that judge, such as 7 days, or a "
+        "number in the unit of the time column; rows in between are left out.",
+    )
 
     @property
     def named(self) -> list[str]:
         """Every column that is named for something, each once."""
-        roles = filter(None, (self.weight, self.group, self.time))
+        roles = [name for role in ROW_ROLES if (name := getattr(self, role))]
         lists = (self.keep, self.drop, self.categorical, self.numeric)
         return list(dict.fromkeys([*(name for names in lists for name in names), *roles]))
 
@@ -39,7 +60,7 @@ class ColumnSettings(Settings):
     def _one_role_each(self) -> "ColumnSettings":
         roles: dict[str, str] = {}
         named = [("keep", n) for n in self.keep] + [("drop", n) for n in self.drop]
-        named += [(r, n) for r in ("weight", "group", "time") if (n := getattr(self, r))]
+        named += [(r, n) for r in ROW_ROLES if (n := getattr(self, r))]
         for role, name in named:
             if roles.setdefault(name, role) != role:
                 raise ValueError(
@@ -50,6 +71,8 @@ class ColumnSettings(Settings):
                 f"group {self.group!r} and time {self.time!r} cannot both order the parts; "
                 "name one of them"
             )
+        if self.embargo is not None and self.time is None:
+            raise ValueError("an embargo needs a time column; name it, or leave the embargo out")
         both = sorted(set(self.categorical) & set(self.numeric))
         if both:
             raise ValueError(

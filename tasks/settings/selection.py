@@ -26,6 +26,7 @@ from chaffinch.tasks.settings.base import (
     setting,
 )
 from chaffinch.tasks.settings.columns import (
+    ROW_ROLES,
     ColumnSettings,
     HistorySettings,
     refuse_scaled_roles,
@@ -197,6 +198,11 @@ class SelectionSettings(Settings):
                 "lags and rolling windows need time order; name the time column, as in --time day"
             )
         if history is not None and history.scale == "series":
+            if self.columns.split is not None:
+                raise ValueError(
+                    f"scale series makes its own training part but split {self.columns.split!r} "
+                    "names another; leave out one of them"
+                )
             if self.task == "classification":
                 raise ValueError(
                     "scale series is for a target of numbers (regression) but task is "
@@ -214,9 +220,7 @@ class SelectionSettings(Settings):
             ("series", (series,)),
             ("keep", c.keep),
             ("drop", c.drop),
-            ("weight", (c.weight,)),
-            ("group", (c.group,)),
-            ("time", (c.time,)),
+            *((role, (getattr(c, role),)) for role in ROW_ROLES),
         ):
             if self.target in names:
                 raise ValueError(
@@ -232,7 +236,12 @@ class SelectionSettings(Settings):
                 f"folds must be at least {self.method.fewest_folds} for method {self.method.kind} "
                 f"but is {self.model.folds}; use more folds, or another method"
             )
-        asked, weight = self.alternatives, self.columns.weight
+        asked, weight, given = self.alternatives, self.columns.weight, self.columns.split
+        if given is not None and (self.shares != PERCENT or not self.method.has_test_part(self, 0)):
+            other = "shares are given" if self.shares != PERCENT else "validation is folds"
+            raise ValueError(
+                f"split {given!r} names the test rows but {other}; leave out one of them"
+            )
         if not self.method.has_test_part(self, 0) and (asked is not None or self.shares != PERCENT):
             what, use = ("shares", "for") if asked is None else ("alternatives", "scored on")
             raise ValueError(

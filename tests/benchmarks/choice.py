@@ -169,7 +169,7 @@ class Bench:
             keep=(),
             seed=self.seed,
             rows=rows,
-            folds=lambda *names: fold_indices(rows(*names).y, self.settings),
+            folds=lambda *names: fold_indices(Roles(rows(*names).y), self.settings),
             workers=InProcess(),
             on_progress=lambda *_: None,
             units=lambda *names: np.arange(len(rows(*names))),
@@ -204,7 +204,7 @@ class Bench:
         def score(fitted: Base, X: Floats, y: Any) -> float:
             return -self.loss(y, fitted.model_.predict(X))
 
-        folds = fold_indices(self.dev.y, self.settings)
+        folds = fold_indices(Roles(self.dev.y), self.settings)
         own = RFECV(base, step=0.1, cv=folds, scoring=score).fit(self.dev.X, self.dev.y)
 
         def down_to(size: int) -> Mask:

@@ -190,7 +190,7 @@ def test_no_outer_fold_leaves_less_than_a_method_needs(method, kind) -> None:
                 for splits in every:
                     also = splits.mask_validation if method == "robust_elimination" else []
                     seen = np.concatenate([splits.train, also]).astype(np.int64)
-                    assert len(fold_indices(y[seen], UNTUNED)) == 5
+                    assert len(fold_indices(Roles(y[seen]), UNTUNED)) == 5
 
 
 @pytest.mark.parametrize(("method", "n_rows"), [("mission", 6), ("dfs", 8)])
@@ -199,5 +199,5 @@ def test_a_selection_as_well_is_refused_where_its_training_part_is_too_small(
 ) -> None:
     settings = UNTUNED.model_copy(update={"method": method_of(method)})
     with pytest.raises(InputError, match=f"^{method} needs at least . training rows but the parts"):
-        split_rows(np.arange(float(n_rows)), settings)
-    assert len(split_rows(np.arange(float(n_rows)), UNTUNED).train) >= 2
+        split_rows(Roles(np.arange(float(n_rows))), settings)
+    assert len(split_rows(Roles(np.arange(float(n_rows))), UNTUNED).train) >= 2

@@ -1,6 +1,7 @@
 """The parts in their shares: nothing lost, nothing twice, no group torn, no future seen."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.storage.errors import InputError
-from chaffinch.tasks.data.splits import Splits, fold_indices, least_members, split_rows
+from chaffinch.tasks.data.splits import Roles, Splits, fold_indices, least_members, split_rows
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import PERCENT
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
@@ -62,24 +63,24 @@ def sizes_of(splits: Splits) -> list[int]:
 def test_shares_are_the_papers_or_those_of_a_cross_fitted_method():
     rows = np.zeros(1000)
 
-    assert sizes_of(split_rows(rows, settings_of())) == [450, 300, 100, 150]
-    assert sizes_of(split_rows(rows, settings_of(method=HOLDOUT))) == [850, 0, 0, 150]
+    assert sizes_of(split_rows(Roles(rows), settings_of())) == [450, 300, 100, 150]
+    assert sizes_of(split_rows(Roles(rows), settings_of(method=HOLDOUT))) == [850, 0, 0, 150]
     by_default = SelectionSettings(target="y")
-    assert sizes_of(split_rows(rows, by_default)) == [1000, 0, 0, 0]
+    assert sizes_of(split_rows(Roles(rows), by_default)) == [1000, 0, 0, 0]
     in_time = SelectionSettings(target="y", columns=ColumnSettings(time="t"))
-    assert sizes_of(split_rows(rows, in_time, times=np.arange(1000))) == [850, 0, 0, 150]
+    assert sizes_of(split_rows(Roles(rows, times=np.arange(1000)), in_time)) == [850, 0, 0, 150]
     for asked, sizes in (
         ({"shares": (40, 20, 10, 30)}, [700, 0, 0, 300]),
         ({"alternatives": 1}, [450, 300, 100, 150]),
     ):
-        assert sizes_of(split_rows(rows, SelectionSettings(target="y", **asked))) == sizes
+        assert sizes_of(split_rows(Roles(rows), SelectionSettings(target="y", **asked))) == sizes
 
 
 @shares_of_each
 @quick
 @given(n=st.integers(40, 500), seed=st.integers(0, 2**32 - 1))
 def test_numbers_are_parted_within_one_row_of_the_shares(method, shares, n, seed):
-    splits = split_rows(np.linspace(0, 1, n), settings_of(seed, method=method))
+    splits = split_rows(Roles(np.linspace(0, 1, n)), settings_of(seed, method=method))
 
     assert_is_partition(splits, n, len(shares))
     sizes = np.array([len(part) for part in parts_of(splits)])
@@ -91,7 +92,7 @@ def test_numbers_are_parted_within_one_row_of_the_shares(method, shares, n, seed
 @given(sizes=st.lists(st.integers(20, 90), min_size=2, max_size=12), seed=st.integers(0, 99))
 def test_classes_keep_their_proportions_and_parts_their_shares(method, shares, sizes, seed):
     y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    splits = split_rows(y, settings_of(seed, method=method))
+    splits = split_rows(Roles(y), settings_of(seed, method=method))
 
     assert_is_partition(splits, len(y), len(shares))
     counts = np.array([np.bincount(y[p], minlength=len(sizes)) for p in parts_of(splits)])
@@ -107,18 +108,18 @@ def test_classes_keep_their_proportions_and_parts_their_shares(method, shares, s
 )
 def test_every_part_gets_every_class_and_training_enough_for_the_folds(method, shares, sizes, seed):
     y = np.repeat(np.arange(len(sizes)), sizes)
-    splits = split_rows(y, settings_of(seed, method=method))
+    splits = split_rows(Roles(y), settings_of(seed, method=method))
 
     assert_is_partition(splits, len(y), len(shares))
     for part in parts_of(splits):
         assert set(y[part]) == set(range(len(sizes)))
     assert np.bincount(y[splits.train]).min() >= 5
-    assert len(fold_indices(y[splits.train], settings_of(seed))) == 5
+    assert len(fold_indices(Roles(y[splits.train]), settings_of(seed))) == 5
 
 
 def test_a_class_of_four_rows_is_enough_without_tuning():
     y = np.repeat([0, 1], [4, 40])
-    splits = split_rows(y, settings_of(tuning="none"))
+    splits = split_rows(Roles(y), settings_of(tuning="none"))
 
     assert [np.bincount(y[p])[0] for p in parts_of(splits)] == [1, 1, 1, 1]
 
@@ -126,7 +127,9 @@ def test_a_class_of_four_rows_is_enough_without_tuning():
 @several_parts
 def test_the_seed_decides_and_nothing_else(method):
     y = np.arange(200) % 3
-    one, same, other = (split_rows(y, settings_of(seed, method=method)) for seed in (7, 7, 8))
+    one, same, other = (
+        split_rows(Roles(y), settings_of(seed, method=method)) for seed in (7, 7, 8)
+    )
 
     pairs = zip(parts_of(one), parts_of(same), strict=True)
     assert all(np.array_equal(a, b) for a, b in pairs)
@@ -137,12 +140,12 @@ def test_the_seed_decides_and_nothing_else(method):
 def test_global_random_state_is_neither_read_nor_changed(method):
     np.random.seed(1)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    first = split_rows(np.zeros(50), settings_of(method=method))
+    first = split_rows(Roles(np.zeros(50)), settings_of(method=method))
     after = np.random.get_state()[1]  # noqa: NPY002
     np.random.seed(2)  # noqa: NPY002
 
     assert np.array_equal(before, after)
-    again = split_rows(np.zeros(50), settings_of(method=method))
+    again = split_rows(Roles(np.zeros(50)), settings_of(method=method))
     assert len(first.test)
     assert np.array_equal(first.test, again.test)
 
@@ -155,7 +158,9 @@ def test_global_random_state_is_neither_read_nor_changed(method):
 )
 def test_no_group_is_in_two_parts(method, shares, sizes, seed):
     groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    splits = split_rows(np.zeros(len(groups)), settings_of(seed, method=method), groups=groups)
+    splits = split_rows(
+        Roles(np.zeros(len(groups)), groups=groups), settings_of(seed, method=method)
+    )
 
     assert_is_partition(splits, len(groups), len(shares))
     held = [set(groups[part]) for part in parts_of(splits)]
@@ -168,7 +173,7 @@ def test_groups_of_like_size_come_near_the_shares_in_every_class(method, shares)
     random = np.random.default_rng(0)
     groups = random.integers(0, 200, 4000)
     y = (random.random(4000) < np.where(groups < 60, 0.5, 0.02)).astype(np.int64)
-    splits = split_rows(y, settings_of(method=method), groups=groups)
+    splits = split_rows(Roles(y, groups=groups), settings_of(method=method))
 
     counts = np.array([np.bincount(y[part]) for part in parts_of(splits)])
     assert len(counts) == len(shares)
@@ -178,7 +183,7 @@ def test_groups_of_like_size_come_near_the_shares_in_every_class(method, shares)
 def test_a_class_in_four_groups_only_reaches_all_four_parts():
     groups = np.repeat(np.arange(40), 10)
     y = np.where((groups < 4) & (np.arange(400) % 10 < 5), 1, 0)
-    splits = split_rows(y, settings_of(folds=2), groups=groups)
+    splits = split_rows(Roles(y, groups=groups), settings_of(folds=2))
 
     assert [set(y[part]) for part in parts_of(splits)] == [{0, 1}] * 4
 
@@ -188,8 +193,8 @@ def test_parts_by_group_do_not_depend_on_the_order_of_rows(method):
     random = np.random.default_rng(3)
     groups, y = random.integers(0, 30, 600), random.integers(0, 2, 600)
     order = random.permutation(600)
-    one = split_rows(y, settings_of(method=method), groups=groups)
-    other = split_rows(y[order], settings_of(method=method), groups=groups[order])
+    one = split_rows(Roles(y, groups=groups), settings_of(method=method))
+    other = split_rows(Roles(y[order], groups=groups[order]), settings_of(method=method))
 
     assert [set(groups[p]) for p in parts_of(one)] == [
         set(groups[order][p]) for p in parts_of(other)
@@ -203,7 +208,7 @@ def test_parts_by_group_do_not_depend_on_the_order_of_rows(method):
 )
 def test_later_parts_are_strictly_later(method, shares, times):
     times = np.array(times)
-    splits = split_rows(np.zeros(len(times)), settings_of(method=method), times=times)
+    splits = split_rows(Roles(np.zeros(len(times)), times=times), settings_of(method=method))
 
     assert_is_partition(splits, len(times), len(shares))
     parts = [times[part] for part in parts_of(splits)]
@@ -213,7 +218,7 @@ def test_later_parts_are_strictly_later(method, shares, times):
 
 
 def test_different_times_are_cut_at_the_shares():
-    splits = split_rows(np.zeros(200), settings_of(), times=np.arange(200)[::-1])
+    splits = split_rows(Roles(np.zeros(200), times=np.arange(200)[::-1]), settings_of())
 
     assert [len(part) for part in parts_of(splits)] == [90, 60, 20, 30]
     np.testing.assert_array_equal(splits.test, np.arange(30))
@@ -221,19 +226,19 @@ def test_different_times_are_cut_at_the_shares():
 
 def test_times_with_many_rows_each_are_cut_as_near_as_they_come():
     times = np.repeat(np.arange(10), [30, 1, 1, 1, 1, 1, 5, 30, 10, 20])
-    splits = split_rows(np.zeros(100), settings_of(), times=times)
+    splits = split_rows(Roles(np.zeros(100), times=times), settings_of())
 
     assert [len(part) for part in parts_of(splits)] == [40, 30, 10, 20]
 
 
 def test_training_gets_times_for_its_folds_however_many_rows_one_time_has():
     times = np.repeat(np.arange(12), [60] + [1] * 11)
-    splits = split_rows(np.zeros(71), settings_of(), times=times)
+    splits = split_rows(Roles(np.zeros(71), times=times), settings_of())
 
     assert [sorted(set(times[part])) for part in parts_of(splits)] == [
         [0, 1, 2, 3, 4, 5], [6], [7], [8, 9, 10, 11],
     ]  # fmt: skip
-    assert len(fold_indices(np.zeros(65), settings_of(), times=times[splits.train])) == 5
+    assert len(fold_indices(Roles(np.zeros(65), times=times[splits.train]), settings_of())) == 5
 
 
 def test_members_that_parts_need():
@@ -267,14 +272,14 @@ def test_members_that_parts_need():
 def test_too_little_to_part_is_said_in_one_line(y, given_as, message):
     column = {"groups": {"group": "g"}, "times": {"time": "t"}}.get(next(iter(given_as), ""), {})
     with pytest.raises(InputError, match=re.escape(message)) as error:
-        split_rows(y, settings_of(**column), classes=("often", "rare"), **given_as)
+        split_rows(Roles(y, classes=("often", "rare"), **given_as), settings_of(**column))
     assert "\n" not in str(error.value)
 
 
 def _refusal(y, settings, given_as):
     """Return what parting the rows is refused with; empty where they can be parted."""
     try:
-        split_rows(y, settings, **given_as)
+        split_rows(Roles(y, **given_as), settings)
     except InputError as error:
         return str(error)
     return ""
@@ -320,14 +325,14 @@ def test_a_finer_column_is_offered_only_where_rows_would_do():
 def test_of_two_classes_none_is_to_be_merged():
     y, groups = np.repeat([0, 1], [60, 20]), np.arange(80) // 10
     with pytest.raises(InputError, match=r"in order; name no group or time column$"):
-        split_rows(y, settings_of(), groups=groups)
+        split_rows(Roles(y, groups=groups), settings_of())
     with pytest.raises(InputError, match=r"column, or merge or drop rare classes$"):
-        split_rows(np.repeat([0, 1, 2], [60, 10, 10]), settings_of(), groups=groups)
+        split_rows(Roles(np.repeat([0, 1, 2], [60, 10, 10]), groups=groups), settings_of())
 
 
 def test_without_tuning_the_remedy_does_not_speak_of_folds():
     with pytest.raises(InputError, match=r"^the table has 3 rows but needs 4, 1 in each part; "):
-        split_rows(np.zeros(3), settings_of(tuning="none"))
+        split_rows(Roles(np.zeros(3)), settings_of(tuning="none"))
 
 
 @pytest.mark.parametrize("target", ["numbers", "classes"])
@@ -337,7 +342,7 @@ def test_folds_hold_out_every_row_once_or_the_later_ones(target, order):
     y = random.integers(0, 3, 120) if target == "classes" else random.normal(size=120)
     keys = random.integers(0, 25, 120)
     given_as = {} if order == "none" else {order: keys}
-    folds = fold_indices(y, settings_of(), **given_as)
+    folds = fold_indices(Roles(y, **given_as), settings_of())
 
     assert len(folds) == 5
     held_out = np.concatenate([held for _, held in folds])
@@ -352,7 +357,7 @@ def test_folds_hold_out_every_row_once_or_the_later_ones(target, order):
         assert len(set(held_out)) == len(held_out)
     else:
         assert sorted(held_out) == list(range(120))
-    again = fold_indices(y, settings_of(), **given_as)
+    again = fold_indices(Roles(y, **given_as), settings_of())
     assert all(np.array_equal(a[1], b[1]) for a, b in zip(folds, again, strict=True))
 
 
@@ -370,4 +375,69 @@ def test_folds_hold_out_every_row_once_or_the_later_ones(target, order):
 )  # fmt: skip
 def test_too_little_to_fold_is_said_in_one_line(y, given_as, message):
     with pytest.raises(InputError, match=re.escape(message) + ".*; use fewer folds"):
-        fold_indices(y, settings_of(), **given_as)
+        fold_indices(Roles(y, **given_as), settings_of())
+
+
+EMBARGO = 9.0
+
+
+@several_parts
+@quick
+@given(st.integers(0, 99), st.integers(80, 300))
+def test_an_embargo_lies_between_every_part_and_the_next(method, seed, n):
+    times = np.sort(np.random.default_rng(seed).integers(0, 900, n))
+    rows = Roles(np.zeros(n), times=times, embargo=EMBARGO)
+    without = split_rows(replace(rows, embargo=0), settings_of(method=method))
+    splits = split_rows(rows, settings_of(method=method))
+    parts, all_parts = parts_of(splits), parts_of(without)
+    np.testing.assert_array_equal(splits.test, without.test)
+    for earlier, later in pairwise(parts):
+        assert times[later].min() - times[earlier].max() >= EMBARGO
+    for part, whole, later in zip(parts, all_parts, all_parts[1:], strict=False):
+        early = times[whole] <= times[later].min() - EMBARGO
+        np.testing.assert_array_equal(part, whole[early])
+    for fitted, held_out in fold_indices(rows, settings_of(method=method)):
+        early = times <= times[held_out].min() - EMBARGO
+        np.testing.assert_array_equal(fitted, np.flatnonzero(early))
+
+
+def test_an_embargo_longer_than_a_part_is_refused_in_one_line():
+    rows = Roles(np.zeros(200), times=np.arange(200), embargo=150)
+    with pytest.raises(InputError, match="the embargo leaves no row in the train part; give"):
+        split_rows(rows, settings_of())
+
+
+def given_parts(sizes):
+    """Return rows of the user's own parts, in an order at random."""
+    codes = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], sizes))
+    return codes, Roles(np.zeros(len(codes)), given=codes)
+
+
+def test_a_cross_fitted_method_trains_on_all_given_rows_but_those_of_the_test():
+    codes, rows = given_parts([60, 20, 40])
+    splits = split_rows(rows, settings_of(method=HOLDOUT))
+    np.testing.assert_array_equal(splits.test, np.flatnonzero(codes == 2))
+    np.testing.assert_array_equal(splits.train, np.flatnonzero(codes < 2))
+
+
+def test_other_methods_validate_on_given_rows():
+    codes, rows = given_parts([60, 20, 40])
+    splits = split_rows(rows, settings_of())
+    np.testing.assert_array_equal(splits.train, np.flatnonzero(codes == 0))
+    np.testing.assert_array_equal(splits.test, np.flatnonzero(codes == 2))
+    assert sizes_of(splits)[1:3] == [15, 5]
+    validation = np.sort(np.concatenate([splits.mask_validation, splits.model_validation]))
+    np.testing.assert_array_equal(validation, np.flatnonzero(codes == 1))
+
+
+def test_without_given_validation_rows_the_others_are_split_by_shares():
+    codes, rows = given_parts([100, 0, 40])
+    splits = split_rows(rows, settings_of())
+    np.testing.assert_array_equal(splits.test, np.flatnonzero(codes == 2))
+    assert sizes_of(splits) == [53, 35, 12, 40]
+
+
+def test_given_parts_in_time_keep_rows_early_enough_only():
+    rows = Roles(np.zeros(60), times=np.arange(60), given=np.repeat([0, 2, 0], 20), embargo=5)
+    splits = split_rows(rows, settings_of(method=HOLDOUT, tuning="none"))
+    np.testing.assert_array_equal(splits.train, np.arange(16))

@@ -121,7 +121,7 @@ def test_in_time_order_folds_hold_out_what_follows(run_of):
     table = table_of().assign(day=np.arange(300))
     method = {"kind": "auto", "validation": "folds"}
     run = run_of(table, method, columns={"time": "day"})
-    folds = fold_indices(run.roles("train").y, run.settings, times=run.roles("train").times)
+    folds = fold_indices(run.roles("train"), run.settings)
     # the first block is only fitted on, and the first fold holds no other fold to order by
     assert run.out_of_fold.num_rows == sum(len(held_out) for _, held_out in folds[1:])
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.methods import RobustElimination
-from chaffinch.tasks.data.splits import fold_indices
+from chaffinch.tasks.data.splits import Roles, fold_indices
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.made_up import good_table
 
@@ -100,7 +100,7 @@ def test_without_a_size_refits_on_the_folds_find_it(sized) -> None:
     parts = pd.read_parquet(found.folder / "splits.parquet")["part"]
     (table,) = (store / "datasets").rglob("table.parquet")
     rows = pd.read_parquet(table)[parts.isin(["train", "mask_validation"]).to_numpy()]
-    folds = fold_indices(rows["churned"].to_numpy(), SelectionSettings(**found.settings))
+    folds = fold_indices(Roles(rows["churned"].to_numpy()), SelectionSettings(**found.settings))
     recorded = json.loads((found.folder / "stages" / "optimise_mask.json").read_bytes())
     assert [one["n_features"] for one in recorded["result"]["sizes"]][:5] == [12, 8, 6, 4, 3]
     for one in recorded["result"]["sizes"]:

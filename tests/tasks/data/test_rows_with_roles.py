@@ -1,0 +1,109 @@
+"""Your own parts and the embargo, as columns and settings name them."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import InputError, ModelSettings
+from tests.made_up import good_table
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+HOURS = pd.date_range("2026-01-01", periods=200, freq="h")
+
+
+def select(table, **options):
+    return chaffinch.select(table, "churned", model=LINEAR, **options)
+
+
+def with_parts(*words):
+    """Return a table with a column of parts: 120 rows of the first, 40 of each other."""
+    table = good_table(200)
+    sizes = [200 - 40 * (len(words) - 1), *[40] * (len(words) - 1)]
+    return table.assign(part=np.repeat(words, sizes))
+
+
+@pytest.mark.parametrize(
+    "words", [("train", "validation", "test"), ("Train", " VALIDATION", "test")]
+)
+def test_the_rows_of_the_test_are_those_that_the_column_names(words):
+    table = with_parts(*words)
+    for method in ("auto", "gbmo"):
+        result = select(table, method=method, split="part")
+        assert result.contract["dataset"]["rows_by_part"]["test"] == 40
+        assert "part" not in result.candidates
+    # other answers of the test rows change the verdict's loss, and no feature
+    changed = table.copy()
+    changed.loc[160:, "churned"] = np.roll(changed.loc[160:, "churned"].to_numpy(), 7)
+    other = select(changed, method="gbmo", split="part")
+    assert other.features == result.features
+    assert other.losses["test"] != result.losses["test"]
+    assert other.losses["mask_validation"] == result.losses["mask_validation"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train", "dev", "test"), "split column 'part' holds 'dev'; correct it to one of train, "),
+        (("train", "validation"), "split column 'part' has no row of test; add some"),
+        (("validation", "test"), "split column 'part' has no row of train; add some"),
+    ],
+)
+def test_other_words_are_refused(words, message):
+    with pytest.raises(InputError, match=message):
+        select(with_parts(*words), split="part")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shares": (60, 20, 10, 10)}, "split 'part' names the test rows but shares are given"),
+        ({"method": chaffinch.methods.Auto(validation="folds")}, "but validation is folds"),
+        ({"embargo": 3}, "an embargo needs a time column; name it, or leave the embargo out"),
+        ({"keep": ["part"]}, "column 'part' is named for both keep and split; name it once"),
+    ],
+)
+def test_what_does_not_go_with_a_split_is_named(options, message):
+    with pytest.raises(InputError, match=message):
+        select(with_parts("train", "test"), split="part", **options)
+
+
+@pytest.mark.parametrize("embargo", ["12 hours", "12h", "0.5 days", datetime.timedelta(hours=12)])
+def test_an_embargo_of_timestamps_is_a_length_of_time(embargo):
+    table = good_table(200).assign(at=HOURS)
+    result = select(table, time="at", embargo=embargo, method="gbmo")
+    rows = result.contract["dataset"]["rows_by_part"]
+    assert sum(rows.values()) == 200 - 3 * 11  # twelve hours apart, eleven rows lie in between
+
+
+@pytest.mark.parametrize("embargo", [12, 12.0, "12"])
+def test_an_embargo_of_numbers_is_in_their_unit(embargo):
+    table = good_table(200).assign(at=np.arange(200))
+    rows = select(table, time="at", embargo=embargo).contract["dataset"]["rows_by_part"]
+    assert rows["test"] == 30
+    assert sum(rows.values()) == 200 - 11
+
+
+@pytest.mark.parametrize(
+    ("at", "embargo", "message"),
+    [
+        (HOURS, "12", "embargo must be a length of time such as 7 days or 36 hours but is '12'"),
+        (
+            HOURS,
+            "soon",
+            "embargo must be a length of time such as 7 days or 36 hours but is 'soon'",
+        ),
+        (np.arange(200), "7 days", "embargo must be a number from 0, in the unit of the time colu"),
+        (
+            np.arange(200),
+            -1,
+            "embargo must be a number from 0, in the unit of the time column 'at'",
+        ),
+        (np.arange(200), "nan", "embargo must be a number from 0, in the unit of the time column"),
+    ],
+)
+def test_another_embargo_is_refused_in_one_line(at, embargo, message):
+    with pytest.raises(InputError, match=message):
+        select(good_table(200).assign(at=at), time="at", embargo=embargo)
