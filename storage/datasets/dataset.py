@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -50,7 +51,7 @@ from chaffinch.storage.files import (
     write_file,
 )
 from chaffinch.storage.memory import give_back
-from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources import Source, source_of
 
 __all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
 
@@ -165,11 +166,9 @@ def ingest(
     rules, so that a file is parsed once. A table in memory is converted each time.
     """
     source = source_of(data)
-    fingerprint = source.fingerprint()
+    fingerprint, labels = source.fingerprint(), _with_types(labels, numeric, source)
     asked = [sorted(set(names)) for names in (categorical, numeric, drop)]
-    if labels is None or labels in numeric or not source.has_types():
-        labels = None
-    else:
+    if labels is not None:
         asked.append([labels])
     digest = hashlib.sha256(json.dumps([_READING, fingerprint, *asked]).encode()).hexdigest()
     note = folder / f"source-{digest[:16]}.json"
@@ -180,7 +179,56 @@ def ingest(
             logger.info("%s is to be read: no such file was read before", source)
         except StorageError as error:
             logger.info("%s is to be read: %s", source, error)
-    with spill_folder(folder) as aside, source.scan(categorical, drop=drop, aside=aside) as raw:
+    with spill_folder(folder) as aside:
+        columns, dataset_hash, _ = _in_order(
+            source, aside, categorical, numeric, drop, labels, may_lack
+        )
+        dataset = _store(columns, column_types(columns.schema), dataset_hash, folder)
+        del columns
+    give_back()
+    if fingerprint is not None:
+        write_file(note, to_json({"format_version": FORMAT_VERSION, "hash": dataset.hash}))
+    return dataset
+
+
+def order_of_rows(
+    data: Any,
+    *,
+    categorical: Collection[str] = (),
+    numeric: Collection[str] = (),
+    drop: Collection[str] = (),
+    labels: str | None = None,
+    may_lack: Collection[str] = (),
+) -> tuple[str, pa.Array]:
+    """Return the hash of the dataset that a table becomes, and which row each of its rows was.
+
+    The arguments are those of `ingest`.
+    """
+    source = source_of(data)
+    labels = _with_types(labels, numeric, source)
+    with TemporaryDirectory(prefix="chaffinch-") as aside:
+        _, dataset_hash, order = _in_order(
+            source, Path(aside), categorical, numeric, drop, labels, may_lack
+        )
+    return dataset_hash, order
+
+
+def _with_types(labels: str | None, numeric: Collection[str], source: Source) -> str | None:
+    """Return the column of labels if a source gives it a type that is not its own."""
+    return labels if labels not in numeric and source.has_types() else None
+
+
+def _in_order(
+    source: Source,
+    aside: Path,
+    categorical: Collection[str],
+    numeric: Collection[str],
+    drop: Collection[str],
+    labels: str | None,
+    may_lack: Collection[str],
+) -> tuple[SpilledColumns, str, pa.Array]:
+    """Return the typed and shuffled columns of a source, their hash, and the order of its rows."""
+    with source.scan(categorical, drop=drop, aside=aside) as raw:
         lacking = set(may_lack).difference(raw)
         there = [set(names) - lacking for names in (categorical, numeric, drop)]
         categorical, numeric, drop = map(sorted, there)
@@ -195,13 +243,7 @@ def ingest(
         order = row_order(typed.kept(each))
         types = column_types(typed.schema)
         in_order = columns.kept(shuffled(typed, order))
-        dataset_hash = hash_columns(types, len(order), in_order)
-        dataset = _store(columns, types, dataset_hash, folder)
-        del columns, order
-    give_back()
-    if fingerprint is not None:
-        write_file(note, to_json({"format_version": FORMAT_VERSION, "hash": dataset.hash}))
-    return dataset
+        return columns, hash_columns(types, len(order), in_order), order
 
 
 def _are_text_labels(column: pa.ChunkedArray) -> bool:

@@ -270,10 +270,11 @@ def rows_with_roles(
     return Roles(y, groups, times, classes=classes, given=given, embargo=embargo)
 
 
-def _embargo(text: str, time: str, kind: str) -> float:
+def _embargo(given: str | float, time: str, kind: str) -> float:
     """Return an embargo in the unit of the keys of a time column: microseconds, or its numbers."""
     import pandas as pd
 
+    text = str(given)
     try:
         if kind == "timestamp":
             length = pd.Timedelta(text) / pd.Timedelta(microseconds=1)

@@ -65,23 +65,44 @@ def ingest(data: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
 
 
 def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Dataset:
-    columns = settings.columns
     _check_header(source, settings)
     check_memory(source, settings)
     label, source = source.label, _with_history(source, settings)
     with _fit_for_the_former_run(source, settings):
-        found = dataset.ingest(
-            source,
-            datasets,
-            categorical=columns.categorical,
-            numeric=columns.numeric,
-            drop=columns.drop,
-            labels=None if settings.task == "regression" else settings.target,
-            may_lack=may_lack(settings),
-        )
+        found = dataset.ingest(source, datasets, **_reading(settings))
     # now exact, and with what history adds
     check_shape(label, found.n_rows, len(found.columns), settings)
     return found
+
+
+def _reading(settings: SelectionSettings) -> dict[str, Any]:
+    """Return what the settings say about the reading of a table."""
+    columns = settings.columns
+    return {
+        "categorical": columns.categorical,
+        "numeric": columns.numeric,
+        "drop": columns.drop,
+        "labels": None if settings.task == "regression" else settings.target,
+        "may_lack": may_lack(settings),
+    }
+
+
+def parts_in_order(
+    data: Any, settings: SelectionSettings, dataset_hash: str, part: pa.Array
+) -> pa.Array:
+    """Return the part of each row of a run's table, in the table's own order of rows.
+
+    `part` has the parts in the order of the dataset. Of equal rows the first in the table is the
+    first in the dataset. InputError if the table is not the one of the run.
+    """
+    source = source_of(data)
+    found, order = dataset.order_of_rows(_with_history(source, settings), **_reading(settings))
+    if found != dataset_hash:
+        raise InputError(
+            f"{source.label} does not have the rows and columns of the run; give the table that "
+            "it was selected from"
+        )
+    return part.take(pa.array(np.argsort(order.to_numpy())))
 
 
 def _check_header(source: Source, settings: SelectionSettings) -> None:
@@ -158,6 +179,6 @@ def split(run: SelectionRun, writer: Writer) -> None:
     for code, name in enumerate(PARTS):
         part[getattr(splits, name)] = code
     codes = pa.array(part, mask=part < 0)
-    column = pa.table({"part": pa.DictionaryArray.from_arrays(codes, list(PARTS))})
-    writer.write(SPLITS_FILE, lambda path: pq.write_table(column, path))
+    run.part = pa.DictionaryArray.from_arrays(codes, list(PARTS))
+    writer.write(SPLITS_FILE, lambda path: pq.write_table(pa.table({"part": run.part}), path))
     writer.result = {"rows": {name: len(getattr(splits, name)) for name in PARTS}}

@@ -104,6 +104,7 @@ class SelectionRun(StageResults):
     `store`. `estimator` is an unfitted scikit-learn estimator instead of a model by name.
     """
 
+    part: pa.Array  # the part of each row, set by the stage that splits them
     report: ReportContent  # set by the last stage
 
     def __init__(
@@ -150,7 +151,7 @@ class SelectionRun(StageResults):
     @cached_property
     def splits(self) -> Splits:
         """Row numbers of the four sets."""
-        part = self.records["split"].read_table(SPLITS_FILE)["part"].cast(pa.string()).to_numpy()
+        part = part_of_rows(self.records["split"]).cast(pa.string()).to_numpy(zero_copy_only=False)
         return Splits(*(np.flatnonzero(part == name) for name in PARTS))
 
     @property
@@ -262,3 +263,8 @@ def model_files(record: StageRecord, folder: str) -> dict[str, bytes]:
     """Return the native files of a model by name."""
     names = [name for name in record.files if name.startswith(f"{folder}/")]
     return {name.removeprefix(f"{folder}/"): record.read(name) for name in names}
+
+
+def part_of_rows(record: StageRecord) -> pa.Array:
+    """Return the part of each row as the stage that splits them recorded it."""
+    return record.read_table(SPLITS_FILE)["part"].combine_chunks()

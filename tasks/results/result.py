@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from chaffinch.storage.datasets.column_names import names_in_array, text_of_label
 from chaffinch.storage.errors import InputError, StorageError
@@ -18,6 +19,7 @@ from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.methods.protocol import as_search
 from chaffinch.tasks.methods.removals import step_of_each
+from chaffinch.tasks.pipeline.ingestion import parts_in_order
 from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.pipeline.report import REPORT_FILE
 from chaffinch.tasks.pipeline.selection_run import (
@@ -25,12 +27,14 @@ from chaffinch.tasks.pipeline.selection_run import (
     SelectionRun,
     StageResults,
     model_files,
+    part_of_rows,
 )
 from chaffinch.tasks.reporting import ReportContent, render_report
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
 from chaffinch.tasks.results.model import SelectedModel, check_there
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.settings.method import declared
+from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.verdict import judged_on
 
 if TYPE_CHECKING:
@@ -171,6 +175,7 @@ class SelectionResult:
     _candidates: tuple[Any, ...]
     _model: SelectedModel | Mapping[str, bytes]
     _report: bytes | ReportContent
+    _part: pa.Array | StageRecord
     _trusted: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -191,6 +196,33 @@ class SelectionResult:
     def candidates(self) -> list[Any]:
         """All candidate features, in the table's order."""
         return list(self._candidates)
+
+    def parts(self, data: Any) -> pd.Series[str]:
+        """Return which part each row of the run's table was in, by the table's own index.
+
+        Parameters
+        ----------
+        data : path or address, or pandas, polars or Arrow table
+            The table that the features were selected from, with its rows in any order.
+
+        Returns
+        -------
+        pandas.Series, shape (n,)
+            ``"train"``, ``"mask_validation"``, ``"model_validation"`` or ``"test"``; missing for
+            rows that an embargo leaves out.
+
+        Raises
+        ------
+        InputError
+            If the table has other rows or columns.
+        """
+        import pandas as pd
+
+        part = self._part if isinstance(self._part, pa.Array) else part_of_rows(self._part)
+        settings = SelectionSettings(**self.settings)
+        found = parts_in_order(data, settings, self.contract["dataset"]["hash"], part)
+        index = data.index if isinstance(data, pd.DataFrame) else None
+        return pd.Series(found.cast(pa.string()).to_pandas().to_numpy(), index, name="part")
 
     @property
     def verdict(self) -> str:
@@ -347,6 +379,7 @@ def load_result(
         folder=run.folder,
         _model=model_files(results.records["retrain"], "model"),
         _report=results.records["write_report"].read(REPORT_FILE),
+        _part=results.records["split"],
         _trusted=tuple(trusted),
     )
 
@@ -354,7 +387,7 @@ def load_result(
 def result_in_memory(run: SelectionRun, labels: Mapping[str, Any]) -> SelectionResult:
     """Return the result of a finished run without a folder."""
     model = SelectedModel.of_contract(run.contract, run.selected_model)
-    return _result(run, labels, folder=None, _model=model, _report=run.report)
+    return _result(run, labels, folder=None, _model=model, _report=run.report, _part=run.part)
 
 
 def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> SelectionResult:

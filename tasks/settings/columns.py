@@ -41,7 +41,7 @@ class ColumnSettings(Settings):
         "Column with your own parts: train, test, and optionally validation. The verdict comes "
         "from the test rows.",
     )
-    embargo: Annotated[str, BeforeValidator(_as_text)] | None = setting(
+    embargo: Annotated[str | float | None, BeforeValidator(_as_text)] = setting(
         None,
         8,
         "Embargo",

@@ -107,3 +107,39 @@ def test_an_embargo_of_numbers_is_in_their_unit(embargo):
 def test_another_embargo_is_refused_in_one_line(at, embargo, message):
     with pytest.raises(InputError, match=message):
         select(good_table(200).assign(at=at), time="at", embargo=embargo)
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("how", ["pandas", "csv", "polars"])
+def test_parts_have_the_index_of_the_table(tmp_path, is_stored, how):
+    import polars as pl
+
+    table = with_parts("train", "validation", "test").sample(frac=1, random_state=3)
+    store = tmp_path / "store" if is_stored else None
+    result = select(table, method="gbmo", split="part", store=store)
+    data = table
+    if how == "csv":
+        data = tmp_path / "table.csv"
+        table.to_csv(data, index=False)
+    elif how == "polars":
+        data = pl.from_pandas(table)
+    parts = result.parts(data)
+    assert parts.index.equals(table.index if how == "pandas" else pd.RangeIndex(len(table)))
+    of_each = {"train": ["train"], "test": ["test"]}
+    of_each["validation"] = ["mask_validation", "model_validation"]
+    for word, names in of_each.items():
+        assert {*parts[(table["part"] == word).to_numpy()]} == {*names}
+    assert parts.value_counts().to_dict() == result.contract["dataset"]["rows_by_part"]
+
+
+def test_rows_under_an_embargo_have_no_part():
+    table = good_table(200).assign(at=np.arange(200))
+    parts = select(table, time="at", embargo=12).parts(table)
+    assert parts.isna().to_numpy().nonzero()[0].tolist() == [*range(159, 170)]
+
+
+def test_another_table_has_no_parts():
+    table = good_table(200)
+    result = select(table)
+    with pytest.raises(InputError, match="does not have the rows and columns of the run"):
+        result.parts(table.iloc[1:])
