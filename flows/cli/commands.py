@@ -112,7 +112,8 @@ def columns(
 ) -> None:
     """Print the columns that a source must give for the features of RUN.
 
-    RUN is the name of a finished run in the store, its folder, or its selection.json.
+    RUN is the name of a finished run in the store, a name that it was promoted under, its folder,
+    or its selection.json.
     """
     from chaffinch.tasks.results.previous_run import load_contract
 
@@ -178,9 +179,9 @@ def reselect(
 ) -> None:
     """Begin with the features of RUN, and let them leave or return where newer rows say so.
 
-    RUN is the name of a finished run in the store, its folder, or its selection.json; DATA holds
-    the newer rows. Settings without an option are as in RUN. The exit codes are those of chaffinch
-    run.
+    RUN is the name of a finished run in the store, a name that it was promoted under, its folder,
+    or its selection.json; DATA holds the newer rows. Settings without an option are as in RUN. The
+    exit codes are those of chaffinch run.
 
     NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
     double quotes, and each double quote in it is doubled, as in CSV.
@@ -470,14 +471,18 @@ def runs(store: str | None, as_json: bool) -> None:
 @settings_options(ExecutionSettings, STORE)
 @json_flag
 def show(run: str, store: str | None, as_json: bool) -> None:
-    """Show a finished RUN again, or a comparison; the beginning of its name is enough."""
+    """Show a finished RUN again, or a comparison; the beginning of its name is enough.
+
+    A name that a run was promoted under, as in chaffinch promoted, stands for that run.
+    """
     from chaffinch.flows.cli import output
     from chaffinch.tasks.comparing.run import load_comparison
     from chaffinch.tasks.results.result import load_result
 
     existing = _existing_store(store)
     compared = {comparison.name: comparison for comparison in existing.comparisons()}
-    known = [*(one.name for one in existing.runs()), *compared]
+    names = (one.name for one in existing.runs())
+    known = [*names, *existing.promotions.names(), *compared]
     if run not in known:
         begun = [name for name in known if name.startswith(run)]
         if len(begun) != 1:

@@ -27,8 +27,8 @@ def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
 
     Which features were gained and lost, what that does to the loss on the test rows of AFTER, with
     both sets refitted on its rows, and how far each feature moved from one table to the other.
-    BEFORE and AFTER are names of finished runs in the store, folders of runs, or selection.json
-    files; the losses need AFTER to be a run.
+    BEFORE and AFTER are names of finished runs in the store, names that runs were promoted under,
+    folders of runs, or selection.json files; the losses need AFTER to be a run.
     """
     from chaffinch.tasks.promotion.difference import difference, lines_of_difference
 
@@ -39,9 +39,7 @@ def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
 @click.command(short_help="Make the contract of a run the one in use.")
 @click.argument("run")
 @click.option(
-    "--as",
-    "name",
-    metavar="NAME",
+    "--name",
     help="Of the data set. By default the table's, without its ending.",
 )
 @reason_option

@@ -103,7 +103,7 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
         store = shlex.quote(str(run.folder.parent.parent.absolute()))
         outcome = [
             f"Not promoted as {name}, for a person to decide: {decision.reason}",
-            f"chaffinch promote {run.name} --as {name} --store {store} promotes it.",
+            f"chaffinch promote {run.name} --name {name} --store {store} promotes it.",
         ]
     verdict = publish(run, result, data_set, _logged([*outcome, *differs]), against.difference)
     if decision.outcome == "wait" and promotion.wait is not None:

@@ -115,8 +115,10 @@ class Store:
             yield
 
     def existing(self, name: str) -> Run:
-        """Return an existing run; InputError if there is none of that name."""
+        """Return a run by its name, or the one promoted under a name; InputError for another."""
         run = Run(path_in(self.path / _RUNS, check_name(name)))
+        if not run.exists and name in self.promotions.names():
+            run = self.existing(self.promotions.existing(name)[-1].run)
         if not run.exists:
             known = [other.name for other in self.runs()]
             raise InputError(f"there is no run {name!r} in {self.path}{nearest(name, known)}")

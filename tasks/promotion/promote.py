@@ -235,7 +235,7 @@ def lines_against(against: AgainstPromoted) -> list[str]:
 
 
 def default_name(run: Run) -> str:
-    return name_of_table(run.description["source"], "--as orders or name='orders'")
+    return name_of_table(run.description["source"], "--name orders or name='orders'")
 
 
 def kept_run(run: SelectionResult | str, store: str | Path) -> Run:

@@ -36,7 +36,7 @@ COMMANDS = {
     "announce": ("DATA", "--name"),
     "automations": ("--webhook",),
     "diff": ("BEFORE", "AFTER", "--store", "--json"),
-    "promote": ("RUN", "--as", "--reason", "--store", "--json"),
+    "promote": ("RUN", "--name", "--reason", "--store", "--json"),
     "promoted": ("NAME", "--store", "--json"),
     "rollback": ("NAME", "--reason", "--store", "--json"),
     "methods": ("METHOD", "--json"),

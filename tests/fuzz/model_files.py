@@ -120,7 +120,7 @@ def draw_store(draws: Draws, place: Path) -> Case:
         path.write_bytes(data)
     lines = {
         "runs": (), "show": (name,), "promoted": (), "promoted orders": ("orders",),
-        "columns": (name,), "promote": (name, "--as", "orders"), "rollback": ("orders",),
+        "columns": (name,), "promote": (name, "--name", "orders"), "rollback": ("orders",),
         "diff": (name, other),
     }  # fmt: skip
     calls = {

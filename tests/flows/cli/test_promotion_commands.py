@@ -69,18 +69,28 @@ def test_a_day_in_production(runs, said):
 
 def test_promote_as_json_has_the_entry_and_the_difference(runs, said):
     first, second = runs
-    begun = json.loads(said("promote", first.run, "--as", "nightly", "--json"))
+    begun = json.loads(said("promote", first.run, "--name", "nightly", "--json"))
     assert (begun["name"], begun["difference"]) == ("nightly", None)
-    then = json.loads(said("promote", second.run, "--as", "nightly", "--json"))
+    then = json.loads(said("promote", second.run, "--name", "nightly", "--json"))
     assert then["difference"]["gained"] == ["x3"]
     assert then["promotion"]["how"] == "by hand"
     back = json.loads(said("rollback", "nightly", "--json"))
     assert back["promotion"]["run"] == first.run
 
 
+def test_a_promoted_name_stands_for_the_run_in_use(runs, said):
+    first, second = runs
+    said("promote", first.run, "--name", "stands")
+    assert said("diff", "stands", second.run) == said("diff", first.run, second.run)
+    assert said("columns", "stands") == said("columns", first.run)
+    assert said("show", "stands") == said("show", first.run)
+    said("promote", second.run, "--name", "stands")
+    assert said("columns", "stands") == said("columns", second.run)
+
+
 def test_bad_input_is_one_line(runs, said):
     for command, message in (
-        (("promote", runs[0].run, "--as", ""), "a name must be 1..115 of .* but is ''"),
+        (("promote", runs[0].run, "--name", ""), "a name must be 1..115 of .* but is ''"),
         (("diff", "nothing", runs[0].run), "there is no run 'nothing'"),
         (("promote", "nothing"), "there is no run 'nothing'"),
         (("promoted", "nothing"), "nothing was promoted as 'nothing'"),
@@ -98,7 +108,7 @@ def test_a_server_that_does_not_answer_is_a_warning_and_the_promotion_stands(run
     store = str(runs[0].folder.parents[1])
     url = f"http://127.0.0.1:{free_port()}/api"
     with temporary_settings({PREFECT_API_URL: url}):
-        command = ["promote", runs[0].run, "--as", "unheard", "--store", store]
+        command = ["promote", runs[0].run, "--name", "unheard", "--store", store]
         ended = CliRunner().invoke(cli, command, catch_exceptions=False)
     assert ended.exit_code == 0
     assert ended.stderr.startswith(

@@ -107,7 +107,7 @@ def test_a_run_that_is_promoted_again_mends_it(runs, store, say, how):
     DAMAGE[how][0](contract_in_use(store, "mine"))
     told = say("promoted", "mine")[2]
     (run,) = re.findall("promote run '(.*)' again under the same name", told)
-    code, said, _ = say("promote", run, "--as", "mine")
+    code, said, _ = say("promote", run, "--name", "mine")
     assert code == 0
     lines = said.splitlines()
     assert lines[0].startswith("What that changes is not known: ")
@@ -123,7 +123,7 @@ def test_so_does_another_run_and_a_rollback(runs, store, say, how):
     assert (code, said) == (0, f"The contract of {runs[0].run} is in use again for mine.\n")
     assert say("promoted")[::2] == (0, "")
     DAMAGE[how][0](contract_in_use(store, "mine"))
-    code, said, _ = say("promote", runs[1].run, "--as", "mine", "--json")
+    code, said, _ = say("promote", runs[1].run, "--name", "mine", "--json")
     assert code == 0
     assert json.loads(said)["difference"] is None
     assert str(store) in json.loads(said)["damage"]
@@ -136,7 +136,7 @@ def test_a_rollback_to_a_damaged_contract_names_a_remedy_that_works(runs, store,
     contract_in_use(store, "mine", 0).unlink()
     with pytest.raises(StorageError, match=f"promote run '{runs[0].run}' again under the same na"):
         say("rollback", "mine")
-    assert say("promote", runs[0].run, "--as", "mine")[0] == 0
+    assert say("promote", runs[0].run, "--name", "mine")[0] == 0
     assert chaffinch.promoted("mine", store=store) == runs[0].contract
 
 
@@ -147,9 +147,9 @@ def test_a_damaged_history_that_is_moved_away_begins_again(runs, store, say):
     whole = path.read_bytes()
     path.write_bytes(b"{}")
     with pytest.raises(StorageError, match="a copy of it, or move it away and promote a run by ha"):
-        say("promote", runs[1].run, "--as", "mine")
+        say("promote", runs[1].run, "--name", "mine")
     path.rename(store / "mine.json")
-    assert say("promote", runs[1].run, "--as", "mine")[0] == 0
+    assert say("promote", runs[1].run, "--name", "mine")[0] == 0
     assert len(chaffinch.promotions("mine", store=store)) == 1
     path.write_bytes(whole)
     assert say("promoted")[::2] == (0, "")
@@ -163,7 +163,7 @@ def test_another_task_goes_under_the_name_that_is_suggested(runs, store, say, tm
     table.assign(y=table["y"] > 0).to_csv(tmp_path / "orders.csv", index=False)
     classes = run_of(tmp_path / "orders.csv", store)
     with pytest.raises(InputError, match=r"'mine' is a regression of 'y' but .*such as") as refusal:
-        say("promote", classes.run, "--as", "mine")
+        say("promote", classes.run, "--name", "mine")
     suggested = str(refusal.value).rpartition("such as ")[2]
-    assert say("promote", classes.run, "--as", suggested)[0] == 0
+    assert say("promote", classes.run, "--name", suggested)[0] == 0
     assert chaffinch.promoted("mine", store=store) == runs[1].contract

@@ -70,12 +70,12 @@ def owed(store, name):
 def test_killed_before_it_is_sent_the_next_command_sends_it_once(server, runs, store, later):
     first, second = (run.run for run in runs)
     name = f"killed-{later}"
-    said(server.url, store, "promote", first, "--as", name)
-    killed(server, store, "before", "promote", second, "--as", name)
+    said(server.url, store, "promote", first, "--name", name)
+    killed(server, store, "before", "promote", second, "--name", name)
     assert owed(store, name) == [second]
     assert [one.run for one in chaffinch.promotions(name, store=store)] == [first, second]
     more = {"promoted": [], "promote": [second], "rollback": [first]}[later]
-    command = {"promote": ["promote", second, "--as", name]}.get(later, [later, name])
+    command = {"promote": ["promote", second, "--name", name]}.get(later, [later, name])
     assert said(server.url, store, *command) == ""
     assert owed(store, name) == []
     assert said(server.url, store, "promoted") == ""
@@ -86,7 +86,7 @@ def test_killed_before_it_is_sent_the_next_command_sends_it_once(server, runs, s
 
 
 def test_killed_after_it_is_sent_it_is_sent_again_by_the_same_id(server, runs, store):
-    killed(server, store, "after", "promote", runs[0].run, "--as", "twice")
+    killed(server, store, "after", "promote", runs[0].run, "--name", "twice")
     (event,) = eventually(lambda: server.events("chaffinch.dataset.twice"))
     assert owed(store, "twice") == [runs[0].run]
     assert said(server.url, store, "promoted", "twice") == ""
@@ -96,27 +96,27 @@ def test_killed_after_it_is_sent_it_is_sent_again_by_the_same_id(server, runs, s
 
 def test_what_a_server_that_is_down_did_not_hear_it_hears_later(server, runs, store):
     url = f"http://127.0.0.1:{free_port()}/api"
-    (line,) = said(url, store, "promote", runs[0].run, "--as", "down").splitlines()
+    (line,) = said(url, store, "promote", runs[0].run, "--name", "down").splitlines()
     assert line.startswith("Warning: an event of down is not sent yet: no Prefect server answers a")
     assert said(server.url, store, "promoted") == ""
     assert eventually(lambda: heard(server, "down")) == [runs[0].run]
 
 
 def test_a_contract_that_cannot_be_read_holds_up_no_other_event(server, runs, store):
-    killed(server, store, "before", "promote", runs[0].run, "--as", "torn-event")
+    killed(server, store, "before", "promote", runs[0].run, "--name", "torn-event")
     (contract,) = (store / "promotions" / "contracts").iterdir()
     contract.unlink()
-    told = said(server.url, store, "promote", runs[1].run, "--as", "torn-event")
+    told = said(server.url, store, "promote", runs[1].run, "--name", "torn-event")
     assert told.startswith(f"Warning: an event of torn-event is not sent yet: {contract} cannot be")
     assert eventually(lambda: heard(server, "torn-event")) == [runs[1].run]
     assert owed(store, "torn-event") == [runs[0].run]
-    said(server.url, store, "promote", runs[0].run, "--as", "torn-event")
+    said(server.url, store, "promote", runs[0].run, "--name", "torn-event")
     assert owed(store, "torn-event") == []
 
 
 def test_where_no_server_is_configured_nothing_is_owed(server, runs, store):
     chaffinch.promote(runs[0].run, "quiet", store=store)
-    said(None, store, "promote", runs[1].run, "--as", "quiet")
+    said(None, store, "promote", runs[1].run, "--name", "quiet")
     said(None, store, "rollback", "quiet")
     assert owed(store, "quiet") == []
 
@@ -124,7 +124,7 @@ def test_where_no_server_is_configured_nothing_is_owed(server, runs, store):
 def test_the_gate_sends_what_is_owed(server, runs, store):
     from chaffinch import ExecutionSettings, PromotionSettings, SelectionSettings
 
-    killed(server, store, "before", "promote", runs[0].run, "--as", "gated")
+    killed(server, store, "before", "promote", runs[0].run, "--name", "gated")
     table = store / "orders.csv"
     causes("x1", "x2").to_csv(table, index=False)
     chaffinch.feature_selection(

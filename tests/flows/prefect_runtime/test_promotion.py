@@ -97,7 +97,7 @@ def test_where_too_much_changes_it_is_left_for_a_person_and_the_run_is_done(
     assert len(chaffinch.promotions("cautious", store=store)) == 1
     said = verdict(server, flow_run)
     assert "Not promoted as cautious, for a person to decide: 100 % of the features" in said
-    by_hand = f"chaffinch promote {result.run} --as cautious --store {store} promotes it."
+    by_hand = f"chaffinch promote {result.run} --name cautious --store {store} promotes it."
     assert by_hand in said.replace("\\", "")
     assert events_of(server, "cautious") == []
 
@@ -201,7 +201,7 @@ def test_what_was_promoted_and_cannot_be_read_is_for_a_person(flow, server, star
     assert "for a person to decide: the promoted contract, of" in said
     assert "cannot be read" in said
     assert len(chaffinch.promotions("torn", store=store)) == 1
-    remedy = ["promote", result.run, "--as", "torn", "--store", str(store)]
+    remedy = ["promote", result.run, "--name", "torn", "--store", str(store)]
     assert CliRunner().invoke(cli, remedy, catch_exceptions=False).exit_code == 0
     assert chaffinch.promoted("torn", store=store) == result.contract
 
@@ -229,8 +229,8 @@ def test_another_task_is_not_promoted_by_itself_and_no_work_is_lost(
 def test_the_server_hears_of_what_is_done_on_the_command_line(server, started, store):
     options = ["--store", str(store)]
     for command in (
-        ["promote", started[1].run, "--as", "by-hand"],
-        ["promote", started[1].run, "--as", "by-hand"],
+        ["promote", started[1].run, "--name", "by-hand"],
+        ["promote", started[1].run, "--name", "by-hand"],
     ):
         ended = CliRunner().invoke(cli, [*command, *options], catch_exceptions=False)
         assert (ended.exit_code, ended.stderr) == (0, "")

@@ -75,7 +75,7 @@ def test_a_run_against_what_is_promoted(runs, store):
 
 def test_a_table_in_memory_has_no_name(runs, store):
     with pytest.raises(
-        InputError, match=r"the table, DataFrame, has no name .*; give one, as in --as"
+        InputError, match=r"the table, DataFrame, has no name .*; give one, as in --name"
     ):
         chaffinch.promote(runs[2].run, store=store)
     chaffinch.promote(runs[2].run, "memory", store=store)
