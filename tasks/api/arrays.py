@@ -9,21 +9,38 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.sparse import issparse
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from chaffinch.storage.datasets.column_names import names_in_array, text_of_label
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, TableTooLargeError
+from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import source_of
+from chaffinch.tasks.results.model import columns_of
 
 
 def as_table(X: Any) -> pa.Table:
     """Return a table without its index; the columns of an array are x0, x1, ..."""
-    if isinstance(X, np.ndarray | list | tuple):
-        columns = np.asarray(X).T
-        return pa.table(list(columns), names=names_in_array(len(columns)))
+    if issparse(X):
+        _check_fits(X)
+    if isinstance(X, np.ndarray | list | tuple) or issparse(X):
+        array: Any = X if issparse(X) else np.asarray(X)
+        return pa.table([*columns_of(array)], names=names_in_array(array.shape[1]))
     if hasattr(X, "iloc"):  # a named index would become a column
         X = X.reset_index(drop=True)
     return source_of(X).load((), ())
+
+
+def _check_fits(matrix: Any) -> None:
+    """Raise TableTooLargeError for a sparse matrix that is too large as a dense table."""
+    n_rows, n_columns = matrix.shape
+    needed, free = 8 * n_rows * n_columns, free_memory()
+    if needed > free:
+        raise TableTooLargeError(
+            f"the sparse matrix has {n_rows:,} rows x {n_columns:,} columns, which take "
+            f"{needed / 1e9:,.1f} GB as a dense table but {free / 1e9:,.1f} GB of memory is free; "
+            "give fewer rows or columns, or chaffinch.differentiable_selection, which stays sparse"
+        )
 
 
 def with_column(table: pa.Table, name: str, values: Any) -> tuple[pa.Table, str]:

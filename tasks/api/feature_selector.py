@@ -123,8 +123,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array of numbers, or pandas, polars or Arrow table, shape (n, d)
-            Only a table may hold text or categories. Missing values are allowed.
+        X : array or sparse matrix of numbers, or pandas, polars or Arrow table, shape (n, d)
+            Only a table may hold text or categories. Missing values are allowed. A sparse matrix
+            must fit into memory as a dense table.
         y : array-like, shape (n,)
             Target.
         sample_weight : array-like, shape (n,), optional
@@ -190,7 +191,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             validate_data(self, X, y, skip_check_array=True)
             return X
         at_least = {"ensure_min_samples": 2, "ensure_min_features": 2}
-        return validate_data(self, X, y, ensure_all_finite="allow-nan", **at_least)[0]
+        asked = {"accept_sparse": "csc", "ensure_all_finite": "allow-nan"}
+        return validate_data(self, X, y, **asked, **at_least)[0]
 
     def _ranking(self, names: list[str]) -> NDArray[np.int64]:
         candidates = self.result_.candidates
@@ -208,6 +210,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
 

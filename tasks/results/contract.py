@@ -94,6 +94,7 @@ class _Comparison(_Part):
 
 
 class _Columns(_Part):
+    split: str | None = None
     weight: str | None
     group: str | None
     time: str | None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score, r2_score
 
 from chaffinch.storage.datasets.column_names import names_in_array, quoted
@@ -83,8 +84,8 @@ class SelectedModel:
         table : path or address, or pandas, polars or Arrow table, or array of shape (n, k)
             Must have every kept feature; other columns are ignored. A category that was not seen in
             training counts as missing, unless just one that was has the same meaning, such as 00500
-            for the number 500. The columns of an array are the k kept features in their order, or
-            all columns of an array that the features were selected from.
+            for the number 500. The columns of an array or sparse matrix are the k kept features in
+            their order, or all columns of one that the features were selected from.
 
         Returns
         -------
@@ -154,7 +155,7 @@ class SelectedModel:
 
     def _matrix(self, table: Any) -> Floats:
         features = self.features
-        if isinstance(table, np.ndarray):
+        if isinstance(table, np.ndarray) or issparse(table):
             table = _as_table(table, features)
         source = source_of(table).read(self.categories, may_be_empty=True)
         check_there(features, source.column_names)
@@ -174,18 +175,30 @@ class SelectedModel:
         return matrix
 
 
-def _as_table(array: NDArray[Any], features: Sequence[str]) -> pa.Table:
+def columns_of(array: Any) -> Iterator[NDArray[Any]]:
+    """Yield the columns of an array, or of a sparse matrix, dense."""
+    if isinstance(array, np.ndarray):
+        yield from array.T
+        return
+    by_column = array.tocsc()
+    for j in range(by_column.shape[1]):
+        yield by_column[:, [j]].toarray().ravel()
+
+
+def _as_table(array: Any, features: Sequence[str]) -> pa.Table:
     """Return an array of the features, or of columns named x0, x1, ..., as a table."""
     n_columns = array.shape[1] if array.ndim == 2 else 0
     if n_columns == len(features):
-        return pa.table(list(array.T), names=features)
+        return pa.table([*columns_of(array)], names=features)
     names = names_in_array(n_columns)
     if not set(features) <= set(names):
         raise InputError(
             f"an array must have {len(features)} columns, the kept features, but has the shape "
             f"{array.shape}; give a table, or leave the other columns out"
         )
-    return pa.table(list(array.T), names=names)
+    used = [names.index(name) for name in features]
+    array = (array if isinstance(array, np.ndarray) else array.tocsc())[:, used]
+    return pa.table([*columns_of(array)], names=features)
 
 
 def _categories_of(contract: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
