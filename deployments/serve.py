@@ -7,18 +7,15 @@ from chaffinch.flows.prefect_runtime.server import prepare
 
 prepare()
 
-from chaffinch.flows.serving.deployments import serve_flows  # noqa: E402 - prepared first
+from chaffinch.flows.serving.deployments import Served, serve_flows  # noqa: E402 - prepared first
+from chaffinch.tasks.settings.execution import ServeSettings  # noqa: E402
 
 if __name__ == "__main__":
     data, target = sys.argv[1:]
-    serve_flows(
-        data,
-        chaffinch.SelectionSettings(
-            target=target,
-            method=chaffinch.methods.Flbmo(n_features=(10,)),
-            model=chaffinch.ModelSettings(name="xgboost"),
-        ),
-        chaffinch.ExecutionSettings(),
-        cron="30 1 * * 1-5",
-        timezone="Europe/Vienna",
+    settings = chaffinch.SelectionSettings(
+        target=target,
+        method=chaffinch.methods.Flbmo(n_features=(10,)),
+        model=chaffinch.ModelSettings(name="xgboost"),
     )
+    schedule = ServeSettings(cron="30 1 * * 1-5", timezone="Europe/Vienna")
+    serve_flows([Served(data, settings, schedule)], chaffinch.ExecutionSettings())

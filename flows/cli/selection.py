@@ -1,6 +1,7 @@
 """Options that make the settings of a selection, for `run`, `serve` and `init`."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -18,6 +19,7 @@ from chaffinch.flows.cli.options import (
 from chaffinch.flows.cli.settings_file import (
     COMMANDS,
     data_of,
+    each_table,
     execution_of,
     group_of,
     merged,
@@ -67,24 +69,23 @@ _OWN = [path.replace(".", "_") for path in (*SELECTION.values(), *STRICT.values(
 def selection_options(command: Command) -> Command:
     """Give a command the options of a selection, passed as `data`, `settings` and `execution`.
 
-    A command that has a group of its own in the file of ``--config`` gets that as `group`.
+    ``serve`` gets a list of `Selected` as `tables`: the file of ``--config`` can have several.
     """
 
     @wraps(command)
     def with_settings(*, data: str | None, config: str | None, **options: Any) -> Any:
         file = read_settings(config)
         given = {name: options.pop(name) for name in _OWN}
-        method = _method_of(group_of(file, "method"), **{n: options.pop(n) for n in _OF_METHOD})
-        names, command_name = file.keys() - {"data", "execution", *COMMANDS}, command.__name__
-        if command_name in COMMANDS:
-            options["group"] = group_of(file, command_name)
-        chosen = merged({name: file[name] for name in names}, nested(given, SELECTION))
-        return command(
-            data=data_of(file, data),
-            settings=SelectionSettings(**{**chosen, "method": method}),
-            execution=execution_of(file, given),
-            **options,
-        )
+        of_method = {name: options.pop(name) for name in _OF_METHOD}
+        files = each_table(file, command.__name__)
+        if len(files) > 1 and data is not None:
+            raise InputError(f"--data names one table but the file has {len(files)}; leave it out")
+        tables = [_asked(one, data, given, of_method) for one in files]
+        execution = execution_of(file, given)
+        if command.__name__ == "serve":
+            return command(tables=tables, execution=execution, **options)
+        (table,) = tables
+        return command(data=table.data, settings=table.settings, execution=execution, **options)
 
     for add in (
         settings_options(ExecutionSettings, STRICT),
@@ -94,6 +95,28 @@ def selection_options(command: Command) -> Command:
     ):
         with_settings = add(with_settings)
     return with_settings
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A table and the settings of its selection; `serve` has those of its deployments."""
+
+    data: str
+    settings: SelectionSettings
+    serve: Mapping[str, Any]
+
+
+def _asked(
+    file: Mapping[str, Any],
+    data: str | None,
+    given: Mapping[str, Any],
+    of_method: Mapping[str, Any],
+) -> Selected:
+    names = file.keys() - {"data", "execution", *COMMANDS}
+    chosen = merged({name: file[name] for name in names}, nested(given, SELECTION))
+    method = _method_of(group_of(file, "method"), **of_method)
+    settings = SelectionSettings(**{**chosen, "method": method})
+    return Selected(data_of(file, data), settings, group_of(file, "serve"))
 
 
 def _method_of(

@@ -1,19 +1,20 @@
 """``chaffinch serve``, ``automations`` and ``announce``."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from chaffinch.flows.cli.options import SERVE, nested, settings_options
-from chaffinch.flows.cli.selection import selection_options
+from chaffinch.flows.cli.selection import Selected, selection_options
 from chaffinch.flows.cli.settings_file import merged
 from chaffinch.flows.cli.terminal import echo
 from chaffinch.flows.prefect_runtime.server import prepare
+from chaffinch.storage.errors import InputError
 from chaffinch.storage.extras import require
-from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings, ServeSettings
-from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.settings.execution import ServeSettings
+from chaffinch.tasks.settings.selection import ExecutionSettings
 from chaffinch.tasks.workers.signals import Stopped
 
 
@@ -21,35 +22,27 @@ from chaffinch.tasks.workers.signals import Stopped
 @click.option("--data", metavar="PATH", help="Table of the nightly run.")
 @settings_options(ServeSettings, SERVE)
 @selection_options
-def serve(
-    data: str,
-    settings: SelectionSettings,
-    execution: ExecutionSettings,
-    group: Mapping[str, Any],
-    **given: Any,
-) -> None:
+def serve(tables: Sequence[Selected], execution: ExecutionSettings, **given: Any) -> None:
     """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
 
-    Each data set is served by a command of its own, at the same time. Needs a Prefect server: start
+    Several data sets are served by one command with a file of settings, one table
+    [tables.NAME] each, or by several commands at the same time. Needs a Prefect server: start
     one with `prefect server start`, and set PREFECT_API_URL and PREFECT_API_AUTH_STRING.
     """
     _prepare("serve")
-    from chaffinch.flows.serving.deployments import serve_flows
+    from chaffinch.flows.serving.deployments import Served, serve_flows
 
-    asked = ServeSettings(**merged(group, nested(given, SERVE)))
-    limits = LimitSettings(**{name: getattr(asked, name) for name in LimitSettings.model_fields})
-    stopped_by = serve_flows(
-        data,
-        settings,
-        execution,
-        name=asked.name,
-        limits=limits,
-        promotion=PromotionSettings() if asked.promote else None,
-        cron=asked.cron,
-        timezone=asked.timezone,
-        reports_port=asked.reports_port,
-    )
-    raise Stopped(stopped_by)
+    options = nested(given, SERVE)
+    if len(tables) > 1 and "name" in options:
+        raise InputError(
+            f"--name names one data set but the file has {len(tables)}; leave it out, as the file "
+            "names each"
+        )
+    served = [
+        Served(one.data, one.settings, ServeSettings(**merged(one.serve, options)))
+        for one in tables
+    ]
+    raise Stopped(serve_flows(served, execution))
 
 
 @click.command(short_help="Have the server see to runs that fail or fall silent.")

@@ -3,12 +3,13 @@
 The settings of a selection stand at the top by their names, those of a group in a table, such as
 ``[columns]``; ``data`` is the table. ``[execution]`` has the store and the cluster. ``[serve]``,
 ``[compare]`` and ``[reselect]`` are read by these commands alone. Options of the command line
-replace what the file has.
+replace what the file has. For ``chaffinch serve``, ``[tables.orders]`` has the settings of one data
+set of several, in place of those at the top.
 """
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -32,6 +33,7 @@ COMMANDS: dict[str, type[Settings]] = {
 }
 # Groups that may be given by one value, as in method = "gbmo".
 _BY_ONE_VALUE = {"method": "kind", "model": "name", "alternatives": "number"}
+_TABLES = "tables"
 _WIDTH = 96
 _LARGEST = 10_000_000  # bytes
 
@@ -54,19 +56,38 @@ def read_settings(path: str | None) -> dict[str, Any]:
     found = _parsed(path, text)
     if not isinstance(found, dict):
         raise InputError(f'{path} must hold names with values, as in target = "price"')
-    known = [*SelectionSettings.model_fields, "data", "execution", *COMMANDS]
+    tables = group_of(found, _TABLES)
+    _check_names(found, path, ["execution", *COMMANDS, _TABLES])
+    for name in tables:
+        _check_names(group_of(tables, name), f"[{_TABLES}.{name}] of {path}", ["serve"])
+    return found
+
+
+def _check_names(found: dict[str, Any], where: str, groups: Sequence[str]) -> None:
+    """Check the names of settings; give the groups that have one value the form of a table."""
+    known = [*SelectionSettings.model_fields, "data", *groups]
     for name in found:
         if name not in known:
-            raise InputError(f"{path} has no setting {name!r}{nearest_or_all(str(name), known)}")
-    for group, kind in COMMANDS.items():
-        fields = list(kind.model_fields)
+            raise InputError(f"{where} has no setting {name!r}{nearest_or_all(str(name), known)}")
+    for group in COMMANDS.keys() & found.keys():
+        fields = list(COMMANDS[group].model_fields)
         for name in group_of(found, group).keys() - fields:
             remedy = nearest_or_all(str(name), fields)
-            raise InputError(f"[{group}] of {path} has no setting {name!r}{remedy}")
+            raise InputError(f"[{group}] of {where} has no setting {name!r}{remedy}")
     for group, name in _BY_ONE_VALUE.items():
         if group in found and not isinstance(found[group], dict):
             found[group] = {name: found[group]}
-    return found
+
+
+def each_table(settings: Mapping[str, Any], command: str) -> list[dict[str, Any]]:
+    """Return the settings of each of the ``[tables]``, or of the one table at the top."""
+    shared = {name: value for name, value in settings.items() if name != _TABLES}
+    tables = group_of(settings, _TABLES)
+    if not tables:
+        return [shared]
+    if command != "serve":
+        raise InputError(f"[{_TABLES}] are for chaffinch serve; give {command} a file without them")
+    return [merged(merged(shared, {"serve": {"name": name}}), own) for name, own in tables.items()]
 
 
 def _parsed(path: str, text: str) -> Any:

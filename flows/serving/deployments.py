@@ -1,7 +1,9 @@
 """Deployments served by one process: on demand from the UI, every night, and on new data."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 from zoneinfo import available_timezones
 
@@ -34,7 +36,7 @@ from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import looked_up_too
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.pipeline.run import check_settings
-from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
+from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings, ServeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
 NEW_DATA = "chaffinch.new-data"
@@ -79,65 +81,101 @@ _ONE_AFTER_THE_OTHER = ConcurrencyLimitConfig(
 )
 
 
-def serve_flows(
-    data: str,
-    settings: SelectionSettings,
-    execution: ExecutionSettings,
-    *,
-    name: str | None = None,
-    cron: str = "0 2 * * *",
-    timezone: str = "UTC",
-    promotion: PromotionSettings | None = None,
-    limits: LimitSettings | None = None,
-    reports_port: int | None = None,
-) -> int:
+@dataclass(frozen=True)
+class Served:
+    """A table to serve, its selection, and when and how it runs."""
+
+    data: str
+    settings: SelectionSettings
+    serve: ServeSettings
+
+    @property
+    def name(self) -> str:
+        """Name of the data set."""
+        name = name_of_data_set(source_of(self.data), self.serve.name, NAMED)
+        if name.endswith(".py"):  # Prefect would strip the suffix
+            raise InputError(
+                f"data set {name!r} cannot be served, as Prefect takes .py off the names of "
+                f"deployments; give another name, as in {NAMED}"
+            )
+        return name
+
+    @property
+    def schedule(self) -> Schedule:
+        return _schedule(self.serve.cron, self.serve.timezone)
+
+    def check(self) -> None:
+        """Raise InputError for what can be known to be wrong without a server."""
+        source_of(self.data).check()
+        check_settings(self.settings)
+        _ = self.name, self.schedule
+
+    def common(self, execution: ExecutionSettings) -> dict[str, Any]:
+        """Return the parameters of every flow."""
+        names = LimitSettings.model_fields
+        limits = LimitSettings(**{name: getattr(self.serve, name) for name in names})
+        return {
+            "execution": execution.model_dump(mode="json"),
+            "limits": limits.model_dump(mode="json"),
+        }
+
+    def selecting(self, execution: ExecutionSettings) -> dict[str, Any]:
+        """Return the parameters of a selection on demand."""
+        return {
+            **self.common(execution),
+            "data": source_of(self.data).address,  # a process in another folder may run the flow
+            "settings": self.settings.model_dump(mode="json"),
+        }
+
+    def unasked(self, execution: ExecutionSettings) -> dict[str, Any]:
+        """Return the parameters of a selection by the schedule or an event."""
+        parameters = self.selecting(execution)
+        parameters["limits"] = {**parameters["limits"], "data_set": self.name}
+        if self.serve.promote:
+            promotion = PromotionSettings(name=self.name)
+            parameters["promotion"] = promotion.model_dump(mode="json")
+        return parameters
+
+
+def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
     """Register the deployments of all flows and run what is started, until stopped.
 
     Scheduled and triggered deployments are named after the data set, so that other calls can serve
-    other data sets. Those on demand are shared, with the defaults of the last call.
+    other data sets. Those on demand are shared, with the defaults of the first table of the last
+    call.
 
     Missing automations are created too; see `chaffinch.flows.serving.automations`.
     """
-    source = source_of(data)
-    source.check()
-    check_settings(settings)
-    called = name_of_data_set(source, name, NAMED)
-    if called.endswith(".py"):  # Prefect would strip the suffix
-        raise InputError(
-            f"data set {called!r} cannot be served, as Prefect takes .py off the names of "
-            f"deployments; give another name, as in {NAMED}"
-        )
-    schedule = _schedule(cron, timezone)
+    for one in tables:
+        one.check()
+    names = [one.name for one in tables]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"two tables are named {twice[0]!r}; name each data set once")
     check_server("serving")
     with looked_up_too(from_block):
-        check_known([settings.target, *settings.columns.named], source.columns())
+        for one in tables:
+            named = [one.settings.target, *one.settings.columns.named]
+            check_known(named, source_of(one.data).columns())
     Store.open(execution.store)  # fail now rather than every night
-    address = source.address  # another process, in another folder, may run the flows on demand
     execution = execution.model_copy(update={"store": execution.store.absolute()})
-    limited = (limits or LimitSettings()).model_dump(mode="json")
-    common: dict[str, Any] = {
-        "execution": execution.model_dump(mode="json"),
-        "limits": limited,
-    }
-    selecting = {**common, "data": address, "settings": settings.model_dump(mode="json")}
+    first = tables[0]
+    selecting, common = first.selecting(execution), first.common(execution)
     comparing = {
         **common,
-        "data": [address],
-        "settings": {"target": settings.target},
-        "limits": {**limited, "timeout": None, "stage_timeout": None},
+        "data": [selecting["data"]],
+        "settings": {"target": first.settings.target},
+        "limits": {**common["limits"], "timeout": None, "stage_timeout": None},
     }
-    unasked = {**selecting, "limits": {**limited, "data_set": called}}
-    if promotion is not None:
-        promoted_as = promotion.name or called
-        unasked["promotion"] = {**promotion.model_dump(mode="json"), "name": promoted_as}
-    with reports_served(execution.store, reports_port):
+    with reports_served(execution.store, first.serve.reports_port):
         make_missing()
         return serve_until_stopped(
             [
                 _deployment(feature_selection, ON_DEMAND, selecting),
-                *_of_data_set(called, unasked, schedule),
+                *chain.from_iterable(
+                    _of_data_set(one.name, one.unasked(execution), one.schedule) for one in tables
+                ),
                 _deployment(comparison, ON_DEMAND, comparing),
-                _deployment(reselection, ON_DEMAND, {**common, "data": address}),
+                _deployment(reselection, ON_DEMAND, {**common, "data": selecting["data"]}),
                 _deployment(differentiable_selection, ON_DEMAND, {}),
             ]
         )

@@ -58,19 +58,26 @@ class Got(Exception):  # noqa: N818 - it carries what a command was given
 @click.command()
 @click.argument("data", required=False)
 @selection_options
-def serve(**given):
+def run(**given):
     raise Got(given)
+
+
+@click.command()
+@click.option("--data")
+@selection_options
+def serve(tables, execution):
+    raise Got(tables)
 
 
 @pytest.fixture
 def reached(tmp_path):
     """Return a function that gives what a command gets from options and a file."""
 
-    def reach(*typed, text=None, ending=".toml"):
+    def reach(*typed, text=None, ending=".toml", command=run):
         if text is not None:
             (tmp_path / f"settings{ending}").write_text(text)
             typed = ("--config", str(tmp_path / f"settings{ending}"), *typed)
-        error = CliRunner().invoke(serve, typed).exception
+        error = CliRunner().invoke(command, typed).exception
         if not isinstance(error, Got):
             raise error
         return error.args[0]
@@ -91,7 +98,65 @@ def test_a_file_holds_what_options_would(text, ending, reached):
     assert by_file["settings"].model_dump() == with_parameters
     assert by_file["execution"] == by_options["execution"]
     assert by_file["data"] == by_options["data"]
-    assert by_file["group"] == {"cron": "30 1 * * *"}
+    (served,) = reached(text=text, ending=ending, command=serve)
+    assert served.settings == by_file["settings"]
+    assert served.serve == {"cron": "30 1 * * *"}
+
+
+SEVERAL = """
+model = "linear"
+seed = 3
+
+[serve]
+cron = "30 1 * * *"
+promote = true
+
+[tables.orders]
+data = "s3://shop/orders.parquet"
+target = "returned"
+method = "mrmr"
+
+[tables.customers]
+data = "customers.parquet"
+target = "churned"
+columns = {drop = ["id"]}
+serve = {cron = "0 4 * * *"}
+"""
+
+
+def test_each_table_has_the_settings_at_the_top_and_its_own(reached):
+    orders, customers = reached("--seed", "5", text=SEVERAL, command=serve)
+    assert (orders.data, customers.data) == ("s3://shop/orders.parquet", "customers.parquet")
+    assert (orders.settings.target, customers.settings.target) == ("returned", "churned")
+    assert (orders.settings.method.kind, customers.settings.method.kind) == ("mrmr", "auto")
+    assert customers.settings.columns.drop == ("id",)
+    for one in (orders, customers):
+        assert (one.settings.model.name, one.settings.seed) == ("linear", 5)
+    assert orders.serve == {"name": "orders", "cron": "30 1 * * *", "promote": True}
+    assert customers.serve == {"name": "customers", "cron": "0 4 * * *", "promote": True}
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "message"),
+    [
+        (
+            (),
+            SEVERAL.replace("target", "traget", 1),
+            r"\[tables.orders\] of .* 'traget'",
+        ),
+        ((), SEVERAL.replace('target = "returned"', ""), "target must be given"),
+        ((), SEVERAL.replace('data = "s3://shop/orders.parquet"', ""), "DATA must be given"),
+        (("--data", "one.csv"), SEVERAL, "--data names one table but the file has 2; leave it out"),
+    ],
+)
+def test_a_wrong_table_of_several_is_refused(typed, text, message, reached):
+    with pytest.raises(InputError, match=message):
+        reached(*typed, text=text, command=serve)
+
+
+def test_a_run_takes_no_file_of_several_tables(reached):
+    with pytest.raises(InputError, match=r"\[tables\] are for chaffinch serve; give run a file wi"):
+        reached(text=SEVERAL)
 
 
 def test_options_replace_what_the_file_has(reached):

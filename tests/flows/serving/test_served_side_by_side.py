@@ -74,3 +74,40 @@ def test_neither_takes_over_from_the_other_nor_stops_what_the_other_does(
     assert announced["parameters"]["data"] == str(harvest)
     assert ended["state_type"] == "COMPLETED", ended["state"]["message"]
     assert len(list(orders.parent.glob("chaffinch-store/runs/orders-*/report.html"))) == 1
+
+
+def test_one_process_serves_the_tables_of_a_file(server: Server, table, tmp_path):
+    (tmp_path / "both.toml").write_text(
+        f"""
+        target = "yield"
+        model = "linear"
+        serve = {{cron = "0 3 * * *"}}
+        execution = {{cluster = "none"}}
+
+        [tables.first]
+        data = "{table}"
+        method = "anova_f"
+
+        [tables.second]
+        data = "{table}"
+        serve = {{cron = "0 4 * * *", promote = true}}
+        """
+    )
+    command = (*CHAFFINCH, "serve", "--config", "both.toml")
+    with started(*command, env=server.env, log=tmp_path / "log", cwd=tmp_path) as program:
+        found = eventually(lambda: server.deployments("first", "second"))
+        assert set(found) == names_of("first", "second")
+        hours = {
+            name: found[nightly(name)]["schedules"][0]["schedule"]["cron"].split()[1]
+            for name in ("first", "second")
+        }
+        assert hours == {"first": "3", "second": "4"}
+        asked = {name: found[nightly(name)]["parameters"] for name in ("first", "second")}
+        methods = {name: one["settings"]["method"]["kind"] for name, one in asked.items()}
+        assert methods == {"first": "anova_f", "second": "auto"}
+        assert asked["second"]["promotion"]["name"] == "second"
+        assert asked["first"].get("promotion") is None
+        os.kill(program.pid, signal.SIGTERM)
+        assert program.wait(60) == 143
+    paused = {name for name, one in server.deployments("first", "second").items() if one["paused"]}
+    assert paused == {nightly("first"), nightly("second")}
