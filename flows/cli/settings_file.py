@@ -7,6 +7,7 @@ replace what the file has. For ``chaffinch serve``, ``[tables.orders]`` has the 
 set of several, in place of those at the top.
 """
 
+import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ COMMANDS: dict[str, type[Settings]] = {
 }
 # Groups that may be given by one value, as in method = "gbmo".
 _BY_ONE_VALUE = {"method": "kind", "model": "name", "alternatives": "number"}
-_TABLES = "tables"
+_TABLES, _FILE = "tables", "settings_file"
 _WIDTH = 96
 _LARGEST = 10_000_000  # bytes
 
@@ -48,7 +49,8 @@ def read_settings(path: str | None) -> dict[str, Any]:
                 f"a file of settings must have at most {_LARGEST:,} bytes but {path} has {size:,}; "
                 "give another file"
             )
-        text = Path(path).read_text("utf-8")
+        content = Path(path).read_bytes()
+        text = content.decode("utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
@@ -60,7 +62,12 @@ def read_settings(path: str | None) -> dict[str, Any]:
     _check_names(found, path, ["execution", *COMMANDS, _TABLES])
     for name in tables:
         _check_names(group_of(tables, name), f"[{_TABLES}.{name}] of {path}", ["serve"])
-    return found
+    digest = hashlib.sha256(content).hexdigest()
+    execution = group_of(found, "execution")
+    return {
+        **found,
+        "execution": execution | {_FILE: {"name": Path(path).name, "sha256": digest}},
+    }
 
 
 def _check_names(found: dict[str, Any], where: str, groups: Sequence[str]) -> None:
@@ -155,6 +162,8 @@ def _lines(kind: type[BaseModel], settings: BaseModel | None) -> Iterator[str]:
     """Yield the settings of one class, those of its groups last; None are the defaults."""
     groups: dict[str, tuple[type[BaseModel], BaseModel | None]] = {}
     for name, field in kind.model_fields.items():
+        if name == _FILE:
+            continue
         given = field.default if settings is None else getattr(settings, name)
         of_field = next(types_in(field.annotation))
         if isinstance(given, BaseModel):

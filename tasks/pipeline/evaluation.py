@@ -144,6 +144,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
     ]
     dropped += [{"name": n, "reason": why} for n, why in description.excluded.items()]
     dropped += [{"name": name, "reason": "left out as asked"} for name in settings.columns.drop]
+    file = run.settings_file
     return {
         "format_version": FORMAT_VERSION,
         "format": "chaffinch feature contract",
@@ -173,6 +174,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         "warnings": list(description.warnings),
         **({} if run.scales is None else {"scales": run.scales}),
         "settings": settings.model_dump(mode="json"),
+        **({} if file is None else {"settings_file": file.model_dump()}),
         "seed": settings.seed,
         "versions": versions(),
     }

@@ -169,6 +169,7 @@ def _begun(
             on_progress=on_progress,
             estimator=estimator,
         )
+        run.settings_file = execution.settings_file
         with rows_counted_in_the_source(rows, settings):
             wrap_step(describe)(run)
         check_fit(settings, run.schema, estimator)

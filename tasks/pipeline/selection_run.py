@@ -33,7 +33,7 @@ from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.settings.method import Method
-from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.settings.selection import SelectionSettings, SettingsFile
 from chaffinch.tasks.statistics.bootstrap import resampling_units
 from chaffinch.tasks.workers.interface import InProcess, Workers
 
@@ -126,6 +126,7 @@ class SelectionRun(StageResults):
         self.workers = InProcess() if workers is None else workers
         self.on_progress, self.estimator = on_progress, estimator
         self.scales: Mapping[str, Any] | None = None
+        self.settings_file: SettingsFile | None = None
         self._loaded = loaded
 
     def with_method(self, method: Method) -> SelectionRun:

@@ -262,6 +262,15 @@ class SelectionSettings(Settings):
         return self
 
 
+class SettingsFile(Settings):
+    """The file that settings come from, which the contract names."""
+
+    model_config = ConfigDict(title="Settings file")
+
+    name: str = setting(..., 0, "Name", "Name of the file.")
+    sha256: str = setting(..., 1, "SHA-256", "Hash of its content.")
+
+
 class ExecutionSettings(Settings):
     """Where a run is kept, what computes it, when it stops; nothing here changes a result."""
 
@@ -285,6 +294,9 @@ class ExecutionSettings(Settings):
         3,
         "Strict",
         "Fail before anything is trained if there are warnings about the table; exit code 3.",
+    )
+    settings_file: SettingsFile | None = setting(
+        None, 4, "Settings file", "File that the settings come from; the contract names it."
     )
 
     @model_validator(mode="after")

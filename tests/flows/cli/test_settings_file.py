@@ -1,17 +1,24 @@
 """Settings from a file, from options, and from both; the file that `chaffinch init` writes."""
 
+import hashlib
 import re
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from chaffinch import InputError
+import chaffinch
+from chaffinch import ExecutionSettings, InputError, ModelSettings, SelectionSettings
 from chaffinch.flows.cli.commands import cli
 from chaffinch.flows.cli.selection import selection_options
 from chaffinch.flows.cli.settings_file import read_settings
 from chaffinch.methods import Auto, Gbmo
+from chaffinch.tasks.pipeline.run import select_features
+from chaffinch.tasks.results.result import load_result
 from chaffinch.tasks.settings.method import kinds
+from tests.made_up import good_table
+
+LINEAR = ModelSettings(name="linear", tuning="none")
 
 TOML = """
 data = "orders.csv"
@@ -96,7 +103,8 @@ def test_a_file_holds_what_options_would(text, ending, reached):
     with_parameters = by_options["settings"].model_dump()
     with_parameters["model"]["parameters"] = {"alpha": 0.5}
     assert by_file["settings"].model_dump() == with_parameters
-    assert by_file["execution"] == by_options["execution"]
+    named = {"settings_file": by_file["execution"].settings_file}
+    assert by_file["execution"] == by_options["execution"].model_copy(update=named)
     assert by_file["data"] == by_options["data"]
     (served,) = reached(text=text, ending=ending, command=serve)
     assert served.settings == by_file["settings"]
@@ -157,6 +165,20 @@ def test_a_wrong_table_of_several_is_refused(typed, text, message, reached):
 def test_a_run_takes_no_file_of_several_tables(reached):
     with pytest.raises(InputError, match=r"\[tables\] are for chaffinch serve; give run a file wi"):
         reached(text=SEVERAL)
+
+
+def test_the_file_is_named_by_its_hash(reached, tmp_path):
+    got = reached(text=TOML)
+    digest = hashlib.sha256((tmp_path / "settings.toml").read_bytes()).hexdigest()
+    expected = {"name": "settings.toml", "sha256": digest}
+    assert got["execution"].settings_file.model_dump() == expected
+    table, store = good_table(), tmp_path / "store"
+    settings = SelectionSettings(target="churned", model=LINEAR, method="gbmo")
+    execution = ExecutionSettings(store=store, settings_file=expected)
+    contract = load_result(select_features(table, settings, execution)).contract
+    assert contract["settings_file"] == expected
+    without = chaffinch.select(table, "churned", model=LINEAR, method="gbmo").contract
+    assert {**without, "settings_file": expected} == contract
 
 
 def test_options_replace_what_the_file_has(reached):
@@ -254,7 +276,7 @@ def test_init_writes_settings_that_are_read_back(kind, reached, tmp_path):
     for written in (text, in_force):
         got = reached(text=written)
         assert got["settings"] == asked["settings"]
-        assert got["execution"] == asked["execution"]
+        assert got["execution"].model_copy(update={"settings_file": None}) == asked["execution"]
 
 
 def test_init_replaces_no_file(tmp_path):
