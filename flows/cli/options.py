@@ -225,7 +225,7 @@ def _options(paths: str) -> dict[str, str]:
 
 _COLUMNS = (
     "columns.keep columns.drop columns.categorical columns.numeric columns.weight columns.group "
-    "columns.time columns.split columns.embargo"
+    "columns.time columns.split columns.embargo columns.drop_leaks"
 )
 SELECTION = _options(
     f"target model.name {_COLUMNS} task loss baseline model.tuning model.folds seed shares "

@@ -43,6 +43,7 @@ def select(
     time: str | None = None,
     split: str | None = None,
     embargo: str | float | None = None,
+    drop_leaks: bool = False,
     alternatives: int | AlternativeSettings | None = None,
     lags: Collection[int] = (),
     rolling: Collection[int] = (),
@@ -101,6 +102,15 @@ def select(
         numbers. Whole numbers with leading zeros, such as 00500, are categories unless numeric.
     weight, group, time : str, optional
         Columns of sample weights, of groups that stay together, of time order.
+    split : str, optional
+        Column with your own parts: the words train, validation and test. The verdict comes from the
+        test rows.
+    embargo : str or float, optional
+        Time that must lie between rows to fit on and later rows that judge, such as ``"7 days"``,
+        or a number in the unit of the time column.
+    drop_leaks : bool
+        Whether features are left out that predict the target, or one of its classes, without the
+        others.
     alternatives : int or AlternativeSettings, optional
         How many feature sets to find that differ from the chosen one and from each other, or how
         to. They are retrained on and scored as well; nothing else depends on them.
@@ -173,6 +183,7 @@ def select(
             time=as_text(time),
             split=as_text(split),
             embargo=embargo,
+            drop_leaks=drop_leaks,
         ),
         alternatives=alternatives_of(alternatives),
         task=task,

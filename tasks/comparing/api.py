@@ -46,6 +46,7 @@ def compare(
     group: str | None = None,
     time: str | None = None,
     embargo: str | float | None = None,
+    drop_leaks: bool = False,
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
@@ -82,8 +83,10 @@ def compare(
     sizes : sequence of int or of float below 1
         Numbers of features, or shares of all, at which each method is scored in addition to its own
         choice; afs_bm and particle_swarm have no fixed sizes.
-    keep, drop, categorical, numeric, weight, group, time, embargo, task, loss, baseline, tolerance
+    keep, drop, categorical, numeric, weight, group, time, embargo, drop_leaks
         See `chaffinch.select`; the same for every table.
+    task, loss, baseline, tolerance
+        Likewise.
     cluster : "none", "local" or a scheduler's address, optional
         Workers; None is this process. The result does not depend on it.
     workers : int, optional
@@ -136,6 +139,7 @@ def compare(
             group=as_text(group),
             time=as_text(time),
             embargo=embargo,
+            drop_leaks=drop_leaks,
         ),
         task=task,
         loss=loss,

@@ -44,6 +44,7 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 CONSTANT = "constant"
 EMPTY = "every value is missing"
 IDENTIFIER = "identifier: every value is different"
+LEAK = "leak: it predicts the target, or one of its classes, without the others"
 TIMESTAMPS = "timestamps"
 _USE_TIMESTAMPS = ": to use one, name it as the time column or as categorical"
 _OTHER_BASELINE = "give another baseline"
@@ -112,8 +113,10 @@ def describe_table(
                 if row.type == "float64":
                     remedy = ", drop it, or leave empty what stands for a missing value"
                     check_magnitude(f"column {name!r}", numbers, remedy)
-                findings.add(row, numbers, names)
-                if row.type == "category":
+                if findings.add(row, numbers, names):
+                    excluded[name] = LEAK
+                    row = replace(row, role="excluded")
+                elif row.type == "category":
                     categories[name] = names
         elif row.role == "target" and target.task == "regression":
             findings.add_target(row)

@@ -202,14 +202,19 @@ class Findings:
         elif settings.loss != "absolute_error":
             self._of_target += _outlier(y.astype(np.float64), settings.target)
 
-    def add(self, row: ColumnProfile, numbers: Floats, categories: tuple[str, ...]) -> None:
+    def add(self, row: ColumnProfile, numbers: Floats, categories: tuple[str, ...]) -> bool:
+        """Note what is found about a feature; return whether it is left out as a leak."""
+        is_made = row.name in self._made
+        is_predictor = not is_made and self._predictors.predicts(numbers, len(categories))
+        columns = self._settings.columns
+        if is_predictor and columns.drop_leaks and row.name not in columns.keep:
+            return True
         self._rows = self._rows * _ODD + self._hash(numbers)
         content = hashlib.sha256(repr(categories).encode())
         content.update((numbers + 0.0).data)
         self._columns.setdefault(content.digest(), []).append(row.name)
-        is_made, name, n_present = row.name in self._made, row.name, row.rows - row.missing
+        name, n_present = row.name, row.rows - row.missing
         self._has_made = self._has_made or is_made
-        is_predictor = not is_made and self._predictors.predicts(numbers, len(categories))
         self._note(_PREDICTS, name, is_predictor)
         is_name = bool(categories) and (row.distinct or 0) > _NEARLY_ALL * n_present
         self._note(_NEARLY_ALL_DIFFERENT, name, is_name)
@@ -222,6 +227,7 @@ class Findings:
             self._note(_MOSTLY_NUMBERS, f"{name!r} ({other!r})", other is not None)
         if _differ_in_blanks(categories):
             self._but_for_blanks.append(name)
+        return False
 
     def _note(self, kind: tuple[str, str, str], name: str, holds: bool) -> None:
         if holds:

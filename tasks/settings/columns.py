@@ -48,6 +48,12 @@ class ColumnSettings(Settings):
         "Time that must lie between rows to fit on and later rows that judge, such as 7 days, or a "
         "number in the unit of the time column; rows in between are left out.",
     )
+    drop_leaks: bool = setting(
+        False,
+        9,
+        "Drop leaks",
+        "Leave out features that predict the target, or one of its classes, without the others.",
+    )
 
     @property
     def named(self) -> list[str]:

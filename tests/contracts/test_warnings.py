@@ -41,6 +41,19 @@ def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
     assert json.loads(shown.stdout)["warnings"] == [TELLS, NUMBERS]
 
 
+def test_leaks_are_left_out_where_that_is_asked_for():
+    table = leaking_table()
+    result = chaffinch.select(table, "churned", model=LINEAR, drop_leaks=True)
+    reason = "leak: it predicts the target, or one of its classes, without the others"
+    assert "cancelled" not in result.candidates
+    assert {"name": "cancelled", "reason": reason} in result.contract["dropped"]
+    assert result.warnings == (NUMBERS, f"left out: 'cancelled' ({reason})")
+    without = chaffinch.select(table.drop(columns="cancelled"), "churned", model=LINEAR)
+    assert result.candidates == without.candidates
+    kept = chaffinch.select(table, "churned", model=LINEAR, drop_leaks=True, keep=["cancelled"])
+    assert kept.warnings == (TELLS, NUMBERS)
+
+
 def test_a_comparison_holds_and_shows_them_with_the_name_of_the_table(tmp_path):
     path, store = tmp_path / "left.csv", tmp_path / "store"
     leaking_table().to_csv(path, index=False)
