@@ -46,7 +46,8 @@ from chaffinch.tasks.selection.core import Floats
 if TYPE_CHECKING:  # loading OR-Tools takes long
     from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
-_PENALTIES = (4.0, 64.0, 4e3)  # times the magnitude of a design
+_PENALTIES = (0.25, 4.0, 64.0, 4e3)  # times the magnitude of a design
+_ROUNDING_OF_TERMS = 1e-15  # relative, of a few operations; their sum is exact
 _BEYOND = 1e-6  # uses beyond what designs may have, from which the penalty is raised
 _PER_ROUND = 100  # sets
 _MOST_ROUNDS, _MOST_ROUNDS_OF_PAIRS = 500, 12
@@ -109,9 +110,12 @@ class Prices:
 
     def rounding(self, designs: Designs) -> float:
         """Return more than rounding can add up to in the sums that a bound is made of."""
-        charges = float(self.of_features.sum() + self.of_pairs.sum())
-        sharing = designs.n_pairs_of_sets * self.per_pair_of_sets(designs)
-        return designs.rounding + ROUNDING * (designs.n_sets * charges + sharing)
+        of_set = np.sort(self.of_features)[-designs.k :].sum()
+        of_set += np.sort(self.of_pairs)[-math.comb(designs.k, 2) :].sum() if designs.k > 1 else 0
+        refunds = designs.n_sets * float(self.of_features.sum() + self.of_pairs.sum())
+        refunds += designs.n_pairs_of_sets * self.per_pair_of_sets(designs)
+        in_sums = ROUNDING * designs.n_sets * float(of_set)
+        return designs.rounding + in_sums + _ROUNDING_OF_TERMS * refunds
 
 
 @dataclass(frozen=True)
