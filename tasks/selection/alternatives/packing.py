@@ -17,7 +17,6 @@ prices nor bound, often takes seconds where this takes milliseconds.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.alternatives.branch_and_bound import DONE, PAUSED, Integers
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
 from chaffinch.tasks.selection.alternatives.prices import Bound
-from chaffinch.tasks.selection.alternatives.quality import Form, worths
+from chaffinch.tasks.selection.alternatives.quality import worths
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, stable_order
 
@@ -38,7 +37,7 @@ class Pool(NamedTuple):
     """
 
     items: NDArray[np.int32]  # (N, w), of each set: its k features, its priced pairs, and then -1
-    losses: Floats  # (N,)
+    losses: Floats  # (N,); if the worst set counts, what they are charged
     worths: Floats  # (N,)
     lacks: Floats  # (i, m + 2), of each item by the number of its uses; inf beyond what it may have
     least: Integers  # (i,), number of uses that lack nothing
@@ -46,26 +45,21 @@ class Pool(NamedTuple):
     of_two_sets: float  # what two sets pay at most for what they share
     k: int
     overlap: int
-    in_all: float  # bound on the sum of a design
-    floor: float  # where the worst set counts, what it is worth more than
+    in_all: float  # bound on the sum of a design; if the worst set counts, on the charges
     slack: float  # designs that differ by less are equal
     n_features: int
-    most_uses: int
+    most_uses: int  # of a feature
     is_min: bool  # whether the worst set counts
 
     @classmethod
-    def of(cls, designs: Designs, bound: Bound, sets: Sets, cap: float) -> Pool:
-        """Return the pool of sets (N, k), by a bound for which none counts for more than a cap."""
-        merits = worths(designs.form, sets)
-        counted = np.minimum(merits, cap)
-        floor, lost = 0.0, 0.0
-        is_min = designs.aggregate == "min"
+    def of(cls, designs: Designs, bound: Bound, sets: Sets) -> Pool:
+        """Return the pool of sets (N, k)."""
+        prices, n, merits = bound.prices, designs.n_features, worths(designs.form, sets)
+        lacks, charges = np.concatenate(prices.lacks(designs)), prices.charges(sets)
+        is_min, in_all = designs.aggregate == "min", bound.value
+        losses = np.maximum(bound.highest - merits + charges, 0.0)
         if is_min:
-            floor = float(merits.min(initial=math.inf))
-            lost = counted - floor
-        prices, n = bound.prices, designs.n_features
-        lacks = np.concatenate(prices.lacks(designs))
-        charged = counted + worths(prices.charged(Form(np.zeros(n))), sets)
+            losses, in_all = charges, bound.value - designs.n_sets * bound.highest
         has = np.zeros((n, len(sets)), dtype=bool)
         has[sets, np.arange(len(sets))[:, np.newaxis]] = True
         items = np.full((len(sets), designs.k + len(prices.pairs)), -1, dtype=np.int32)
@@ -78,7 +72,7 @@ class Pool(NamedTuple):
         of_each = prices.sharing_features, prices.sharing_pairs
         return cls(
             items=np.ascontiguousarray(items[:, : int(width.max(initial=designs.k))]),
-            losses=np.maximum(bound.highest - charged, 0.0) + lost,
+            losses=losses,
             worths=merits,
             lacks=lacks,
             least=np.argmin(lacks, axis=1),
@@ -86,8 +80,7 @@ class Pool(NamedTuple):
             of_two_sets=prices.per_pair_of_sets(designs),
             k=designs.k,
             overlap=designs.overlap,
-            in_all=bound.value,
-            floor=floor,
+            in_all=in_all,
             slack=bound.slack,
             n_features=n,
             most_uses=designs.most_uses(1),
@@ -145,7 +138,7 @@ def _lack(pool: Any, item: int, uses: int, n_open: int) -> float:
 def _may_lose(pool: Any, walk: Any) -> float:
     """Return what a better design loses less than."""
     if pool.is_min:
-        return float(pool.in_all - len(walk.chosen) * pool.floor + pool.slack)
+        return float(pool.in_all + pool.slack)
     return float(pool.in_all - walk.best_value[0] - pool.slack)
 
 

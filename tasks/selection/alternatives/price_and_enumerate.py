@@ -36,18 +36,19 @@ from chaffinch.tasks.selection.alternatives.feature_by_feature import (
 from chaffinch.tasks.selection.alternatives.integer_programs import packed
 from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack
 from chaffinch.tasks.selection.alternatives.prices import Bound, price, sharpened
-from chaffinch.tasks.selection.alternatives.quality import Form, worths
+from chaffinch.tasks.selection.alternatives.quality import worths
 from chaffinch.tasks.selection.core import Mask
 
 _SHARE = 0.5  # of the time
 _POOLS = (1_000, 10_000, 100_000, 1_000_000)  # sets that lose least
 _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
-_WORK_BEFORE_SHARPENING = 10_000_000
-_WORK_AT_FIRST, _SECONDS_AT_FIRST, _LONGER = 30_000_000, 1.0, 4
+_WORK_BEFORE_SHARPENING = 10_000_000  # looks at an item of a set
+_WORK_AT_FIRST, _SECONDS_AT_FIRST, _LONGER = 30_000_000, 1.0, 4  # seconds of a solver's count
 # of the search by features, where something keeps some apart, and where nothing does
 _STEPS_AT_FIRST = (100_000, 1_000_000)
 _MOST_ENTRIES = 500_000  # of an integer program over sets
-_FIRST_STEP, _SHORTER, _SHORTEST_STEP, _MOST_NEAR_SETS = 2.0**-10, 4, 2.0**-20, 100_000  # of a target, down from the bound
+_MOST_NEAR_SETS = 100_000  # to a target for the smallest quality
+_FIRST_STEP, _SHORTER, _SHORTEST_STEP = 2.0**-10, 4, 2.0**-20  # of a target, down from the bound
 _SHARE_OF_WORTH = 0.8  # the larger, the quicker the search, and the more sets to sift
 
 
@@ -119,7 +120,7 @@ class _Search:
         is_proven = self._needed(bound) <= 0 or bound.value == -math.inf
         if not is_proven:
             # those that the linear program has shares of often go together
-            self._is_walked(bound, priced, math.inf, _WORK_BEFORE_SHARPENING)
+            self._is_walked(bound, priced, _WORK_BEFORE_SHARPENING)
             is_min = self.designs.aggregate == "min"
             is_proven = is_min and self._is_target_reached(bound)
         is_proven = is_proven or self._is_best_of_pools(bound)
@@ -232,25 +233,25 @@ class _Search:
 
     def _pack(self, bound: Bound, sets: Sets, longer: int = 1) -> bool:
         """Look for a better design among sets; return whether that came to its end."""
-        if self._is_walked(bound, sets, math.inf, _WORK_BEFORE_SHARPENING):
+        if self._is_walked(bound, sets, _WORK_BEFORE_SHARPENING):
             return True
         cap = math.inf
         if self.designs.aggregate == "min":
             cap = min(self.ceiling, bound.value) / self.designs.n_sets
         bound = sharpened(self.designs, bound, sets, cap, self.deadline)
         sets = sets[self._may_be_better(bound, sets)]
-        if self._is_walked(bound, sets, cap, longer * _WORK_AT_FIRST):
+        if self._is_walked(bound, sets, longer * _WORK_AT_FIRST):
             return True
         n_entries = len(sets) * math.comb(self.designs.k, self.designs.overlap + 1)
         return n_entries <= _MOST_ENTRIES and self._pack_by_program(
             bound, sets, longer * _SECONDS_AT_FIRST
         )
 
-    def _is_walked(self, bound: Bound, sets: Sets, cap: float, most_work: int) -> bool:
+    def _is_walked(self, bound: Bound, sets: Sets, most_work: int) -> bool:
         """Look for a better design by branch and bound; return whether that came to its end."""
         if len(sets) < self.designs.n_sets or self._needed(bound) <= 0:
             return True
-        pool = Pool.of(self.designs, bound, sets, cap)
+        pool = Pool.of(self.designs, bound, sets)
         walk, ended = Walk.of(pool, self.designs.n_sets, self.floor), PAUSED
         for _ in range(0, most_work, _WORK_BETWEEN_LOOKS):
             ended = pack(pool, walk, _WORK_BETWEEN_LOOKS)
@@ -290,7 +291,7 @@ class _Search:
     def _may_be_better(self, bound: Bound, sets: Sets) -> Mask:
         """Return which sets can be in a better design than the best."""
         merits = worths(self.designs.form, sets)
-        charges = -worths(bound.prices.charged(Form(np.zeros(self.designs.n_features))), sets)
+        charges = bound.prices.charges(sets)
         if self.designs.aggregate == "min" and self.floor > -math.inf:
             return np.asarray((merits > self.floor) & (charges <= self._most_charged(bound)))
         least = bound.highest - self._needed(bound) - bound.slack

@@ -83,6 +83,10 @@ class Prices:
             costs[other, one] += share * self.of_pairs
         return Form(form.gains - share * self.of_features, costs)
 
+    def charges(self, sets: Sets) -> Floats:
+        """Return what sets (N, k) are charged, (N,)."""
+        return -worths(self.charged(Form(np.zeros(len(self.of_features)))), sets)
+
     def lacks(self, designs: Designs) -> tuple[Floats, Floats]:
         """Return what each number of uses lacks to the best refund, (n, m + 2) and (q, m + 2)."""
         of_sizes = []
@@ -170,10 +174,9 @@ def sharpened(
     `bound` is one that holds for all.
     """
     merits = np.minimum(worths(designs.form, sets), cap)
-    charges = Form(np.zeros(designs.n_features))
 
     def best_listed(prices: Prices, least: float) -> BestSets:
-        charged = merits + worths(prices.charged(charges), sets)
+        charged = merits - prices.charges(sets)
         order = np.argsort(-charged, kind="stable")[:_PER_ROUND]
         highest = max(least, float(charged[order[0]])) + prices.rounding(designs)
         return BestSets(sets[order[charged[order] >= least]], highest, complete=True)

@@ -49,7 +49,11 @@ def assert_is_best(found, problem, aggregate) -> None:
 WAYS = {
     "all": {},
     "prices": {"feature_by_feature": lambda *_: None},
-    "programs": {"feature_by_feature": lambda *_: None, "_WORK_AT_FIRST": 0},
+    "programs": {
+        "feature_by_feature": lambda *_: None,
+        "_WORK_BEFORE_SHARPENING": 0,
+        "_WORK_AT_FIRST": 0,
+    },
 }
 
 
@@ -112,7 +116,7 @@ def test_any_prices_bound_every_design(problem, seed) -> None:
     assert bound.value >= best
     if len(sets.sets) < designs.n_sets:
         return
-    pool = Pool.of(designs, bound, sets.sets, math.inf)
+    pool = Pool.of(designs, bound, sets.sets)
     walk = Walk.of(pool, designs.n_sets, -math.inf)
     while pack(pool, walk, 10):
         continue
