@@ -11,8 +11,14 @@ uses lack is convex in the number of uses, so that each of t further sets costs 
 first one would. Sets that have K + 1 features in common are a *class*: no two of them are in one
 design. A partial design is therefore dropped if the increments of the best sets of t classes come
 to more than may be lost. Where a design without further uses of some feature would lose too much,
-the next set is one that has it. Set packing by a solver for integer programs, which knows neither
-prices nor bound, often takes seconds where this takes milliseconds.
+the next set is one that has it.
+
+Where the worst set counts, each set is worth more than the worst of the best known design. As the
+charges of a design, and what its uses and pairs of sets lack, come to the refund, a partial design
+is dropped if they come to more.
+
+Set packing by a solver for integer programs, which knows neither prices nor bound, often takes
+seconds where this takes milliseconds.
 """
 
 from __future__ import annotations
@@ -182,10 +188,29 @@ def _least(pool: Any, walk: Any, level: int, n_wanted: int) -> tuple[float, int]
 
 
 @compiled
+def _needed_item(pool: Any, walk: Any, n_open: int, counts: Any, extra: Any, room: float) -> int:
+    """Return the item, of the fewest sets, that a further set must have; -1 if there is none.
+
+    Without it a design would lose too much, or the other features are too few for the open sets.
+    """
+    supply, needed = -n_open * pool.k, -1
+    for item in range(pool.n_features):
+        supply += min(n_open, counts[item], pool.most_uses - walk.uses[item])
+    for item in range(len(counts)):
+        is_needed = extra[item] >= room
+        if item < pool.n_features:
+            is_needed |= min(n_open, counts[item], pool.most_uses - walk.uses[item]) > supply
+        if is_needed and (needed < 0 or counts[item] < counts[needed]):
+            needed = item
+    return needed
+
+
+@compiled
 def _settle(pool: Any, walk: Any, level: int) -> int:
     """Compute the increments of a level's candidates, drop the hopeless, and sort the rest."""
     n, n_open = walk.n_candidates[level], len(walk.chosen) - level
     counts = np.zeros(len(pool.lacks), np.int64)
+    # by how much one more use raises what an item lacks, and by how much none does
     raises, extra = np.zeros(len(counts)), np.zeros(len(counts))
     for i in range(n):
         for item in pool.items[walk.candidates[level, i]]:
@@ -231,17 +256,7 @@ def _settle(pool: Any, walk: Any, level: int) -> int:
     walk.n_candidates[level] = kept
     others, looks = _least(pool, walk, level, n_open)
     room = _may_lose(pool, walk) - walk.lost[level] - others
-    supply = 0
-    for item in range(pool.n_features):
-        supply += min(n_open, counts[item], pool.most_uses - walk.uses[item])
-    supply -= n_open * pool.k
-    needed = -1
-    for item in range(len(counts)):
-        is_needed = extra[item] >= room
-        if item < pool.n_features:
-            is_needed |= min(n_open, counts[item], pool.most_uses - walk.uses[item]) > supply
-        if is_needed and (needed < 0 or counts[item] < counts[needed]):
-            needed = item
+    needed = _needed_item(pool, walk, n_open, counts, extra, room)
     for i in range(kept):
         walk.is_next[level, i] = needed < 0
         for item in pool.items[walk.candidates[level, i]]:

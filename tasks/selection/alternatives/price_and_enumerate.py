@@ -9,7 +9,11 @@ Simultaneous search for alternatives (arXiv 2307.11607v3, definition 5; sum, eq 
 3. d grows until a design is known that is worth B - d. No other is then worth more.
 
 A design whose sets are all worth more than Z is worth more than m Z in all: for the smallest
-quality it loses less than B - m Z.
+quality it loses less than B - m Z, and none of its sets is worth more than the others leave. Z
+comes down from the bound until there is such a design.
+
+Prices found again for the listed sets alone, none of which counts for more than the bound on the
+smallest quality, leave fewer of them.
 """
 
 from __future__ import annotations
@@ -100,6 +104,7 @@ class _Search:
 
     def __init__(self, designs: Designs, deadline: float | None) -> None:
         self.designs, self.deadline = designs, deadline
+        self.share = designs.n_sets if designs.aggregate == "min" else 1  # values in a sum
         self.best: Sets | None = None
         self.value = -math.inf
         self.floor = -math.inf  # what is searched for is worth more
@@ -117,7 +122,7 @@ class _Search:
                 return self._solved(self.by_features.rounding, is_proven=True)
         bound, priced = price(self.designs, first, self.deadline)
         self.ceiling = min(self.ceiling, bound.value)
-        is_proven = self._needed(bound) <= 0 or bound.value == -math.inf
+        is_proven = self.ceiling <= self.share * self.value + bound.slack
         if not is_proven:
             # those that the linear program has shares of often go together
             self._is_walked(bound, priced, _WORK_BEFORE_SHARPENING)
@@ -185,11 +190,9 @@ class _Search:
 
     def _needed(self, bound: Bound) -> float:
         """Return what a design loses less than if it is better by more than rounding."""
-        designs = self.designs
-        share = designs.n_sets if designs.aggregate == "min" else 1
         if self.floor == -math.inf:
-            return bound.value + designs.n_sets * designs.magnitude + bound.slack
-        return bound.value - share * self.floor - bound.slack
+            return bound.value + self.designs.n_sets * self.designs.magnitude + bound.slack
+        return bound.value - self.share * self.floor - bound.slack
 
     def _most_charged(self, bound: Bound) -> float:
         """Return what a set is charged at most where all sets are worth more than the floor."""
@@ -301,8 +304,7 @@ class _Search:
         """Return the best design, or that there is none; the rounding is that of the sum."""
         if is_proven and self.best is None:
             return INFEASIBLE
-        share = self.designs.n_sets if self.designs.aggregate == "min" else 1
-        highest = self.value if is_proven else max(self.ceiling / share, self.value)
+        highest = self.value if is_proven else max(self.ceiling / self.share, self.value)
         sets = None if self.best is None else self.designs.best_first(self.best)
-        rounding /= share
+        rounding /= self.share
         return Solved(sets, self.value, highest + rounding, is_proven, rounding)
