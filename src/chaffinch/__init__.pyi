@@ -8,6 +8,7 @@ from .storage.errors import StorageError as StorageError
 from .storage.shuffled.table import open_shuffled as open_shuffled
 from .storage.shuffled.writer import shuffle_parquet as shuffle_parquet
 from .storage.shuffled.writer import shuffle_svmlight as shuffle_svmlight
+from .tasks.api.alternatives import find_alternatives as find_alternatives
 from .tasks.api.differentiable_selection import differentiable_path as differentiable_path
 from .tasks.api.differentiable_selection import differentiable_selection as differentiable_selection
 from .tasks.api.differentiable_selection import save_state as save_state
@@ -31,7 +32,6 @@ from .tasks.results.previous_run import load_contract as load_contract
 from .tasks.results.result import SelectionResult as SelectionResult
 from .tasks.results.result import load_run as load_run
 from .tasks.selection.alternatives.constraints import Constraints as Constraints
-from .tasks.selection.alternatives.find import find_alternatives as find_alternatives
 from .tasks.selection.alternatives.result import Alternatives as Alternatives
 from .tasks.selection.alternatives.result import FeatureSet as FeatureSet
 from .tasks.selection.alternatives.validation import Group as Group

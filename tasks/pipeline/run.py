@@ -206,8 +206,8 @@ def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
     settings.method.check_memory()
     if settings.model.name in PACKAGE_OF_MODEL:
         require(PACKAGE_OF_MODEL[settings.model.name], f"model {settings.model.name}")
-    if settings.alternatives is not None:
-        require("ortools", "a search for alternatives")
+    if settings.alternatives is not None and settings.alternatives.search == "simultaneous":
+        require("ortools", "search simultaneous")
     model, task = settings.model, None if settings.task == "auto" else settings.task
     with as_input_error():
         check_loss(settings.loss)

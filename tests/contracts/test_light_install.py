@@ -61,7 +61,9 @@ LACKING = {
     'chaffinch.select(X, y, method="pefs")': "torch",
     'chaffinch.select(X, y, model="xgboost")': "xgboost",
     'chaffinch.select(X, y, cluster="local")': "flows",
-    "chaffinch.select(X, y, alternatives=1)": "alternatives",
+    "chaffinch.select(X, y, alternatives={'number': 1, 'search': 'simultaneous'})": "alternatives",
+    "chaffinch.find_alternatives(chaffinch.qualities.Univariate([3, 2, 1]), k=1, "
+    "n_alternatives=1, tau=1, search='simultaneous')": "alternatives",
     'chaffinch.select("sqlite:///a.db#table", "y")': "flows",
 }
 

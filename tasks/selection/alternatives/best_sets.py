@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import (
     open_bound,
     search,
 )
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.constraints import Constraints, Rows
 from chaffinch.tasks.selection.alternatives.quality import Form, worths
 from chaffinch.tasks.selection.core import Floats, Mask
 
@@ -133,14 +134,15 @@ def best_sets(
     *,
     limits: Limits,
     constraints: Constraints = _FREE,
+    rows: Rows | None = None,
     most: int,
     deadline: float | None = None,
 ) -> BestSets:
     """Return the sets of k features of value `least`, finite, or more; the best if over `most`.
 
-    Ties with the last are then broken in a reproducible way.
+    `rows` are constraints besides. Ties with the last are then broken in a reproducible way.
     """
-    found = _prepared(form, k, limits, constraints, least, only_best=False)
+    found = _prepared(form, k, limits, constraints, least, rows, only_best=False)
     if found is None:
         return BestSets(np.empty((0, k), dtype=np.int32), least, complete=True)
     state, problem = found.state, found.problem
@@ -194,6 +196,7 @@ def _prepared(
     limits: Limits,
     constraints: Constraints,
     at_least: float,
+    further: Rows | None = None,
     *,
     only_best: bool,
 ) -> _Search | None:
@@ -213,7 +216,8 @@ def _prepared(
             f"k times the number of features must be at most {_MOST_NUMBERS:,} but is "
             f"{len(features) * k:,}; use search='greedy_replacement'"
         )
-    problem = _problem(form, k, limits, constraints, features)
+    rows = constraints.rows(len(form.gains))
+    problem = _problem(form, k, limits, [rows] if further is None else [rows, further], features)
     if dominates and len(features) <= _MOST_TO_COMPARE:
         matrix = dominating(problem.gains, _packed(limits.sets[:, features]))
         problem = problem._replace(dominates=matrix)
@@ -259,12 +263,12 @@ def _packed(sets: Mask) -> NDArray[np.uint8]:
 
 
 def _problem(
-    form: Form, k: int, limits: Limits, constraints: Constraints, features: Integers
+    form: Form, k: int, limits: Limits, rows: Sequence[Rows], features: Integers
 ) -> Problem:
     """Return the arrays of some features, without zero pair costs and redundant rows."""
-    rows = constraints.rows(len(form.gains))
-    members, further = limits.sets[:, features], rows.weights[:, features]
-    caps, n_sets = np.concatenate([limits.at_most, rows.caps]), len(members)
+    members = limits.sets[:, features]
+    further = np.concatenate([one.weights for one in rows])[:, features]
+    caps, n_sets = np.concatenate([limits.at_most, *(one.caps for one in rows)]), len(members)
     sums, sizes = np.zeros((2, len(caps), k + 1)), np.arange(k + 1)
     counts = members.sum(axis=1)[:, np.newaxis]
     sums[0, :n_sets] = np.maximum(0, sizes - (len(features) - counts))

@@ -211,11 +211,14 @@ def _update_promises(problem: Any, state: Any, level: int, n_open: int) -> None:
 
 
 @compiled
-def _settle(problem: Any, state: Any, level: int, n_open: int, n_steps: int) -> int:
+def _settle(problem: Any, state: Any, level: int, n_open: int) -> int:
     """Drop hopeless candidates of a new level and sort the rest; return the work."""
-    work, is_new = 0, True
+    work, is_new, n_steps = 0, True, _STEPS
     if n_open == 1 or len(problem.caps) == 0:
         n_steps = 0
+    elif level == state.level[0]:
+        n_looks = max(1, state.n_candidates[level] * len(problem.caps))
+        n_steps = min(_FIRST_STEPS, 1 + _WORK_OF_FIRST_STEPS // n_looks)
     while state.n_candidates[level] >= n_open:
         n = state.n_candidates[level]
         work += n * (n_steps + 1)
@@ -283,7 +286,7 @@ def _descend(problem: Any, state: Any, level: int, least: float) -> int:
             state.losses[below, n] = 0.0
             n += 1
     state.n_candidates[below] = n
-    return _settle(problem, state, below, n_open, _STEPS)
+    return _settle(problem, state, below, n_open)
 
 
 @compiled
@@ -361,9 +364,7 @@ def search(problem: Problem, state: State, most_work: int, found: Integers) -> i
     first, k, work = state.level[0], len(state.chosen), 0
     word = np.empty(k, np.int64)
     if state.place[first] < 0:
-        n_looks = max(1, state.n_candidates[first] * len(problem.caps))
-        n_steps = min(_FIRST_STEPS, 1 + _WORK_OF_FIRST_STEPS // n_looks)
-        work += _settle(problem, state, first, k - first, n_steps)
+        work += _settle(problem, state, first, k - first)
     while state.level[1] >= first:
         if work > most_work:
             return PAUSED

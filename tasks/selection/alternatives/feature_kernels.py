@@ -359,8 +359,9 @@ def _is_hopeless(problem: Any, state: Any, j: int) -> bool:
 
 
 @compiled
-def _toggle(problem: Any, state: Any, j: int, s: int, sign: int) -> None:
+def _toggle(problem: Any, state: Any, j: int, s: int) -> None:
     """Give feature j to a set, or take it away, when only the sets before have been decided."""
+    sign = -1 if state.has[j, s] else 1
     state.has[j, s] = sign > 0
     if sign > 0:
         state.members[s, state.filled[s]] = j
@@ -388,7 +389,7 @@ def _give(problem: Any, state: Any, j: int, first: int) -> None:
             if state.has[j, other] and state.shared[s, other] >= problem.overlap:
                 may = False
         if may:
-            _toggle(problem, state, j, s, 1)
+            _toggle(problem, state, j, s)
             n_uses += 1
     for s in range(1, len(state.filled)):
         is_same = state.has[j, s] == state.has[j, s - 1]
@@ -400,7 +401,7 @@ def _take_last(problem: Any, state: Any, j: int) -> int:
     """Take feature j from the last set that has it; return the set, -1 if there is none."""
     for s in range(len(state.filled) - 1, -1, -1):
         if state.has[j, s]:
-            _toggle(problem, state, j, s, -1)
+            _toggle(problem, state, j, s)
             return s
     return -1
 

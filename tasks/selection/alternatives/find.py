@@ -259,7 +259,7 @@ def _at_once(asked: _Asked, search: SearchName, aggregate: Aggregate) -> Alterna
             "simultaneous"
         )
     if asked.time_limit is not None and search == "simultaneous":
-        _compile(type(quality), search)
+        _compile(type(quality), search, aggregate)
     start = time.monotonic()
     deadline = None if asked.time_limit is None else start + asked.time_limit
     designs = Designs(
@@ -385,16 +385,16 @@ def _highest_worth(form: Form, k: int, constraints: Constraints) -> float:
 
 
 @cache
-def _compile(kind: type[Any], search: str) -> None:
-    """Search a small table, so that all kernels are compiled before a time limit starts.
+def _compile(kind: type[Any], search: str, aggregate: Aggregate | None = None) -> None:
+    """Search small tables, so that all kernels are compiled before a time limit starts.
 
     Equal calls are to give equal sets.
     """
     if kind not in (Univariate, FCBF, MRMR, CFS):
         return
-    values, pairs = np.arange(8.0, 0.0, -1.0), np.full((8, 8), 0.01)
-    small = kind(values) if kind is Univariate else kind(values, pairs)
-    asked = {"k": 4, "n_alternatives": 3, "tau": 0.5}
-    find_alternatives(small, **asked, search=search)  # type: ignore[arg-type]
-    if search == "simultaneous":  # also where sets are listed
-        find_alternatives(small, **asked, search="simultaneous", aggregate="min")  # type: ignore[arg-type]
+    values, pairs = np.arange(8.0, 0.0, -1.0), np.eye(8, k=1)
+    kinds = {kind, MRMR} if search == "simultaneous" else {kind}  # MRMR: sets are listed
+    for one in kinds:
+        small = one(values) if one is Univariate else one(values, pairs)
+        asked = {"k": 4, "n_alternatives": 3, "tau": 0.5, "search": search, "aggregate": aggregate}
+        find_alternatives(small, **asked)  # type: ignore[arg-type]

@@ -51,10 +51,9 @@ def packed(
     parameters = solver.parameters
     parameters.num_workers, parameters.random_seed = 1, 0
     parameters.relative_gap_limit = parameters.absolute_gap_limit = 0.0
+    parameters.max_deterministic_time = seconds
     if deadline is not None:
-        seconds = min(seconds, max(1e-3, deadline - time.monotonic()))
-    if seconds < math.inf:
-        parameters.max_time_in_seconds = seconds
+        parameters.max_time_in_seconds = max(1e-3, deadline - time.monotonic())
     status = solver.solve(model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         places = [i for i, is_in in enumerate(chosen) if solver.value(is_in)]

@@ -10,8 +10,15 @@ Sets are added one at a time. What is shared with the sets so far is known when 
 uses lack is convex in the number of uses, so that each of t further sets costs at least what the
 first one would. Sets that have K + 1 features in common are a *class*: no two of them are in one
 design. A partial design is therefore dropped if the increments of the best sets of t classes come
-to more than may be lost. Set packing by a solver for integer programs, which knows neither prices
-nor bound, often takes seconds where this takes milliseconds.
+to more than may be lost. Where a design without further uses of some feature would lose too much,
+the next set is one that has it.
+
+Where the worst set counts, each set is worth more than the worst of the best known design. As the
+charges of a design, and what its uses and pairs of sets lack, come to the refund, a partial design
+is dropped if they come to more.
+
+Set packing by a solver for integer programs, which knows neither prices nor bound, often takes
+seconds where this takes milliseconds.
 """
 
 from __future__ import annotations
@@ -36,7 +43,7 @@ class Pool(NamedTuple):
     """
 
     items: NDArray[np.int32]  # (N, w), of each set: its k features, its priced pairs, and then -1
-    losses: Floats  # (N,)
+    losses: Floats  # (N,); if the worst set counts, what they are charged
     worths: Floats  # (N,)
     lacks: Floats  # (i, m + 2), of each item by the number of its uses; inf beyond what it may have
     least: Integers  # (i,), number of uses that lack nothing
@@ -44,16 +51,21 @@ class Pool(NamedTuple):
     of_two_sets: float  # what two sets pay at most for what they share
     k: int
     overlap: int
-    in_all: float  # bound on the sum of a design
+    in_all: float  # bound on the sum of a design; if the worst set counts, on the charges
     slack: float  # designs that differ by less are equal
+    n_features: int
+    most_uses: int  # of a feature
     is_min: bool  # whether the worst set counts
 
     @classmethod
     def of(cls, designs: Designs, bound: Bound, sets: Sets) -> Pool:
         """Return the pool of sets (N, k)."""
-        prices, n = bound.prices, designs.n_features
-        lacks = np.concatenate(prices.lacks(designs))
-        charged = worths(prices.charged(designs.form), sets)
+        prices, n, merits = bound.prices, designs.n_features, worths(designs.form, sets)
+        lacks, charges = np.concatenate(prices.lacks(designs)), prices.charges(sets)
+        is_min, in_all = designs.aggregate == "min", bound.value
+        losses = np.maximum(bound.highest - merits + charges, 0.0)
+        if is_min:
+            losses, in_all = charges, bound.value - designs.n_sets * bound.highest
         has = np.zeros((n, len(sets)), dtype=bool)
         has[sets, np.arange(len(sets))[:, np.newaxis]] = True
         items = np.full((len(sets), designs.k + len(prices.pairs)), -1, dtype=np.int32)
@@ -66,17 +78,19 @@ class Pool(NamedTuple):
         of_each = prices.sharing_features, prices.sharing_pairs
         return cls(
             items=np.ascontiguousarray(items[:, : int(width.max(initial=designs.k))]),
-            losses=np.maximum(bound.highest - charged, 0.0),
-            worths=worths(designs.form, sets),
+            losses=losses,
+            worths=merits,
             lacks=lacks,
             least=np.argmin(lacks, axis=1),
             sharing=np.repeat(of_each, [n, len(prices.pairs)]),
             of_two_sets=prices.per_pair_of_sets(designs),
             k=designs.k,
             overlap=designs.overlap,
-            in_all=bound.value,
+            in_all=in_all,
             slack=bound.slack,
-            is_min=designs.aggregate == "min",
+            n_features=n,
+            most_uses=designs.most_uses(1),
+            is_min=is_min,
         )
 
 
@@ -86,6 +100,7 @@ class Walk(NamedTuple):
     candidates: Integers  # (m, N), sets that may be added, per level
     losses: Floats  # (m, N), their own and what they lack to share with the chosen ones
     increments: Floats  # (m, N), by how much they raise the loss at least
+    is_next: NDArray[np.bool_]  # (m, N), which must be tried: one of them is in any better design
     n_candidates: Integers  # (m,)
     place: Integers  # (m,), of the next candidate
     lost: Floats  # (m,), by the chosen sets, and at least by their uses
@@ -103,6 +118,7 @@ class Walk(NamedTuple):
             candidates=np.zeros(shape, dtype=np.int64),
             losses=np.zeros(shape),
             increments=np.zeros(shape),
+            is_next=np.zeros(shape, dtype=np.bool_),
             n_candidates=np.zeros(n_sets, dtype=np.int64),
             place=np.full(n_sets, -1),
             lost=np.zeros(n_sets),
@@ -127,21 +143,24 @@ def _lack(pool: Any, item: int, uses: int, n_open: int) -> float:
 @compiled
 def _may_lose(pool: Any, walk: Any) -> float:
     """Return what a better design loses less than."""
-    share = len(walk.chosen) if pool.is_min else 1
-    return float(pool.in_all - share * walk.best_value[0] - pool.slack)
+    if pool.is_min:
+        return float(pool.in_all + pool.slack)
+    return float(pool.in_all - walk.best_value[0] - pool.slack)
 
 
 @compiled
-def _least(pool: Any, walk: Any, level: int, first: int, n_wanted: int) -> tuple[float, int]:
-    """Return the least increments of candidates of so many classes, inf if there are not so many.
+def _least(pool: Any, walk: Any, level: int, n_wanted: int) -> tuple[float, int]:
+    """Return the least increments of untried candidates of so many classes; inf without as many.
 
     Also the work. A class is known by the features that all of its sets have.
     """
     common, sizes = np.empty((n_wanted, pool.k), np.int64), np.zeros(n_wanted, np.int64)
     both, lost, n_classes, work = np.empty(pool.k, np.int64), 0.0, 0, 0
-    for i in range(first, walk.n_candidates[level]):
+    for i in range(walk.n_candidates[level]):
         if n_classes == n_wanted:
             break
+        if i < walk.place[level] and walk.is_next[level, i]:
+            continue
         features, is_in_one = pool.items[walk.candidates[level, i]], False
         for one in range(n_classes):
             a, b, n = 0, 0, 0
@@ -169,15 +188,42 @@ def _least(pool: Any, walk: Any, level: int, first: int, n_wanted: int) -> tuple
 
 
 @compiled
+def _needed_item(pool: Any, walk: Any, n_open: int, counts: Any, extra: Any, room: float) -> int:
+    """Return the item, of the fewest sets, that a further set must have; -1 if there is none.
+
+    Without it a design would lose too much, or the other features are too few for the open sets.
+    """
+    supply, needed = -n_open * pool.k, -1
+    for item in range(pool.n_features):
+        supply += min(n_open, counts[item], pool.most_uses - walk.uses[item])
+    for item in range(len(counts)):
+        is_needed = extra[item] >= room
+        if item < pool.n_features:
+            is_needed |= min(n_open, counts[item], pool.most_uses - walk.uses[item]) > supply
+        if is_needed and (needed < 0 or counts[item] < counts[needed]):
+            needed = item
+    return needed
+
+
+@compiled
 def _settle(pool: Any, walk: Any, level: int) -> int:
     """Compute the increments of a level's candidates, drop the hopeless, and sort the rest."""
     n, n_open = walk.n_candidates[level], len(walk.chosen) - level
-    raises, base, lacking = np.zeros(len(pool.lacks)), 0.0, 0.0
-    for item in range(len(raises)):
-        uses = walk.uses[item]
-        now = _lack(pool, item, uses, n_open)
-        without = _lack(pool, item, uses, n_open - 1)
-        raises[item] = _lack(pool, item, uses + 1, n_open - 1) - without
+    counts = np.zeros(len(pool.lacks), np.int64)
+    # by how much one more use raises what an item lacks, and by how much none does
+    raises, extra = np.zeros(len(counts)), np.zeros(len(counts))
+    for i in range(n):
+        for item in pool.items[walk.candidates[level, i]]:
+            if item >= 0:
+                counts[item] += 1
+    base, lacking = 0.0, 0.0
+    for item in range(len(counts)):
+        uses, most = walk.uses[item], counts[item]
+        now = _lack(pool, item, uses, min(n_open, most))
+        without = _lack(pool, item, uses, min(n_open - 1, most))
+        if most > 0:
+            raises[item] = _lack(pool, item, uses + 1, min(n_open, most) - 1) - without
+        extra[item] = pool.lacks[item, uses] - now - n_open * (without - now)
         base += without - now
         lacking += now
     least_worth = walk.best_value[0] if pool.is_min else -np.inf
@@ -197,13 +243,27 @@ def _settle(pool: Any, walk: Any, level: int) -> int:
         walk.candidates[level, i], walk.losses[level, i] = candidates[i], losses[i]
         walk.increments[level, i] = increments[order[i]]
     walk.lost[level] += lacking
-    others, work = _least(pool, walk, level, 0, n_open - 1)
+    walk.n_candidates[level], walk.place[level] = n, 0
+    others, work = _least(pool, walk, level, n_open - 1)
     room = _may_lose(pool, walk) - walk.lost[level] - others
     kept = 0
     while kept < n and walk.increments[level, kept] < room:
         kept += 1
-    walk.n_candidates[level], walk.place[level] = kept, 0
-    return int(n * pool.items.shape[1] + len(raises) + work)
+    for i in range(kept, n):
+        for item in pool.items[walk.candidates[level, i]]:
+            if item >= 0:
+                counts[item] -= 1
+    walk.n_candidates[level] = kept
+    others, looks = _least(pool, walk, level, n_open)
+    room = _may_lose(pool, walk) - walk.lost[level] - others
+    needed = _needed_item(pool, walk, n_open, counts, extra, room)
+    for i in range(kept):
+        walk.is_next[level, i] = needed < 0
+        for item in pool.items[walk.candidates[level, i]]:
+            if item < 0 or walk.is_next[level, i]:
+                break
+            walk.is_next[level, i] = item == needed
+    return int(2 * n * pool.items.shape[1] + len(raises) + work + looks)
 
 
 @compiled
@@ -218,7 +278,9 @@ def _descend(pool: Any, walk: Any, level: int, own: float) -> int:
             is_in[item] = True
             walk.uses[item] += 1
     n, n_features = 0, pool.k
-    for i in range(place + 1, walk.n_candidates[level]):
+    for i in range(walk.n_candidates[level]):
+        if i <= place and walk.is_next[level, i]:
+            continue
         other, shared, paid = walk.candidates[level, i], 0, 0.0
         for j in range(width):
             item = pool.items[other, j]
@@ -233,7 +295,7 @@ def _descend(pool: Any, walk: Any, level: int, own: float) -> int:
             n += 1
     walk.n_candidates[below], walk.place[below] = n, -1
     walk.lost[below] = own
-    return int((walk.n_candidates[level] - place) * width)
+    return int(walk.n_candidates[level] * width)
 
 
 @compiled
@@ -253,9 +315,23 @@ def pack(pool: Pool, walk: Walk, most_work: int) -> int:
             walk.lost[level] = own[level]
             work += _settle(pool, walk, level)
         place = walk.place[level]
-        others, looks = _least(pool, walk, level, place, n_open)
-        lost, work = walk.lost[level] + others, work + looks
-        if n_open == 1 and lost < _may_lose(pool, walk):
+        while place < walk.n_candidates[level] and not walk.is_next[level, place]:
+            place += 1
+        walk.place[level] = place
+        lost = np.inf
+        if place < walk.n_candidates[level]:
+            others, looks = _least(pool, walk, level, n_open - 1)
+            lost = walk.lost[level] + walk.increments[level, place] + others
+            work += looks
+        if lost >= _may_lose(pool, walk):
+            walk.level[0] = level - 1
+            if level > 0:
+                for item in pool.items[walk.chosen[level - 1]]:
+                    if item >= 0:
+                        walk.uses[item] -= 1
+                walk.place[level - 1] += 1
+            continue
+        if n_open == 1:
             walk.chosen[level] = walk.candidates[level, place]
             value = np.inf if pool.is_min else 0.0
             for one in walk.chosen:
@@ -266,14 +342,6 @@ def pack(pool: Pool, walk: Walk, most_work: int) -> int:
                 for i in range(n_sets):
                     walk.best[i] = walk.chosen[i]
             walk.place[level] += 1
-            continue
-        if lost >= _may_lose(pool, walk):
-            walk.level[0] = level - 1
-            if level > 0:
-                for item in pool.items[walk.chosen[level - 1]]:
-                    if item >= 0:
-                        walk.uses[item] -= 1
-                walk.place[level - 1] += 1
             continue
         own[level + 1] = own[level] + walk.losses[level, place]
         work += _descend(pool, walk, level, own[level + 1])

@@ -9,7 +9,11 @@ Simultaneous search for alternatives (arXiv 2307.11607v3, definition 5; sum, eq 
 3. d grows until a design is known that is worth B - d. No other is then worth more.
 
 A design whose sets are all worth more than Z is worth more than m Z in all: for the smallest
-quality it loses less than B - m Z.
+quality it loses less than B - m Z, and none of its sets is worth more than the others leave. Z
+comes down from the bound until there is such a design.
+
+Prices found again for the listed sets alone, none of which counts for more than the bound on the
+smallest quality, leave fewer of them.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from chaffinch.tasks.selection.alternatives.best_sets import (
     share_of_time,
 )
 from chaffinch.tasks.selection.alternatives.branch_and_bound import DONE, PAUSED
+from chaffinch.tasks.selection.alternatives.constraints import Rows
 from chaffinch.tasks.selection.alternatives.designs import INFEASIBLE, Designs, Sets, Solved
 from chaffinch.tasks.selection.alternatives.feature_by_feature import (
     FeatureByFeature,
@@ -34,18 +39,20 @@ from chaffinch.tasks.selection.alternatives.feature_by_feature import (
 )
 from chaffinch.tasks.selection.alternatives.integer_programs import packed
 from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack
-from chaffinch.tasks.selection.alternatives.prices import Bound, price
+from chaffinch.tasks.selection.alternatives.prices import Bound, price, sharpened
 from chaffinch.tasks.selection.alternatives.quality import worths
 from chaffinch.tasks.selection.core import Mask
 
 _SHARE = 0.5  # of the time
 _POOLS = (1_000, 10_000, 100_000, 1_000_000)  # sets that lose least
 _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
-_WORK_AT_FIRST, _SECONDS_AT_FIRST, _LONGER = 30_000_000, 1.0, 4
+_WORK_BEFORE_SHARPENING = 10_000_000  # looks at an item of a set
+_WORK_AT_FIRST, _SECONDS_AT_FIRST, _LONGER = 30_000_000, 1.0, 4  # seconds of a solver's count
 # of the search by features, where something keeps some apart, and where nothing does
 _STEPS_AT_FIRST = (100_000, 1_000_000)
 _MOST_ENTRIES = 500_000  # of an integer program over sets
-_FIRST_STEP, _MOST_NEAR_SETS = 2.0**-5, 30_000  # of a target, down from the bound
+_MOST_NEAR_SETS = 100_000  # to a target for the smallest quality
+_FIRST_STEP, _SHORTER, _SHORTEST_STEP = 2.0**-10, 4, 2.0**-20  # of a target, down from the bound
 _SHARE_OF_WORTH = 0.8  # the larger, the quicker the search, and the more sets to sift
 
 
@@ -97,6 +104,7 @@ class _Search:
 
     def __init__(self, designs: Designs, deadline: float | None) -> None:
         self.designs, self.deadline = designs, deadline
+        self.share = designs.n_sets if designs.aggregate == "min" else 1  # values in a sum
         self.best: Sets | None = None
         self.value = -math.inf
         self.floor = -math.inf  # what is searched for is worth more
@@ -114,10 +122,10 @@ class _Search:
                 return self._solved(self.by_features.rounding, is_proven=True)
         bound, priced = price(self.designs, first, self.deadline)
         self.ceiling = min(self.ceiling, bound.value)
-        is_proven = self._needed(bound) <= 0 or bound.value == -math.inf
+        is_proven = self.ceiling <= self.share * self.value + bound.slack
         if not is_proven:
             # those that the linear program has shares of often go together
-            self._pack(bound, priced, is_all=False)
+            self._is_walked(bound, priced, _WORK_BEFORE_SHARPENING)
             is_min = self.designs.aggregate == "min"
             is_proven = is_min and self._is_target_reached(bound)
         is_proven = is_proven or self._is_best_of_pools(bound)
@@ -132,7 +140,11 @@ class _Search:
             if is_late(self.deadline):
                 break
             sets, covered = self._nearest(bound, most)
-            is_whole = self._pack(bound, sets, is_all=covered == math.inf)
+            is_whole, longer = self._pack(bound, sets), 1
+            while not is_whole and covered == math.inf and not is_late(self.deadline):
+                longer *= _LONGER
+                is_whole = self._is_settled_by_features(longer * _STEPS_AT_FIRST[0])
+                is_whole = is_whole or self._pack(bound, sets, longer)
             if is_whole and covered > 0:
                 self.ceiling = min(self.ceiling, bound.value - covered)
             if is_whole and covered >= self._needed(bound):
@@ -148,18 +160,23 @@ class _Search:
         n_sets, lowest = self.designs.n_sets, self.value
         if self.best is None:
             lowest = -2 * self.designs.magnitude
-        target = min(self.ceiling, bound.value) / n_sets
-        step = _FIRST_STEP * (target - lowest)
-        while not is_late(self.deadline):
-            target, step = max(lowest, target - step), 2 * step
+        reached = min(self.ceiling, bound.value) / n_sets
+        step, longer = _FIRST_STEP * (reached - lowest), 1
+        shortest = _SHORTEST_STEP * step
+        while step > shortest and not is_late(self.deadline):
+            target = max(lowest, reached - step)
             self.floor = max(target, self.value)
             sets, covered = self._nearest(bound, _MOST_NEAR_SETS)
-            is_whole = covered == math.inf and self._pack(bound, sets, is_all=True)
+            is_whole = covered == math.inf and self._pack(bound, sets, longer)
             self.floor = self.value
-            if not is_whole:
-                return False
-            self.ceiling = min(self.ceiling, n_sets * max(target, self.value))
-            if self.value > target or target <= lowest:
+            if is_whole:
+                reached, step = target, 2 * step
+                self.ceiling = min(self.ceiling, n_sets * max(target, self.value))
+            elif covered == math.inf:
+                step, longer = step / 2, 2 * longer
+            else:
+                step /= _SHORTER
+            if is_whole and (self.value > target or target <= lowest):
                 return True
         return False
 
@@ -173,30 +190,36 @@ class _Search:
 
     def _needed(self, bound: Bound) -> float:
         """Return what a design loses less than if it is better by more than rounding."""
-        designs = self.designs
-        share = designs.n_sets if designs.aggregate == "min" else 1
         if self.floor == -math.inf:
-            return bound.value + designs.n_sets * designs.magnitude + bound.slack
-        return bound.value - share * self.floor - bound.slack
+            return bound.value + self.designs.n_sets * self.designs.magnitude + bound.slack
+        return bound.value - self.share * self.floor - bound.slack
+
+    def _most_charged(self, bound: Bound) -> float:
+        """Return what a set is charged at most where all sets are worth more than the floor."""
+        return bound.value - (self.designs.n_sets - 1) * self.floor - bound.highest + bound.slack
 
     def _nearest(self, bound: Bound, most: int) -> tuple[Sets, float]:
         """Return sets that lose least, and what all others lose more than; inf if that is enough.
 
-        Where the smallest counts, each set of a better design is worth more than the floor; both
-        are asked for at once, with shares of 1 - s and s: worth - (1 - s) charges >= (1 -
-        s) least + s worth.
+        Where the smallest counts, each set of a better design is worth more than the floor, and so
+        is charged no more than the others leave. Charges for features are a row; the worth and all
+        charges are asked for at once, with shares of 1 - s and s: worth - (1 - s) charges >=
+        (1 - s) least + s floor.
         """
         designs, needed = self.designs, self._needed(bound)
-        least, share = bound.highest - needed, 0.0
+        least, share, rows = bound.highest - needed, 0.0, None
         if designs.aggregate == "min" and self.floor > -math.inf:
             share = _SHARE_OF_WORTH
             least = (1 - share) * least + share * self.floor
+            cap = np.array([self._most_charged(bound)])
+            rows = Rows(bound.prices.of_features[np.newaxis], cap)
         found = best_sets(
             bound.prices.charged(designs.form, 1 - share),
             designs.k,
             least,
             limits=designs.limits,
             constraints=designs.constraints,
+            rows=rows,
             most=most,
             deadline=self.deadline,
         )
@@ -211,49 +234,53 @@ class _Search:
         sets = found.sets
         return sets[self._may_be_better(bound, sets)] if share else sets, covered
 
-    def _pack(self, bound: Bound, sets: Sets, *, is_all: bool) -> bool:
+    def _pack(self, bound: Bound, sets: Sets, longer: int = 1) -> bool:
         """Look for a better design among sets; return whether that came to its end."""
-        if len(sets) < self.designs.n_sets:
+        if self._is_walked(bound, sets, _WORK_BEFORE_SHARPENING):
+            return True
+        cap = math.inf
+        if self.designs.aggregate == "min":
+            cap = min(self.ceiling, bound.value) / self.designs.n_sets
+        bound = sharpened(self.designs, bound, sets, cap, self.deadline)
+        sets = sets[self._may_be_better(bound, sets)]
+        if self._is_walked(bound, sets, longer * _WORK_AT_FIRST):
+            return True
+        n_entries = len(sets) * math.comb(self.designs.k, self.designs.overlap + 1)
+        return n_entries <= _MOST_ENTRIES and self._pack_by_program(
+            bound, sets, longer * _SECONDS_AT_FIRST
+        )
+
+    def _is_walked(self, bound: Bound, sets: Sets, most_work: int) -> bool:
+        """Look for a better design by branch and bound; return whether that came to its end."""
+        if len(sets) < self.designs.n_sets or self._needed(bound) <= 0:
             return True
         pool = Pool.of(self.designs, bound, sets)
-        walk = Walk.of(pool, self.designs.n_sets, self.floor)
-        n_entries = len(sets) * math.comb(self.designs.k, self.designs.overlap + 1)
-        is_small = n_entries <= _MOST_ENTRIES
-        work, seconds, n_steps = _WORK_AT_FIRST, _SECONDS_AT_FIRST, _STEPS_AT_FIRST[0]
-        while not is_late(self.deadline):
-            ended = PAUSED
-            walk.best_value[0] = max(walk.best_value[0], self.floor)
-            for _ in range(0, work, _WORK_BETWEEN_LOOKS):
-                ended = pack(pool, walk, _WORK_BETWEEN_LOOKS)
-                if ended == DONE or is_late(self.deadline):
-                    break
-            if walk.best[0] >= 0:
-                self.take(sets[walk.best])
-            if ended == DONE or (is_small and self._pack_by_program(bound, sets, seconds)):
-                return True
-            if not is_all:
+        walk, ended = Walk.of(pool, self.designs.n_sets, self.floor), PAUSED
+        for _ in range(0, most_work, _WORK_BETWEEN_LOOKS):
+            ended = pack(pool, walk, _WORK_BETWEEN_LOOKS)
+            if ended == DONE or is_late(self.deadline):
                 break
-            work, seconds, n_steps = work * _LONGER, seconds * _LONGER, n_steps * _LONGER
-            if self._is_settled_by_features(n_steps):
-                return True
-        return False
+        if walk.best[0] >= 0:
+            self.take(sets[walk.best])
+        return ended == DONE
 
     def _pack_by_program(self, bound: Bound, sets: Sets, seconds: float) -> bool:
         """Look for a better design by integer programs; return whether it is proven best."""
-        while True:  # where the smallest counts, better and better ones until there is none
+        while not is_late(self.deadline):  # for the smallest, better ones until there is none
             sets, before = sets[self._may_be_better(bound, sets)], self.floor
             if len(sets) < self.designs.n_sets:
                 return True
             found, is_proven = packed(self.designs, sets, before, self.deadline, seconds)
             if found is not None:
                 self.take(found)
-            if is_proven or found is None or is_late(self.deadline):
+            if is_proven or found is None:
                 return is_proven
             if self.floor <= before:  # sets that are worth more by rounding alone
                 exact = np.array([self.designs.form.value(one) for one in sets.tolist()])
                 if self.designs.aggregate != "min" or (exact > before).all():
                     return False
                 sets = sets[exact > before]
+        return False
 
     def _is_settled_by_features(self, n_steps: int) -> bool:
         """Look for a better design feature by feature; return whether the best is proven."""
@@ -266,18 +293,18 @@ class _Search:
 
     def _may_be_better(self, bound: Bound, sets: Sets) -> Mask:
         """Return which sets can be in a better design than the best."""
-        charged = worths(bound.prices.charged(self.designs.form), sets)
-        may_be = charged >= bound.highest - self._needed(bound) - bound.slack
-        if self.designs.aggregate == "min":
-            may_be &= worths(self.designs.form, sets) > self.floor
-        return np.asarray(may_be)
+        merits = worths(self.designs.form, sets)
+        charges = bound.prices.charges(sets)
+        if self.designs.aggregate == "min" and self.floor > -math.inf:
+            return np.asarray((merits > self.floor) & (charges <= self._most_charged(bound)))
+        least = bound.highest - self._needed(bound) - bound.slack
+        return np.asarray(merits - charges >= least)
 
     def _solved(self, rounding: float, *, is_proven: bool) -> Solved:
         """Return the best design, or that there is none; the rounding is that of the sum."""
         if is_proven and self.best is None:
             return INFEASIBLE
-        share = self.designs.n_sets if self.designs.aggregate == "min" else 1
-        highest = self.value if is_proven else max(self.ceiling / share, self.value)
+        highest = self.value if is_proven else max(self.ceiling / self.share, self.value)
         sets = None if self.best is None else self.designs.best_first(self.best)
-        rounding /= share
+        rounding /= self.share
         return Solved(sets, self.value, highest + rounding, is_proven, rounding)

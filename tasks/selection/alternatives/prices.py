@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -45,7 +46,8 @@ from chaffinch.tasks.selection.core import Floats
 if TYPE_CHECKING:  # loading OR-Tools takes long
     from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
-_PENALTIES = (4.0, 4e3)  # times the magnitude of a design
+_PENALTIES = (0.25, 4.0, 64.0, 4e3)  # times the magnitude of a design
+_ROUNDING_OF_TERMS = 1e-15  # relative, of a few operations; their sum is exact
 _BEYOND = 1e-6  # uses beyond what designs may have, from which the penalty is raised
 _PER_ROUND = 100  # sets
 _MOST_ROUNDS, _MOST_ROUNDS_OF_PAIRS = 500, 12
@@ -81,6 +83,10 @@ class Prices:
             costs[other, one] += share * self.of_pairs
         return Form(form.gains - share * self.of_features, costs)
 
+    def charges(self, sets: Sets) -> Floats:
+        """Return what sets (N, k) are charged, (N,)."""
+        return -worths(self.charged(Form(np.zeros(len(self.of_features)))), sets)
+
     def lacks(self, designs: Designs) -> tuple[Floats, Floats]:
         """Return what each number of uses lacks to the best refund, (n, m + 2) and (q, m + 2)."""
         of_sizes = []
@@ -108,9 +114,12 @@ class Prices:
 
     def rounding(self, designs: Designs) -> float:
         """Return more than rounding can add up to in the sums that a bound is made of."""
-        charges = float(self.of_features.sum() + self.of_pairs.sum())
-        sharing = designs.n_pairs_of_sets * self.per_pair_of_sets(designs)
-        return designs.rounding + ROUNDING * (designs.n_sets * charges + sharing)
+        of_set = np.sort(self.of_features)[-designs.k :].sum()
+        of_set += np.sort(self.of_pairs)[-math.comb(designs.k, 2) :].sum() if designs.k > 1 else 0
+        refunds = designs.n_sets * float(self.of_features.sum() + self.of_pairs.sum())
+        refunds += designs.n_pairs_of_sets * self.per_pair_of_sets(designs)
+        in_sums = ROUNDING * designs.n_sets * float(of_set)
+        return designs.rounding + in_sums + _ROUNDING_OF_TERMS * refunds
 
 
 @dataclass(frozen=True)
@@ -130,50 +139,73 @@ class Bound:
         return cls(value, prices, highest, 4 * rounding)
 
 
-def charged_sets(
-    designs: Designs,
-    prices: Prices,
-    least: float,
-    most: int,
-    deadline: float | None,
-) -> BestSets:
-    """Return the best charged sets, up to `most`, that are worth `least`."""
-    return best_sets(
-        prices.charged(designs.form),
-        designs.k,
-        least,
-        limits=designs.limits,
-        constraints=designs.constraints,
-        most=most,
-        deadline=deadline,
-    )
-
-
 def price(designs: Designs, first: Sets, deadline: float | None) -> tuple[Bound, Sets]:
     """Return the least bound on the sum that prices give, and the sets that were priced.
 
     The bound is -inf if there is no set. `first` are known sets.
     """
+
+    def best_charged(prices: Prices, least: float) -> BestSets:
+        return best_sets(
+            prices.charged(designs.form),
+            designs.k,
+            least,
+            limits=designs.limits,
+            constraints=designs.constraints,
+            most=_PER_ROUND,
+            deadline=deadline,
+        )
+
     nothing = Prices.none(designs.n_features)
-    found = charged_sets(designs, nothing, -designs.magnitude, _PER_ROUND, deadline)
+    found = best_charged(nothing, -designs.magnitude)
     if not len(found.sets):
         return Bound.of(designs, nothing, -math.inf if found.complete else found.bound), first
-    bound = Bound.of(designs, nothing, found.bound)
-    master = _Master(designs, deadline)
+    master = _Master(designs, math.inf, deadline)
     master.add(np.concatenate((first, found.sets)))
-    bound, is_closed = _close(master, bound, deadline)
-    if is_closed and master.beyond() > _BEYOND:
-        master.penalise(_PENALTIES[1])
-        bound, is_closed = _close(master, bound, deadline)
-    for _ in range(_MOST_ROUNDS_OF_PAIRS if designs.n_features**2 <= _MOST_PAIRS else 0):
-        if not is_closed or not master.price_pairs():
+    bound = Bound.of(designs, nothing, found.bound)
+    return _priced(master, bound, best_charged, deadline), master.sets
+
+
+def sharpened(
+    designs: Designs, bound: Bound, sets: Sets, cap: float, deadline: float | None
+) -> Bound:
+    """Return a lower bound on designs of some sets only, where no set counts for more than a cap.
+
+    `bound` is one that holds for all.
+    """
+    merits = np.minimum(worths(designs.form, sets), cap)
+
+    def best_listed(prices: Prices, least: float) -> BestSets:
+        charged = merits - prices.charges(sets)
+        order = np.argsort(-charged, kind="stable")[:_PER_ROUND]
+        highest = max(least, float(charged[order[0]])) + prices.rounding(designs)
+        return BestSets(sets[order[charged[order] >= least]], highest, complete=True)
+
+    master = _Master(designs, cap, deadline)
+    master.add(best_listed(bound.prices, -math.inf).sets)
+    master.price_pairs(list(map(tuple, bound.prices.pairs.tolist())))
+    return _priced(master, bound, best_listed, deadline)
+
+
+Find = Callable[[Prices, float], BestSets]  # best charged sets, that are worth so much
+
+
+def _priced(master: _Master, bound: Bound, find: Find, deadline: float | None) -> Bound:
+    """Add sets and price pairs for as long as that lowers the bound."""
+    bound, is_closed = _close(master, bound, find, deadline)
+    for penalty in _PENALTIES[1:]:  # large ones make rounding errors large
+        if is_closed and master.beyond() > _BEYOND:
+            master.penalise(penalty)
+            bound, is_closed = _close(master, bound, find, deadline)
+    for _ in range(_MOST_ROUNDS_OF_PAIRS if master.designs.n_features**2 <= _MOST_PAIRS else 0):
+        if not is_closed or not master.price_pairs(master.shared_pairs()):
             break
-        bound, is_closed = _close(master, bound, deadline, _SHARE_LEFT)
-    return bound, master.sets
+        bound, is_closed = _close(master, bound, find, deadline, _SHARE_LEFT)
+    return bound
 
 
 def _close(
-    master: _Master, bound: Bound, deadline: float | None, share_left: float = 0.0
+    master: _Master, bound: Bound, find: Find, deadline: float | None, share_left: float = 0.0
 ) -> tuple[Bound, bool]:
     """Add sets to a linear program until it has all that matter; return the lowest bound.
 
@@ -185,8 +217,7 @@ def _close(
             return bound, False
         prices = master.prices()
         level = (master.value() - prices.refund(designs)) / designs.n_sets
-        least = level + ROUNDING * designs.magnitude
-        found = charged_sets(designs, prices, least, _PER_ROUND, deadline)
+        found = find(prices, level + ROUNDING * designs.magnitude)
         new = Bound.of(designs, prices, found.bound)
         bound = new if new.value < bound.value else bound
         if is_late(deadline):
@@ -201,8 +232,8 @@ def _close(
 class _Master:
     """The linear program over the sets that are known so far, kept between solutions."""
 
-    def __init__(self, designs: Designs, deadline: float | None) -> None:
-        self.designs, self._deadline = designs, deadline
+    def __init__(self, designs: Designs, cap: float, deadline: float | None) -> None:
+        self.designs, self._cap, self._deadline = designs, cap, deadline
         self.sets: Sets = np.empty((0, designs.k), dtype=np.int32)
         from ortools.linear_solver import pywraplp
 
@@ -232,7 +263,7 @@ class _Master:
         added = np.array(new, dtype=np.int32)
         self.sets = np.concatenate((self.sets, added))
         # in units of the magnitude, as tolerances of the solver are absolute
-        merits = worths(self.designs.form, added) / self.designs.magnitude
+        merits = np.minimum(worths(self.designs.form, added), self._cap) / self.designs.magnitude
         for features, merit in zip(added.tolist(), merits.tolist(), strict=True):
             share = self._variable(math.inf, merit)
             self._shares.append(share)
@@ -244,18 +275,18 @@ class _Master:
                     self._uses[pair].SetCoefficient(share, 1)
         return len(new)
 
-    def price_pairs(self) -> int:
-        """Price the pairs of which the solution has more than one set; return how many."""
-        uses: dict[tuple[int, int], float] = {}
+    def shared_pairs(self) -> list[tuple[int, ...]]:
+        """Return the pairs of which the solution has more than one set."""
+        uses: dict[tuple[int, ...], float] = {}
         shares = self._values(self._shares)
         for place in np.flatnonzero(shares > _WORTH_A_PRICE):
             for pair in combinations(self.sets[place].tolist(), 2):
                 uses[pair] = uses.get(pair, 0.0) + float(shares[place])
-        new = sorted(
-            pair
-            for pair, use in uses.items()
-            if use > 1 + _WORTH_A_PRICE and pair not in self._uses
-        )
+        return sorted(pair for pair, use in uses.items() if use > 1 + _WORTH_A_PRICE)
+
+    def price_pairs(self, pairs: list[tuple[int, ...]]) -> int:
+        """Price pairs; return how many were not priced before."""
+        new = [pair for pair in pairs if pair not in self._uses]
         for pair in new:
             row = self._row(pair)
             for place in np.flatnonzero((np.isin(self.sets, pair)).sum(axis=1) == 2):

@@ -324,7 +324,7 @@ def _size(form: Form, chosen: list[int]) -> float:
 def worths(form: Form, sets: NDArray[np.integer]) -> Floats:
     """Return the values of sets (N, k), shape (N,), up to rounding."""
     costs = np.empty((0, 0)) if form.pair_costs is None else form.pair_costs
-    return _worths(form.gains, costs, np.ascontiguousarray(sets))
+    return _worths(form.gains, costs, np.ascontiguousarray(sets, dtype=np.int64))
 
 
 @compiled

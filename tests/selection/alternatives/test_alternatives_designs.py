@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives import price_and_enumerate
-from chaffinch.tasks.selection.alternatives.best_sets import Limits
+from chaffinch.tasks.selection.alternatives.best_sets import Limits, best_sets
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.designs import Designs
 from chaffinch.tasks.selection.alternatives.integer_programs import packed
 from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack
 from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_design
-from chaffinch.tasks.selection.alternatives.prices import Bound, Prices, charged_sets
+from chaffinch.tasks.selection.alternatives.prices import Bound, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.univariate import best_univariate_design
 from tests.selection.alternatives.every_design import (
@@ -49,7 +49,11 @@ def assert_is_best(found, problem, aggregate) -> None:
 WAYS = {
     "all": {},
     "prices": {"feature_by_feature": lambda *_: None},
-    "programs": {"feature_by_feature": lambda *_: None, "_WORK_AT_FIRST": 0},
+    "programs": {
+        "feature_by_feature": lambda *_: None,
+        "_WORK_BEFORE_SHARPENING": 0,
+        "_WORK_AT_FIRST": 0,
+    },
 }
 
 
@@ -103,7 +107,10 @@ def test_any_prices_bound_every_design(problem, seed) -> None:
     pairs = np.unique(pairs, axis=0).astype(np.int64)
     of_features, of_pairs = random.exponential(size=n), random.exponential(size=len(pairs))
     prices = Prices(of_features, float(random.random()), pairs, of_pairs, float(random.random()))
-    sets = charged_sets(designs, prices, -1e6, 9_999, None)
+    form, k, _, _, limits, constraints = problem
+    sets = best_sets(
+        prices.charged(form), k, -1e6, limits=limits, constraints=constraints, most=9_999
+    )
     bound = Bound.of(designs, prices, sets.bound)
     best = best_by_trying_all(*problem, math.fsum)
     assert bound.value >= best
