@@ -1,0 +1,166 @@
+"""Masks that satisfy constraints: features to keep, groups, costs with a budget, a largest size.
+
+No feature is in two groups. So the cheapest way to complete a mask is found group by group: a group
+that goes together needs all of its features, and any other the cheapest of those that it lacks.
+This completion is the smallest one as well, so a mask can be completed if and only if its
+completion is within the budget and the size.
+
+`FeasibleMasks.best` is greedy: it takes features from best to worst, each if the mask can still be
+completed. So it ends with a feasible mask whenever there is one, and no feasible mask has a better
+first feature, then a better second one, and so on. A mask with a lower loss may exist: an expensive
+feature that comes first can use up the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.core import Floats, Mask
+
+_ROUNDING = 1e-9  # of the budget: what a sum of costs may be off
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A group; a feature of none is one of its own."""
+
+    features: NDArray[np.int64]  # the cheapest first
+    costs: Floats
+    at_least: int = 0
+    at_most: int = 1
+    all_or_none: bool = False
+    cost: float = 0.0  # paid once
+
+    def completed(self, kept: Mask) -> tuple[float, float]:
+        """Return size and cost of the completion of the kept features; infinite without one."""
+        n_kept = int(kept.sum())
+        size = max(n_kept, self.at_least)
+        if self.all_or_none and size:
+            size = max(size, len(self.features))
+        if size > min(self.at_most, len(self.features)):
+            return math.inf, math.inf
+        lacking = self.costs[~kept][: size - n_kept]
+        cost = self.costs[kept].sum() + lacking.sum() + (self.cost if size else 0.0)
+        return size, float(cost)
+
+
+class FeasibleMasks:
+    """The masks over `n_features` that satisfy constraints, given with indices for names.
+
+    `must_exclude` must be empty: what is left out is no feature.
+    """
+
+    def __init__(self, n_features: int, constraints: Constraints) -> None:
+        self.constraints = constraints
+        self._costs = np.zeros(n_features)
+        if constraints.costs is not None:
+            self._costs += np.array(constraints.costs)
+        budget = math.inf if constraints.budget is None else float(constraints.budget)
+        self._most_cost = budget * (1 + _ROUNDING)
+        self._groups: list[_Group] = []
+        grouped = np.zeros(n_features, dtype=bool)
+        for one in constraints.groups:
+            features = np.array([int(j) for j in one.features])
+            if grouped[features].any():
+                raise ValueError("a feature must be in one group but is in two")
+            grouped[features] = True
+            features = features[np.argsort(self._costs[features], kind="stable")]
+            at_most = len(features) if one.at_most is None else one.at_most
+            limits = one.at_least, at_most, one.all_or_none, one.cost
+            self._groups.append(_Group(features, self._costs[features], *limits))
+        for j in np.flatnonzero(~grouped):
+            self._groups.append(_Group(np.array([j]), self._costs[[j]]))
+        self._group_of = np.empty(n_features, dtype=np.int64)
+        for place, group in enumerate(self._groups):
+            self._group_of[group.features] = place
+
+    @property
+    def are_all(self) -> bool:
+        """Whether nothing but features to keep restricts the masks."""
+        return not self.constraints.groups and self.constraints.budget is None
+
+    @cached_property
+    def always(self) -> Mask:
+        """Features of every feasible mask: those to keep, and what goes together with them."""
+        mask = np.zeros(len(self._costs), dtype=bool)
+        mask[self.constraints.included] = True
+        for group in self._groups:
+            if group.all_or_none and (group.at_least or mask[group.features].any()):
+                mask[group.features] = True
+        return mask
+
+    @cached_property
+    def cheapest(self) -> float:
+        """The lowest cost of a mask that satisfies the groups; infinite if there is none."""
+        return min(cost for _, cost in self._smallest)
+
+    @cached_property
+    def fewest(self) -> int | None:
+        """The size of the smallest feasible mask; None if there is none."""
+        sizes = [size for size, cost in self._smallest if cost <= self._most_cost]
+        return int(min(sizes)) if sizes and min(sizes) < math.inf else None
+
+    def together(self, feature: int) -> NDArray[np.int64]:
+        """Return the features that are kept or not with a feature, itself among them."""
+        group = self._groups[self._group_of[feature]]
+        return group.features if group.all_or_none else np.array([feature])
+
+    def cost(self, mask: Mask) -> float:
+        """Return the cost of a mask (d,): of its features, and of each group that has some."""
+        of_groups = [group.cost for group in self._groups if mask[group.features].any()]
+        return float(self._costs[mask].sum() + math.fsum(of_groups))
+
+    def allow(self, mask: Mask) -> bool:
+        """Return whether a mask (d,) is feasible."""
+        size, cost = self._completed(mask).sum(axis=0)
+        is_whole = mask[self.always].all() and size == mask.sum()
+        return bool(mask.any() and is_whole and cost <= self._most_cost)
+
+    def best(self, order: Sequence[int], n_taken: int, at_most: int | None = None) -> Mask:
+        """Return the feasible mask that is taken from an order of the features, best first.
+
+        It takes the first `n_taken` features that it can take. Each brings along the features that
+        go together with it, and a group that then lacks features takes its best ones. `at_most` is
+        the largest size of the mask, or the smallest feasible size where that is larger.
+        ValueError if no mask is feasible.
+        """
+        if self.fewest is None:
+            raise ValueError("the constraints must allow a mask but allow none")
+        most = max(len(order) if at_most is None else at_most, self.fewest)
+        mask, n_done = self.always.copy(), 0
+        completed = self._completed(mask)
+        size, cost = completed.sum(axis=0)
+        for j in order:
+            place = self._group_of[j]
+            group = self._groups[place]
+            lacks = mask[group.features].sum() < completed[place, 0]
+            if not mask[j] and (n_done < n_taken or lacks):
+                before = mask[group.features]
+                mask[group.features if group.all_or_none else j] = True
+                found = group.completed(mask[group.features])
+                new_size, new_cost = np.array([size, cost]) - completed[place] + found
+                if new_size <= most and new_cost <= self._most_cost:
+                    completed[place], size, cost = found, new_size, new_cost
+                else:
+                    mask[group.features] = before
+            n_done += int(mask[j])
+        return mask
+
+    def _completed(self, mask: Mask) -> Floats:
+        """Return the size and cost of each group's completion, shape (number of groups, 2)."""
+        return np.array([group.completed(mask[group.features]) for group in self._groups])
+
+    @cached_property
+    def _smallest(self) -> list[tuple[float, float]]:
+        """Size and cost of the smallest masks, which have at least one feature."""
+        size, cost = self._completed(self.always).sum(axis=0)
+        if size:
+            return [(size, cost)]
+        return [group.completed(np.arange(len(group.features)) == 0) for group in self._groups]
