@@ -87,7 +87,7 @@ class Gbmo(_MaskOptimisation):
         for slack in self.slacks:
             mask = found.gbmo(slack, n_features=self.n_features, drift_cap=self.drift_cap)
             sizes.setdefault(int(mask.sum()), []).append(slack)
-        return masks_on_the_way(found, sizes)
+        return masks_on_the_way(found, sizes, self.n_features)
 
 
 class Flbmo(_MaskOptimisation):

@@ -17,7 +17,12 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.protocol import Candidate, SearchContext, Seen
 from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
-from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
+from chaffinch.tasks.methods.removals import (
+    RankedMethod,
+    best_first,
+    masks_of_sizes,
+    masks_on_the_way,
+)
 from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
@@ -130,6 +135,8 @@ def _sized(path: RankedPath, context: SearchContext, training: _Training) -> Cro
 
     def fold_losses(size: int) -> Floats:
         mask = mask_of_size(path.n_features, path.removed, size)
+        if context.feasible is not None:
+            mask = context.feasible.best(best_first(path.n_features, path.removed), size)
         items = [(mask, fold) for fold in range(len(training.folds))]
         return np.array(context.workers.map(_refitted_loss, training, items))
 
