@@ -29,14 +29,12 @@ _ROUNDING = 1e-9  # of the budget: what a sum of costs may be off
 
 @dataclass(frozen=True)
 class _Group:
-    """A group; a feature of none is one of its own."""
-
     features: NDArray[np.int64]  # the cheapest first
     costs: Floats
-    at_least: int = 0
-    at_most: int = 1
-    all_or_none: bool = False
-    cost: float = 0.0  # paid once
+    at_least: int
+    at_most: int
+    all_or_none: bool
+    cost: float  # paid once
 
     def completed(self, kept: Mask) -> tuple[float, float]:
         """Return size and cost of the completion of the kept features; infinite without one."""
@@ -65,21 +63,16 @@ class FeasibleMasks:
         budget = math.inf if constraints.budget is None else float(constraints.budget)
         self._most_cost = budget * (1 + _ROUNDING)
         self._groups: list[_Group] = []
-        grouped = np.zeros(n_features, dtype=bool)
+        self._group_of = np.full(n_features, -1)  # -1: of no group
         for one in constraints.groups:
             features = np.array([int(j) for j in one.features])
-            if grouped[features].any():
+            if (self._group_of[features] >= 0).any():
                 raise ValueError("a feature must be in one group but is in two")
-            grouped[features] = True
+            self._group_of[features] = len(self._groups)
             features = features[np.argsort(self._costs[features], kind="stable")]
             at_most = len(features) if one.at_most is None else one.at_most
             limits = one.at_least, at_most, one.all_or_none, one.cost
             self._groups.append(_Group(features, self._costs[features], *limits))
-        for j in np.flatnonzero(~grouped):
-            self._groups.append(_Group(np.array([j]), self._costs[[j]]))
-        self._group_of = np.empty(n_features, dtype=np.int64)
-        for place, group in enumerate(self._groups):
-            self._group_of[group.features] = place
 
     @property
     def are_all(self) -> bool:
@@ -99,7 +92,7 @@ class FeasibleMasks:
     @cached_property
     def cheapest(self) -> float:
         """The lowest cost of a mask that satisfies the groups; infinite if there is none."""
-        return min(cost for _, cost in self._smallest)
+        return float(min(cost for _, cost in self._smallest))
 
     @cached_property
     def fewest(self) -> int | None:
@@ -109,8 +102,9 @@ class FeasibleMasks:
 
     def together(self, feature: int) -> NDArray[np.int64]:
         """Return the features that are kept or not with a feature, itself among them."""
-        group = self._groups[self._group_of[feature]]
-        return group.features if group.all_or_none else np.array([feature])
+        place = int(self._group_of[feature])
+        group = self._groups[place] if place >= 0 else None
+        return group.features if group and group.all_or_none else np.array([feature])
 
     def cost(self, mask: Mask) -> float:
         """Return the cost of a mask (d,): of its features, and of each group that has some."""
@@ -119,7 +113,7 @@ class FeasibleMasks:
 
     def allow(self, mask: Mask) -> bool:
         """Return whether a mask (d,) is feasible."""
-        size, cost = self._completed(mask).sum(axis=0)
+        _, size, cost = self._completed(mask)
         is_whole = mask[self.always].all() and size == mask.sum()
         return bool(mask.any() and is_whole and cost <= self._most_cost)
 
@@ -135,32 +129,44 @@ class FeasibleMasks:
             raise ValueError("the constraints must allow a mask but allow none")
         most = max(len(order) if at_most is None else at_most, self.fewest)
         mask, n_done = self.always.copy(), 0
-        completed = self._completed(mask)
-        size, cost = completed.sum(axis=0)
+        of_groups, size, cost = self._completed(mask)
         for j in order:
-            place = self._group_of[j]
-            group = self._groups[place]
-            lacks = mask[group.features].sum() < completed[place, 0]
+            place = int(self._group_of[j])
+            group = self._groups[place] if place >= 0 else None
+            lacks = group is not None and mask[group.features].sum() < of_groups[place][0]
             if not mask[j] and (n_done < n_taken or lacks):
-                before = mask[group.features]
-                mask[group.features if group.all_or_none else j] = True
-                found = group.completed(mask[group.features])
-                new_size, new_cost = np.array([size, cost]) - completed[place] + found
-                if new_size <= most and new_cost <= self._most_cost:
-                    completed[place], size, cost = found, new_size, new_cost
+                features = self.together(j)
+                before = mask[features]
+                mask[features] = True
+                more = 1.0, float(self._costs[j])
+                if group is not None:
+                    completed = group.completed(mask[group.features])
+                    more = completed[0] - of_groups[place][0], completed[1] - of_groups[place][1]
+                if size + more[0] <= most and cost + more[1] <= self._most_cost:
+                    size, cost = size + more[0], cost + more[1]
+                    if group is not None:
+                        of_groups[place] = completed
                 else:
-                    mask[group.features] = before
+                    mask[features] = before
             n_done += int(mask[j])
         return mask
 
-    def _completed(self, mask: Mask) -> Floats:
-        """Return the size and cost of each group's completion, shape (number of groups, 2)."""
-        return np.array([group.completed(mask[group.features]) for group in self._groups])
+    def _completed(self, mask: Mask) -> tuple[list[tuple[float, float]], float, float]:
+        """Return size and cost of each group's completion, and both of the whole mask's."""
+        of_groups = [group.completed(mask[group.features]) for group in self._groups]
+        single = mask & (self._group_of < 0)
+        sizes, costs = zip(*of_groups, strict=True) if of_groups else ((), ())
+        size, cost = single.sum() + sum(sizes), self._costs[single].sum() + sum(costs)
+        return of_groups, float(size), float(cost)
 
     @cached_property
     def _smallest(self) -> list[tuple[float, float]]:
         """Size and cost of the smallest masks, which have at least one feature."""
-        size, cost = self._completed(self.always).sum(axis=0)
+        _, size, cost = self._completed(self.always)
         if size:
             return [(size, cost)]
-        return [group.completed(np.arange(len(group.features)) == 0) for group in self._groups]
+        single = self._costs[self._group_of < 0]
+        firsts = [(1.0, float(single.min()))] if len(single) else []
+        return firsts + [
+            group.completed(np.arange(len(group.features)) == 0) for group in self._groups
+        ]
