@@ -12,7 +12,7 @@ from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.validation import groups_of
 from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.base import listed
-from chaffinch.tasks.settings.constraints import ConstraintSettings, FeatureGroup
+from chaffinch.tasks.settings.constraints import ConstraintSettings, constraints_of
 
 
 def named(constraints: Any, name_of: Callable[[Any], Any]) -> Constraints:
@@ -41,18 +41,15 @@ def named(constraints: Any, name_of: Callable[[Any], Any]) -> Constraints:
         constraints,
         must_include=names("must_include", constraints.must_include),
         must_exclude=names("must_exclude", constraints.must_exclude),
-        groups=[replace(one, features=names("a group", one.features)) for one in groups],
+        groups=tuple(replace(one, features=names("a group", one.features)) for one in groups),
         costs=None if costs is None else {name_of(name): cost for name, cost in costs.items()},
     )
 
 
 def constraint_settings(constraints: Constraints) -> ConstraintSettings | None:
     """Return settings of groups, costs and budget of `named` constraints; None without any."""
-    if not constraints.groups and constraints.costs is None and constraints.budget is None:
-        return None
-    costs = dict(constraints.costs) if isinstance(constraints.costs, Mapping) else {}
-    return ConstraintSettings(
-        groups=tuple(FeatureGroup(**vars(group)) for group in constraints.groups),
-        costs={str(name): cost for name, cost in costs.items()},
-        budget=constraints.budget,
-    )
+    limits = replace(constraints, must_include=(), must_exclude=())
+    settings: ConstraintSettings | None = None
+    if limits != Constraints():
+        settings = constraints_of(limits)
+    return settings

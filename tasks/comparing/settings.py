@@ -17,7 +17,7 @@ from chaffinch.tasks.settings.base import (
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.constraints import (
     Constrained,
-    ConstraintSettings,
+    MaybeConstraints,
     constraints_setting,
 )
 from chaffinch.tasks.settings.method import AnyMethod, Method, declared, form_of_methods, method_of
@@ -88,7 +88,7 @@ class ComparisonSettings(Constrained):
         "mean", 9, "Baseline", "What a masked feature is set to: mean, median or zero."
     )
     tolerance: Tolerance = setting(TOLERANCE, 10, "Tolerance", TOLERANCE_IN_WORDS)
-    constraints: ConstraintSettings | None = constraints_setting(11)
+    constraints: MaybeConstraints = constraints_setting(11)
 
     @model_validator(mode="before")
     @classmethod

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -101,6 +102,25 @@ class ConstraintSettings(Settings):
                 "--cost COLUMN=1.5, or leave the budget out"
             )
         return self
+
+
+def constraints_of(given: Any) -> Any:
+    """Return settings for `chaffinch.Constraints`; anything else unchanged."""
+    if not hasattr(given, "max_sets_per_feature"):  # its module takes long to import
+        return given
+    if given.must_include or given.must_exclude or given.max_sets_per_feature is not None:
+        raise ValueError(
+            "constraints of settings are groups, costs and a budget; name features to include or "
+            "exclude by keep or drop of the columns, and leave out max_sets_per_feature"
+        )
+    from chaffinch.tasks.selection.alternatives.validation import groups_of
+
+    groups, costs = map(vars, groups_of(given.groups)), {} if given.costs is None else given.costs
+    values: dict[str, Any] = {"groups": tuple(groups), "costs": costs, "budget": given.budget}
+    return ConstraintSettings(**values)
+
+
+MaybeConstraints = Annotated[ConstraintSettings | None, BeforeValidator(constraints_of)]
 
 
 def constraints_setting(position: int, by_default: str = "By default none.") -> Any:

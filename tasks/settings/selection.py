@@ -33,7 +33,7 @@ from chaffinch.tasks.settings.columns import (
 )
 from chaffinch.tasks.settings.constraints import (
     Constrained,
-    ConstraintSettings,
+    MaybeConstraints,
     constraints_setting,
 )
 from chaffinch.tasks.settings.method import PERCENT, AnyMethod, declared, form_of_methods, rankings
@@ -164,7 +164,7 @@ class SelectionSettings(Constrained):
         max_length=4,
     )
     tolerance: Tolerance = setting(TOLERANCE, 11, "Tolerance", TOLERANCE_IN_WORDS)
-    constraints: ConstraintSettings | None = constraints_setting(12)
+    constraints: MaybeConstraints = constraints_setting(12)
 
     @property
     def former(self) -> Reselect | None:

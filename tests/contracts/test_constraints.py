@@ -7,7 +7,14 @@ import pytest
 from click.testing import CliRunner
 
 import chaffinch
-from chaffinch import Constraints, FeatureSelector, Group, InputError, ModelSettings
+from chaffinch import (
+    Constraints,
+    FeatureSelector,
+    Group,
+    InputError,
+    ModelSettings,
+    SelectionSettings,
+)
 from chaffinch.flows.cli.selection import selection_options
 from chaffinch.methods import Pefs
 from chaffinch.tasks.pipeline.run import select_in_memory
@@ -317,6 +324,17 @@ def test_a_contradiction_is_named_in_one_line(constraints, options, message, tmp
                store=tmp_path / "store")  # fmt: skip
     assert "\n" not in str(error.value)
     assert not [*tmp_path.rglob("*train_base_model*")]
+
+
+def test_settings_for_flows_take_the_same_object():
+    constraints = Constraints(groups=[Group(["x0", "x1"], at_most=1)], costs={"x2": 1}, budget=1)
+    settings = SelectionSettings(target="target", constraints=constraints)
+    dumped = settings.model_dump(mode="json")["constraints"]
+    assert dumped == select(constraints=constraints).settings["constraints"]
+    with pytest.raises(InputError, match="by keep or drop of the columns"):
+        SelectionSettings(target="target", constraints=Constraints(must_include=["x0"]))
+    with pytest.raises(InputError, match="groups must be a sequence of Group"):
+        SelectionSettings(target="target", constraints=Constraints(groups=5))
 
 
 def test_constraints_of_another_type_are_refused():
