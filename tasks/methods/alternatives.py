@@ -117,9 +117,7 @@ def _key(measure: str, rows: Rows, context: SearchContext) -> str:
 
 
 def _engine(context: SearchContext) -> MaskedLoss:
-    return context.workers.masked_loss(
-        context.model, context.rows("mask_validation"), context.loss, context.baseline
-    )
+    return replace(context, feasible=None).masked_loss()
 
 
 def _information_of_pairs(rows: Rows, context: SearchContext) -> Floats:

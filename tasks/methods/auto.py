@@ -43,8 +43,9 @@ from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.selection.cross_fitting import FoldJudge, cross_fitted_order
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
-from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
 from chaffinch.tasks.selection.masked_loss.base import check_finite
+from chaffinch.tasks.selection.masked_loss.together import summed, together
 from chaffinch.tasks.selection.robust_elimination import sizes_down
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT
@@ -375,7 +376,11 @@ def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     if importances is None or not np.isfinite(importances).all():  # use increases of the loss
         importances = np.maximum(engine.without_each() - engine.loss, 0)
     weight = float(len(rows) if rows.weight is None else rows.weight.sum())
-    return FoldJudge(engine, weight, importances, model.used_features)
+    groups = [] if search.feasible is None else search.feasible.all_or_none()
+    used = summed(model.used_features.astype(float), groups) > 0
+    if not isinstance(engine, BlackBox):
+        engine = together(engine, groups)
+    return FoldJudge(engine, weight, summed(importances, groups), used)
 
 
 class _HeldOut:

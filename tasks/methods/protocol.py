@@ -18,9 +18,10 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner
-from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
+from chaffinch.tasks.selection.masked_loss.together import together
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import TOLERANCE
 from chaffinch.tasks.workers.interface import OnDone, Workers
@@ -53,15 +54,19 @@ class SearchContext:
     checkpoints: Checkpoints | None = None  # storage for the state of a long search
     feasible: FeasibleMasks | None = None  # None: features to keep are the only constraint
 
+    def masked_loss(self, rows: Rows | None = None) -> MaskedLoss:
+        """Return the base model's masked loss on mask-validation rows; groups leave together."""
+        rows = self.rows("mask_validation") if rows is None else rows
+        engine = self.workers.masked_loss(self.model, rows, self.loss, self.baseline)
+        return engine if self.feasible is None else together(engine, self.feasible.all_or_none())
+
     def by_masked_loss(self, first: Mask) -> list[int]:
         """Return features by how much masking them raises the base model's loss, the most first.
 
         Those of the mask `first` come before the others.
         """
-        engine = self.workers.masked_loss(
-            self.model, self.rows("mask_validation"), self.loss, self.baseline
-        )
-        order: list[int] = np.lexsort((-engine.without_each(), ~first)).tolist()
+        losses = self.masked_loss().without_each()
+        order: list[int] = np.lexsort((-losses, ~first)).tolist()
         return order
 
 

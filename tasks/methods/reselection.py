@@ -110,10 +110,7 @@ class _Refits:
         """Return the features outside the mask, the most important in the base model first."""
         if mask.all():
             return []
-        context = self.context
-        engine = context.workers.masked_loss(
-            context.model, self._refit.held_out, context.loss, context.baseline
-        )
+        engine = self.context.masked_loss(self._refit.held_out)
         path = eliminate(engine, keep=np.flatnonzero(mask).tolist())
         return list(reversed(path.removed))
 

@@ -28,6 +28,7 @@ from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, mask_of_size
 from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.masked_loss.together import summed, together
 from chaffinch.tasks.selection.robust_elimination import (
     Judge,
     eliminate_in_stages,
@@ -170,6 +171,7 @@ def _judges(
     context: SearchContext, training: _Training, models: Sequence[FittedModel], mask: Mask
 ) -> list[Judge]:
     judges = []
+    groups = [] if context.feasible is None else context.feasible.all_or_none(mask)
     for model, (_, held_out) in zip(models, training.folds, strict=True):
         rows = training.refit.train.take(held_out).select(mask)
         engine = masked_loss(model, rows, context.loss, training.baseline[mask])
@@ -177,5 +179,5 @@ def _judges(
         importances = importances_if_any(model)
         if importances is None:  # use increases of the masked loss instead
             importances = np.maximum(engine.without_each() - engine.loss, 0)
-        judges.append(Judge(engine, weight, importances))
+        judges.append(Judge(together(engine, groups), weight, summed(importances, groups)))
     return judges

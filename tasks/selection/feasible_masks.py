@@ -100,6 +100,13 @@ class FeasibleMasks:
         sizes = [size for size, cost in self._smallest if cost <= self._most_cost]
         return int(min(sizes)) if sizes and min(sizes) < math.inf else None
 
+    def all_or_none(self, mask: Mask | None = None) -> list[NDArray[np.int64]]:
+        """Return the groups that go together, as indices among the features of a mask (d,)."""
+        kept = np.ones(len(self._costs), dtype=bool) if mask is None else mask
+        place = np.cumsum(kept) - 1
+        groups = [one.features[kept[one.features]] for one in self._groups if one.all_or_none]
+        return [place[group] for group in groups if len(group)]
+
     def together(self, feature: int) -> NDArray[np.int64]:
         """Return the features that are kept or not with a feature, itself among them."""
         place = int(self._group_of[feature])

@@ -157,6 +157,16 @@ def test_what_is_worth_its_place_is_kept_within_the_constraints(method):
     assert {"x1", "x3", "x6"} <= set(features)
 
 
+@pytest.mark.parametrize("method", ["auto", "gbmo", "flbmo", "permutation"])
+def test_a_group_that_matters_stays_and_one_that_does_not_leaves(method):
+    noise, mixed = ["x1", "x2", "x4", "x5"], ["x0", "x3", "x7"]
+    groups = [Group(some, all_or_none=True) for some in (noise, mixed)]
+    size = 4 if method in ("flbmo", "permutation") else None
+    features = select(method, n_features=size, constraints=Constraints(groups=groups)).features
+    assert {*mixed, "x6"} <= set(features)
+    assert not set(noise) & set(features)
+
+
 def parsed(*typed):
     """Return the features that the options of the command line lead to."""
     found = []
