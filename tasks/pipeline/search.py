@@ -71,8 +71,10 @@ def optimise_mask(run: SelectionRun, writer: Writer) -> None:
 
 def candidates_of(run: SelectionRun) -> Sequence[Candidate]:
     """Return the candidate masks of a finished search; all satisfy the constraints."""
-    context = run.search_context("choose_mask")
-    return feasible_candidates(run.method.candidates(run.found), context)
+    found = run.method.candidates(run.found)
+    if run.feasible.are_all:
+        return found
+    return feasible_candidates(found, run.search_context("choose_mask"))
 
 
 @stage("describe", "split", "train_base_model", "optimise_mask")

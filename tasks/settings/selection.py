@@ -214,14 +214,16 @@ class SelectionSettings(Constrained):
 
     @model_validator(mode="after")
     def _constraints_fit(self) -> "SelectionSettings":
-        for group in () if self.constraints is None else self.constraints.groups:
+        asked = self.constraints
+        has_limit = asked is not None and asked.budget is not None
+        for group in () if asked is None else asked.groups:
             dropped = set(group.features).intersection(self.columns.drop)
             if group.all_or_none and 0 < len(dropped) < len(group.features):
                 raise ValueError(
                     f"{group.label} has all_or_none but {min(dropped)!r} is named to drop; drop "
                     "all of the group, or take it out of the group"
                 )
-            if self.alternatives is not None and group.cost and not group.has_even_cost:
+            if self.alternatives and has_limit and group.cost and not group.has_even_cost:
                 raise ValueError(
                     f"{group.label} has a cost that is paid once, which alternatives can count "
                     "only with all_or_none or at_most 1; give costs of features, or leave out "

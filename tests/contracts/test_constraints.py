@@ -167,6 +167,19 @@ def test_a_group_that_matters_stays_and_one_that_does_not_leaves(method):
     assert not set(noise) & set(features)
 
 
+def test_the_lags_of_a_series_go_together():
+    random = np.random.default_rng(0)
+    table = TABLE.assign(day=np.arange(len(TABLE)), stock=random.normal(size=len(TABLE)))
+    lags = [f"stock_lag_{n}" for n in (1, 2, 3)]
+    constraints = Constraints(groups=[Group(lags, all_or_none=True), Group(["x0", *SIGNAL[1:]], 2)])
+    result = select(
+        table=table, time="day", lags=[1, 2, 3], history_columns=["stock"],
+        constraints=constraints, keep=[lags[0]],
+    )  # fmt: skip
+    assert set(lags) <= set(result.features)
+    assert len(set(SIGNAL) & set(result.features)) >= 2
+
+
 def parsed(*typed):
     """Return the features that the options of the command line lead to."""
     found = []
