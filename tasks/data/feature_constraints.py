@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from chaffinch.storage.datasets.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.errors import InputError
@@ -17,20 +17,23 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 
 def feasible_masks(features: Sequence[str], settings: SelectionSettings) -> FeasibleMasks:
     """Return the masks of a table's features that the settings allow."""
-    asked, place = settings.constraints or ConstraintSettings(), _places(features)
-    return FeasibleMasks(
-        len(features),
-        Constraints(
-            must_include=_known(settings.columns.keep, place),
-            groups=[
-                Group(there, one.at_least, one.at_most, one.all_or_none, one.cost)
-                for one in asked.groups
-                if (there := _known(one.features, place)) or one.at_least
-            ],
-            costs=[asked.costs.get(name, 0.0) for name in features],
-            budget=asked.budget,
-        ),
+    asked = settings.constraints or ConstraintSettings()
+    position = {name: j for j, name in enumerate(features)}
+
+    def there(names: Sequence[str]) -> list[int]:
+        return [position[name] for name in names if name in position]
+
+    constraints = Constraints(
+        must_include=there(settings.columns.keep),
+        groups=[
+            Group(some, one.at_least, one.at_most, one.all_or_none, one.cost)
+            for one in asked.groups
+            if (some := there(one.features))
+        ],
+        costs=[asked.costs.get(name, 0.0) for name in features],
+        budget=asked.budget,
     )
+    return FeasibleMasks(len(features), constraints)
 
 
 def check_constrained_columns(
@@ -56,12 +59,12 @@ def check_constraints(
     features: Sequence[str], excluded: Mapping[str, str], settings: SelectionSettings
 ) -> FeasibleMasks:
     """Return the masks that the settings allow; InputError if they allow none."""
-    asked, keep = settings.constraints, settings.columns.keep
+    asked, keep, usable = settings.constraints, {*settings.columns.keep}, {*features}
     for group in () if asked is None else asked.groups:
-        there = [name for name in group.features if name in features]
+        there = [name for name in group.features if name in usable]
         if group.at_least > len(there):
             gone = dict.fromkeys(group.features, "dropped") | dict(excluded)
-            left_out = {name: gone[name] for name in group.features if name not in there}
+            left_out = {name: gone[name] for name in group.features if name not in usable}
             raise InputError(
                 f"at_least of {group.label} is {group.at_least} but {len(there)} of them can be "
                 f"kept (left out: {quoted_with_reasons(left_out)})",
@@ -86,11 +89,3 @@ def check_constraints(
             "raise the budget, or keep fewer features",
         )
     return masks
-
-
-def _places(features: Sequence[str]) -> dict[str, int]:
-    return {name: place for place, name in enumerate(features)}
-
-
-def _known(names: Collection[str], place: Mapping[str, int]) -> list[int]:
-    return [place[name] for name in names if name in place]

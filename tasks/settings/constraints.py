@@ -44,7 +44,7 @@ class FeatureGroup(Settings):
         return f"the group of {quoted(self.features, limit=3)}"
 
     @property
-    def has_even_cost(self) -> bool:
+    def has_linear_cost(self) -> bool:
         """Whether the group's cost is a sum of costs of its features in every mask."""
         return self.all_or_none or self.at_most in (0, 1) or len(self.features) == 1
 
@@ -70,6 +70,10 @@ def _in_one_order(groups: tuple[FeatureGroup, ...]) -> tuple[FeatureGroup, ...]:
     return tuple(sorted(groups, key=lambda one: one.features))
 
 
+def _by_feature(costs: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(costs.items()))
+
+
 class ConstraintSettings(Settings):
     """Constraints on the selected features, besides those to keep and to drop."""
 
@@ -78,7 +82,7 @@ class ConstraintSettings(Settings):
     groups: Annotated[tuple[FeatureGroup, ...], AfterValidator(_in_one_order)] = setting(
         (), 0, "Groups", "Features that are kept together, or of which some are kept."
     )
-    costs: dict[str, _Cost] = setting(
+    costs: Annotated[dict[str, _Cost], AfterValidator(_by_feature)] = setting(
         {}, 1, "Costs", "Cost by feature; the others cost nothing but what their group does."
     )
     budget: _Cost | None = setting(

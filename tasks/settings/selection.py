@@ -223,7 +223,7 @@ class SelectionSettings(Constrained):
                     f"{group.label} has all_or_none but {min(dropped)!r} is named to drop; drop "
                     "all of the group, or take it out of the group"
                 )
-            if self.alternatives and has_limit and group.cost and not group.has_even_cost:
+            if self.alternatives and has_limit and group.cost and not group.has_linear_cost:
                 raise ValueError(
                     f"{group.label} has a cost that is paid once, which alternatives can count "
                     "only with all_or_none or at_most 1; give costs of features, or leave out "
