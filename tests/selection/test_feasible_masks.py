@@ -132,6 +132,20 @@ def test_a_feasible_mask_stays_as_it_is(case, data) -> None:
         np.testing.assert_array_equal(masks.best(own_first, int(mask.sum())), mask)
 
 
+@given(cases(), st.data())
+def test_groups_that_go_together_are_found_among_the_features_of_a_mask(case, data) -> None:
+    constraints, order = case
+    masks = FeasibleMasks(len(order), constraints)
+    mask = data.draw(st.sampled_from([*every_mask(len(order))]))
+    there = np.flatnonzero(mask)
+    groups = [set(one.features) & {*there} for one in constraints.groups if one.all_or_none]
+    found = [{*there[group]} for group in masks.all_or_none(mask)]
+    assert found == [group for group in groups if group]
+    for j in order:
+        own = [group for group in groups if j in group] if mask.all() else []
+        assert not own or {*masks.together(j)} == own[0]
+
+
 @given(st.permutations(range(6)), st.integers(1, 6))
 def test_without_constraints_the_best_are_taken(order, size) -> None:
     masks = FeasibleMasks(6, Constraints())
