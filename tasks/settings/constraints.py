@@ -13,7 +13,7 @@ from pydantic import (
 )
 
 from chaffinch.storage.datasets.column_names import quoted
-from chaffinch.tasks.settings.base import Names, Settings, setting
+from chaffinch.tasks.settings.base import InOrder, Settings, setting
 
 _Cost = Annotated[float, Field(ge=0, le=1e300)]
 _Number = Annotated[int, Field(ge=0)]
@@ -24,7 +24,7 @@ class FeatureGroup(Settings):
 
     model_config = ConfigDict(title="Group of features")
 
-    features: Annotated[Names, Field(min_length=1)] = setting(
+    features: Annotated[tuple[str, ...], Field(min_length=1), InOrder] = setting(
         ..., 0, "Features", "Features of the group; no feature is in two groups."
     )
     at_least: _Number = setting(0, 1, "At least", "Keep at least this many of them.")
