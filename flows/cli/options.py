@@ -157,6 +157,8 @@ def _how_it_is_given(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
         metavar = "NUMBERS" if numbers else "NAMES"
         # the option may be given several times
         return {"type": Names(), "metavar": metavar, "multiple": True, "callback": _joined}
+    if get_origin(found[0]) is dict:
+        return {"type": str, "metavar": "NAME=NUMBER", "multiple": True, "callback": _by_name}
     if found[0] is int:
         return {"type": int, "metavar": "N"}
     return {"type": str, "metavar": "NUMBER" if found[0] is float else "TEXT"}
@@ -180,6 +182,23 @@ def _joined(
     return tuple(name for names in given for name in names) if given else None
 
 
+def _by_name(
+    context: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str] | None:
+    """Return values by name; None if the option was not given."""
+    values: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.rpartition("=")
+        if not name or not equals:
+            raise InputError(
+                f"{option.opts[0]} must be NAME=NUMBER, as in age=1.5, but is {text!r}"
+            )
+        if name in values:
+            raise InputError(f"{option.opts[0]} gives {name!r} twice; give it once")
+        values[name] = value
+    return values or None
+
+
 def _one_of_two(
     context: click.Context, option: click.Parameter, given: tuple[bool, ...]
 ) -> bool | None:
@@ -192,7 +211,7 @@ def _one_of_two(
 
 def _help(field: FieldInfo) -> str:
     words = field.description or ""
-    if field.is_required() or field.default in (None, ()) or field.default is False:
+    if field.is_required() or field.default in (None, (), {}) or field.default is False:
         return words
     return f"{words}  [default: {_in_words(field.default)}]"
 
@@ -213,6 +232,7 @@ _NAMES = {
     "history.columns": "--history-columns",
     "alternatives.number": "--alternatives",
     "alternatives.time_limit": "--alternatives-time-limit",
+    "constraints.costs": "--cost",
     "zero_based": "--zero-based/--one-based",
 }
 
@@ -224,8 +244,9 @@ def _options(paths: str) -> dict[str, str]:
 
 
 _COLUMNS = (
-    "columns.keep columns.drop columns.categorical columns.numeric columns.weight columns.group "
-    "columns.time columns.split columns.embargo columns.drop_leaks"
+    "columns.keep columns.drop constraints.costs constraints.budget columns.categorical "
+    "columns.numeric columns.weight columns.group columns.time columns.split columns.embargo "
+    "columns.drop_leaks"
 )
 SELECTION = _options(
     f"target model.name {_COLUMNS} task loss baseline model.tuning model.folds seed shares "

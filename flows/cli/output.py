@@ -47,6 +47,7 @@ from chaffinch.tasks.reporting.tables import (
     metric_rows,
 )
 from chaffinch.tasks.reporting.text import (
+    costs_in_words,
     counted,
     interval,
     listed,
@@ -246,7 +247,11 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     more = f" and {kept - NAMES_SHOWN} more" if kept > NAMES_SHOWN else ""
     _print_line(console, f"Kept {kept} of {total}: {shown}{more}")
     _print_line(console, result.verdict, "bold")
-    for line in (on_scales(result.settings), made_of_earlier_rows(result.settings)):
+    for line in (
+        costs_in_words(contract),
+        on_scales(result.settings),
+        made_of_earlier_rows(result.settings),
+    ):
         if line:
             _print_line(console, line)
     if result.alternatives is not None:

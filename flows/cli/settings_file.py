@@ -183,7 +183,11 @@ def _lines(kind: type[BaseModel], settings: BaseModel | None) -> Iterator[str]:
 
 
 def _value(value: Any) -> str:
-    """Return a value in TOML, which has JSON's form of texts, numbers and lists."""
+    """Return a value in TOML, which has JSON's form of texts, numbers and lists of such."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", exclude_defaults=True)
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_value(key)} = {_value(one)}' for key, one in value.items())}}}"
+    if isinstance(value, list | tuple) and any(isinstance(one, BaseModel) for one in value):
+        return f"[{', '.join(map(_value, value))}]"
     return json.dumps(value, ensure_ascii=False, default=str)

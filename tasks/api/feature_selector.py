@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from chaffinch.storage.datasets.column_names import text_of_label
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.api.arrays import as_table, with_column
+from chaffinch.tasks.api.constraints import named
 from chaffinch.tasks.api.select import select
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.method import PERCENT, Method
 from chaffinch.tasks.settings.selection import TOLERANCE, Baseline, ModelSettings, TaskOrAuto
@@ -42,6 +44,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Model that the features are selected for.
     keep : collection of str or int
         Features never removed, by name, or by position in an array.
+    constraints : Constraints, optional
+        Groups of features, costs and a budget; see `chaffinch.select`.
     categorical : collection of str or int
         Features of numbers that are categories.
     task : "auto", "regression" or "classification"
@@ -95,6 +99,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         min_score: float | None = None,
         model: str | ModelSettings | Any = "lightgbm",
         keep: Collection[str | int] = (),
+        constraints: Constraints | None = None,
         categorical: Collection[str | int] = (),
         task: TaskOrAuto = "auto",
         loss: str | None = None,
@@ -109,6 +114,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.min_score = min_score
         self.model = model
         self.keep = keep
+        self.constraints = constraints
         self.categorical = categorical
         self.task = task
         self.loss = loss
@@ -164,6 +170,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             n_features=self.n_features,
             min_score=self.min_score,
             keep=[_name_of(one, names) for one in listed("keep", self.keep)],
+            constraints=named(self.constraints, lambda one: _name_of(one, names)),
             categorical=[_name_of(one, names) for one in listed("categorical", self.categorical)],
             task=self.task,
             loss=self.loss,

@@ -6,10 +6,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.api.constraints import constraint_settings, named
 from chaffinch.tasks.api.select import model_settings, naming, selected
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings
 
@@ -23,6 +26,7 @@ def reselect(
     *,
     model: str | ModelSettings | Any | None = None,
     drop: Collection[str] | None = None,
+    constraints: Constraints | None = None,
     gain: float = 0.01,
     slack: float = 0.05,
     rejections: int = 10,
@@ -54,6 +58,9 @@ def reselect(
         In place of the former run's model, which is set and tuned as it was then.
     drop : collection of str, optional
         Columns left out altogether; by default the former run's.
+    constraints : Constraints, optional
+        Groups of features, costs and a budget; by default the former run's. What it must include or
+        exclude is the former run's to keep, and `drop`.
     gain : float, at least 0
         Share of the loss that a feature must save to be of help.
     slack : float, at least 0
@@ -90,9 +97,16 @@ def reselect(
     """
     chosen, estimator = (None, None) if model is None else model_settings(model)
     as_text, texts = naming(data)
+    limits = named(constraints, as_text)
+    if limits.must_include or limits.must_exclude:
+        raise InputError(
+            "must_include and must_exclude are not for a reselection, which keeps what the former "
+            "run was to keep; leave them out, and give drop"
+        )
     asked = ReselectionSettings(
         target=as_text(target),
         drop=None if drop is None else texts("drop", drop),
+        constraints=constraint_settings(limits),
         gain=gain,
         slack=slack,
         rejections=rejections,

@@ -8,9 +8,11 @@ from typing import Any, Literal
 
 from chaffinch.storage.datasets.column_names import Labels
 from chaffinch.tasks.api.arrays import with_target
+from chaffinch.tasks.api.constraints import constraint_settings, named
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.pipeline.run import select_features, select_in_memory
 from chaffinch.tasks.results.result import SelectionResult, load_result, result_in_memory
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
@@ -36,6 +38,7 @@ def select(
     min_score: float | None = None,
     keep: Collection[str] = (),
     drop: Collection[str] = (),
+    constraints: Constraints | None = None,
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
     weight: str | None = None,
@@ -97,6 +100,10 @@ def select(
         ranking's own unit; those on the keep list in any case.
     keep, drop : collections of str
         Features never removed; columns left out altogether.
+    constraints : Constraints, optional
+        Groups of features of which some, or all or none, are kept; costs with a budget. Its
+        `must_include` and `must_exclude` add to `keep` and `drop`. No feature may be in two groups.
+        Methods choose the best features by their order that still fit; see `SelectionResult.costs`.
     categorical, numeric : collections of str
         Columns of numbers that are categories, kept as they are written; columns that must be
         numbers. Whole numbers with leading zeros, such as 00500, are categories unless numeric.
@@ -169,13 +176,14 @@ def select(
     model, estimator = model_settings(model)
     data, target = with_target(data, target)
     as_text, texts = naming(data)
+    asked = named(constraints, as_text)
     settings = SelectionSettings(
         target=as_text(target),
         method=method_settings(method, n_features, min_score),
         model=model,
         columns=ColumnSettings(
-            keep=texts("keep", keep),
-            drop=texts("drop", drop),
+            keep=(*texts("keep", keep), *map(str, asked.must_include)),
+            drop=(*texts("drop", drop), *map(str, asked.must_exclude)),
             categorical=texts("categorical", categorical),
             numeric=texts("numeric", numeric),
             weight=as_text(weight),
@@ -185,6 +193,7 @@ def select(
             embargo=embargo,
             drop_leaks=drop_leaks,
         ),
+        constraints=constraint_settings(asked),
         alternatives=alternatives_of(alternatives),
         task=task,
         loss=loss,

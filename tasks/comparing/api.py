@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from chaffinch.tasks.api.constraints import constraint_settings, named
 from chaffinch.tasks.api.select import naming
 from chaffinch.tasks.comparing.run import ComparisonResult, compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
@@ -18,6 +19,7 @@ from chaffinch.tasks.pipeline.progress import (
     no_progress,
     no_warnings,
 )
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import (
@@ -40,6 +42,7 @@ def compare(
     sizes: Sequence[int | float] = (),
     keep: Collection[str] = (),
     drop: Collection[str] = (),
+    constraints: Constraints | None = None,
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
     weight: str | None = None,
@@ -83,7 +86,7 @@ def compare(
     sizes : sequence of int or of float below 1
         Numbers of features, or shares of all, at which each method is scored in addition to its own
         choice; afs_bm and particle_swarm have no fixed sizes.
-    keep, drop, categorical, numeric, weight, group, time, embargo, drop_leaks
+    keep, drop, constraints, categorical, numeric, weight, group, time, embargo, drop_leaks
         See `chaffinch.select`; the same for every table.
     task, loss, baseline, tolerance
         Likewise.
@@ -126,13 +129,14 @@ def compare(
     as_text, texts = naming(*sources)
     chosen: dict[str, Any] = {} if methods is None else {"methods": methods}
     chosen |= {"models": models, "sizes": sizes}
+    limits = named(constraints, as_text)
     asked = ComparisonSettings(
         target=as_text(target),
         folds=folds,
         seeds=seeds,
         columns=ColumnSettings(
-            keep=texts("keep", keep),
-            drop=texts("drop", drop),
+            keep=(*texts("keep", keep), *map(str, limits.must_include)),
+            drop=(*texts("drop", drop), *map(str, limits.must_exclude)),
             categorical=texts("categorical", categorical),
             numeric=texts("numeric", numeric),
             weight=as_text(weight),
@@ -141,6 +145,7 @@ def compare(
             embargo=embargo,
             drop_leaks=drop_leaks,
         ),
+        constraints=constraint_settings(limits),
         task=task,
         loss=loss,
         baseline=baseline,

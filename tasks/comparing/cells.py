@@ -17,9 +17,19 @@ from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
 from chaffinch.tasks.data.splits import PARTS, Splits
 from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.fitting import loss_of
-from chaffinch.tasks.methods.protocol import as_search
+from chaffinch.tasks.methods.protocol import (
+    Candidate,
+    SearchContext,
+    as_search,
+    feasible_candidates,
+)
 from chaffinch.tasks.methods.refits import Refit
-from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
+from chaffinch.tasks.pipeline.search import (
+    candidates_of,
+    choose_mask,
+    optimise_mask,
+    train_base_model,
+)
 from chaffinch.tasks.pipeline.selection_run import LoadedTable, SelectionRun
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.settings.method import Method
@@ -149,14 +159,20 @@ def _chosen(run: SelectionRun, method: Method | None, sizes: Sequence[int]) -> l
     run, began = run.with_method(search), time.perf_counter()
     optimise_mask(run)
     searched = time.perf_counter() - began
-    candidates = search.candidates(run.found)
+    candidates = candidates_of(run)
     if len(candidates) > 1:
         choose_mask(run)
     own = run.mask if len(candidates) > 1 else candidates[0].mask
     chosen: list[_Chosen] = [(None, own, time.perf_counter() - began)]
     context = run.search_context("optimise_mask")
     asked = sizes if search.takes_sizes else ()
-    return chosen + search.of_sizes(run.found, asked, context, searched)
+    of_sizes = search.of_sizes(run.found, asked, context, searched)
+    return chosen + [(size, _feasible(mask, context), seconds) for size, mask, seconds in of_sizes]
+
+
+def _feasible(mask: Mask, context: SearchContext) -> Mask:
+    size = int(mask.sum())
+    return feasible_candidates([Candidate(mask, [], at_most=size)], context)[0].mask
 
 
 def as_table(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> pa.Table:

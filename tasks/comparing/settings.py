@@ -11,11 +11,15 @@ from chaffinch.tasks.settings.base import (
     FEWEST_OUTER_FOLDS,
     MOST_OUTER_FOLDS,
     Count,
-    Settings,
     Size,
     setting,
 )
 from chaffinch.tasks.settings.columns import ColumnSettings
+from chaffinch.tasks.settings.constraints import (
+    Constrained,
+    MaybeConstraints,
+    constraints_setting,
+)
 from chaffinch.tasks.settings.method import AnyMethod, Method, declared, form_of_methods, method_of
 from chaffinch.tasks.settings.selection import (
     TASK_IN_WORDS,
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 _RIVALS = ("auto", "gbmo", "select_from_model", "permutation")
 
 
-class ComparisonSettings(Settings):
+class ComparisonSettings(Constrained):
     """Everything that can change the result of a comparison."""
 
     model_config = ConfigDict(json_schema_extra=form_of_methods("methods"))
@@ -84,6 +88,7 @@ class ComparisonSettings(Settings):
         "mean", 9, "Baseline", "What a masked feature is set to: mean, median or zero."
     )
     tolerance: Tolerance = setting(TOLERANCE, 10, "Tolerance", TOLERANCE_IN_WORDS)
+    constraints: MaybeConstraints = constraints_setting(11)
 
     @model_validator(mode="before")
     @classmethod
@@ -149,6 +154,7 @@ class ComparisonSettings(Settings):
             method=method_of("gbmo") if method is None else method,
             model=model,
             columns=self.columns,
+            constraints=self.constraints,
             loss=self.loss,
             baseline=self.baseline,
             seed=seed,

@@ -21,6 +21,7 @@ from chaffinch.tasks.data.column_profile import (
     check_magnitude,
     profile_column,
 )
+from chaffinch.tasks.data.feature_constraints import check_constrained_columns, check_constraints
 from chaffinch.tasks.data.outer_folds import OuterFolds, check_parts
 from chaffinch.tasks.data.reselection_fit import (
     check_columns_fit,
@@ -155,7 +156,9 @@ def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
         column_of(table, name, role)
         if not is_type and role != "keep column":
             roles[name] = role.removesuffix(" column")
-    return roles | {name: "drop" for name in settings.columns.drop if name in roles}
+    roles |= {name: "drop" for name in settings.columns.drop if name in roles}
+    check_constrained_columns(table, roles, settings)
+    return roles
 
 
 def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
@@ -197,10 +200,11 @@ def _check_features(
         why = f"left out: {left_out}; give columns of numbers or text that vary"
         other = "every column is dropped or has another role; drop fewer, or give more"
         raise InputError(f"the table has no feature: {why if left_out else other}")
-    lowest = max(1, len(set(settings.columns.keep)))
+    lowest = check_constraints(features, excluded, settings).fewest or 1
+    by = "on the keep list" if settings.constraints is None else "the fewest that can be kept"
     for size in settings.method.sizes:
         if not lowest <= size <= len(features):
-            kept = f" ({lowest} are on the keep list)" if lowest > size else ""
+            kept = f" ({lowest} are {by})" if lowest > size else ""
             must = f"n_features must be in {lowest}..{len(features)} but is {size}{kept}"
             raise InputError("; ".join([must, *_left_out(excluded)]))
 

@@ -139,7 +139,10 @@ class AfsBm(SearchMethod[MaskingWalks]):
         return MaskingWalks(tuple(walks))
 
     def candidates(self, found: MaskingWalks) -> list[Candidate]:
-        return each_mask_once([(walk.mask, [walk.slack]) for walk in found.walks])
+        most = self.n_features
+        return each_mask_once(
+            [Candidate(walk.mask, [walk.slack], at_most=most) for walk in found.walks]
+        )
 
     def record(self, found: MaskingWalks, schema: Schema) -> Recorded:
         rows = [

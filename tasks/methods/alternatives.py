@@ -117,9 +117,7 @@ def _key(measure: str, rows: Rows, context: SearchContext) -> str:
 
 
 def _engine(context: SearchContext) -> MaskedLoss:
-    return context.workers.masked_loss(
-        context.model, context.rows("mask_validation"), context.loss, context.baseline
-    )
+    return replace(context, feasible=None).masked_loss()
 
 
 def _information_of_pairs(rows: Rows, context: SearchContext) -> Floats:
@@ -146,6 +144,7 @@ Remedy = Literal[
     "fewer_kept",
     "fewer_features",
     "another_quality",
+    "constraints",
 ]
 
 
@@ -163,7 +162,7 @@ class Search:
     quality: Quality
     asked: AlternativeSettings
     chosen: tuple[int, ...]
-    keep: tuple[int, ...]  # the features of every set
+    constraints: Constraints  # of every set
 
     def sets(self, tau: float) -> Alternatives:
         """Return the sets that exist, at most the requested number."""
@@ -176,7 +175,7 @@ class Search:
             dissimilarity=asked.dissimilarity,
             search=asked.search,
             aggregate=asked.aggregate,
-            constraints=Constraints(must_include=self.keep),
+            constraints=self.constraints,
             previous=[self.chosen],
             time_limit=asked.time_limit,
         )
@@ -189,7 +188,8 @@ def missing_of(search: Search, found: Alternatives) -> Missing | None:
     asked, k = search.asked, len(search.chosen)
     if k == search.quality.n_features:
         return {"reason": "all_features", "remedies": ["fewer_features"]}
-    if k == len(search.keep):
+    n_kept = len(search.constraints.must_include)
+    if k == n_kept:
         return {"reason": "all_kept", "remedies": ["fewer_kept"]}
     is_far = largest_overlap(k, k, asked.tau, asked.dissimilarity) < k - 1
     is_by_pairs = isinstance(search.quality, FCBF) and k > 1
@@ -198,9 +198,10 @@ def missing_of(search: Search, found: Alternatives) -> Missing | None:
         "lower_tau": is_far,
         "fewer_alternatives": is_at_once,
         "sequential": is_at_once,
-        "fewer_kept": bool(search.keep),
-        "fewer_features": is_far and k - len(search.keep) > 1,
+        "fewer_kept": n_kept > 0,
+        "fewer_features": is_far and k - n_kept > 1,
         "another_quality": is_by_pairs,
+        "constraints": bool(search.constraints.groups) or search.constraints.budget is not None,
     }
     reason: Reason = "tau" if is_far else "no_more"
     if is_by_pairs:

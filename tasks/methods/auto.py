@@ -32,13 +32,20 @@ from pydantic import ConfigDict
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, Seen, no_use_made
 from chaffinch.tasks.methods.refits import Refit, at_most
-from chaffinch.tasks.methods.removals import RankedMethod, masks_on_the_way, read_ranking
+from chaffinch.tasks.methods.removals import (
+    RankedMethod,
+    best_first,
+    masks_on_the_way,
+    read_ranking,
+)
 from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema, mask_of_size
 from chaffinch.tasks.selection.cross_fitting import FoldJudge, cross_fitted_order
-from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
+from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
 from chaffinch.tasks.selection.masked_loss.base import check_finite
+from chaffinch.tasks.selection.masked_loss.together import summed, together
 from chaffinch.tasks.selection.robust_elimination import sizes_down
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT
@@ -197,13 +204,13 @@ class Auto(RankedMethod[CrossFittedPath]):
             losses=tuple(curve.means.tolist()),
             differences=tuple(differences.tolist()),
             standard_errors=tuple(errors.tolist()),
-            fold_masks=tuple(mask_of_size(d, orders[f], n) for f, n in of_fold.items()),
+            fold_masks=tuple(search.mask(orders[f], n) for f, n in of_fold.items()),
             widen=curve.widen,
             out_of_fold=held_out.predictions_by(judged) if judged else None,
         )
 
     def candidates(self, found: CrossFittedPath) -> list[Candidate]:
-        return masks_on_the_way(found, {found.chosen: []})
+        return masks_on_the_way(found, {found.chosen: []}, found.chosen)
 
     def unmasked_loss(self, found: CrossFittedPath) -> float:
         return found.losses[0]
@@ -231,7 +238,8 @@ class Auto(RankedMethod[CrossFittedPath]):
         """Return each removal, the curve of sizes, and how many features each fold keeps."""
         fold_sizes = [len(fold) for fold in facts["folds"]]
         found = super().report(table, facts, names, kept)
-        return {**found, "fold_sizes": fold_sizes, "widen": facts["widen"]}
+        curve = {"size_chosen": facts["chosen"], "widen": facts["widen"]}
+        return {**found, **curve, "fold_sizes": fold_sizes}
 
     def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> CrossFittedPath:
         """Return the result recorded by `record`, without the predictions."""
@@ -259,6 +267,7 @@ class _Search:
     baseline: Floats
     keep: tuple[int, ...]
     is_short: bool  # one outer fold chooses the size, one inner fold gives the only order
+    feasible: FeasibleMasks | None
 
     @property
     def n_features(self) -> int:
@@ -268,6 +277,12 @@ class _Search:
     def judged(self) -> Collection[int]:
         """Outer folds whose own choice the rows that they hold out judge."""
         return () if self.is_short else self.inner
+
+    def mask(self, order: Sequence[int], size: int) -> Mask:
+        """Return the mask of an order of removal that has a size, or less under constraints."""
+        if self.feasible is None:
+            return mask_of_size(self.n_features, order, size)
+        return self.feasible.best(best_first(self.n_features, order), size, size)
 
     def left_out(self, fold: int) -> _Folds:
         """Return the folds left out of the models that are judged on an outer fold."""
@@ -299,9 +314,13 @@ def _search_of(method: Auto, context: SearchContext) -> _Search:
     }
     if is_short:
         inner = {max(inner): inner[max(inner)]}
-    schema, keep = context.schema, context.keep
+    schema, keep, feasible = context.schema, context.keep, context.feasible
     d, fewest = len(schema.features), max(1, len(keep))
     most = d if method.n_features is None else max(method.n_features, fewest)
+    if feasible is not None:
+        fewest = max(fewest, feasible.fewest or 0)
+        # with all features a model is judged that no choice may have
+        most = most if feasible.allow(np.ones(d, dtype=bool)) else min(most, d - 1)
     top = most if most < d else min(d - 1, round(_FIRST_STEP * d))
     return _Search(
         Refit(rows, rows.take(slice(0)), schema, context.recipe, context.loss),
@@ -312,6 +331,7 @@ def _search_of(method: Auto, context: SearchContext) -> _Search:
         context.baseline,
         keep,
         is_short,
+        feasible,
     )
 
 
@@ -357,7 +377,11 @@ def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     if importances is None or not np.isfinite(importances).all():  # use increases of the loss
         importances = np.maximum(engine.without_each() - engine.loss, 0)
     weight = float(len(rows) if rows.weight is None else rows.weight.sum())
-    return FoldJudge(engine, weight, importances, model.used_features)
+    groups = [] if search.feasible is None else search.feasible.all_or_none()
+    used = summed(model.used_features.astype(float), groups) > 0
+    if not isinstance(engine, BlackBox):
+        engine = together(engine, groups)
+    return FoldJudge(engine, weight, summed(importances, groups), used)
 
 
 class _HeldOut:
@@ -384,8 +408,8 @@ class _HeldOut:
     ) -> None:
         """Refit outside each outer fold the features that its order leaves for last."""
         search = self._search
-        n, items = search.n_features, [(f, size) for f in search.inner for size in sizes]
-        masks = [(f, mask_of_size(n, orders[f], size)) for f, size in items]
+        items = [(f, size) for f in search.inner for size in sizes]
+        masks = [(f, search.mask(orders[f], size)) for f, size in items]
         refitted = self._context.workers.map(_refitted, search, masks, on_fit)
         for (f, size), predictions in zip(items, refitted, strict=True):
             self._add(f, size, predictions)

@@ -31,9 +31,7 @@ class _MaskOptimisation(RemovalMethod[EliminationPath]):
 
     def search(self, context: SearchContext) -> EliminationPath:
         """Remove one feature at a time by masked losses of the base model."""
-        engine = context.workers.masked_loss(
-            context.model, context.rows("mask_validation"), context.loss, context.baseline
-        )
+        engine = context.masked_loss()
         path = eliminate(engine, keep=context.keep, on_removal=context.on_progress)
         is_flat = all(loss == path.unmasked_loss for loss in path.losses)
         # a model that uses one feature has a constant loss until only that feature is left
@@ -87,7 +85,7 @@ class Gbmo(_MaskOptimisation):
         for slack in self.slacks:
             mask = found.gbmo(slack, n_features=self.n_features, drift_cap=self.drift_cap)
             sizes.setdefault(int(mask.sum()), []).append(slack)
-        return masks_on_the_way(found, sizes)
+        return masks_on_the_way(found, sizes, self.n_features)
 
 
 class Flbmo(_MaskOptimisation):

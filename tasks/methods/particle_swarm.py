@@ -66,10 +66,11 @@ class ParticleSwarm(MaskMethod):
             context.seed,
             keep=context.keep,
             at_most=self.n_features,
+            feasible=context.feasible,
             on_generation=context.on_progress,
         )
         losses.check_that_features_matter()
         return path
 
     def candidates(self, found: FoundMasks) -> list[Candidate]:
-        return [Candidate(found.masks[-1], [])]
+        return [Candidate(found.masks[-1], [], at_most=self.n_features)]

@@ -217,7 +217,17 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
         if self.n_features is not None:
             fewest = min(int(asked) for asked in found.asked)
             settings.update(sizes_asked_for(self.n_features, found.n_features, fewest).items())
-        return each_mask_once([(found.mask(asked), settings[asked]) for asked in found.asked])
+        return each_mask_once(
+            [
+                Candidate(
+                    found.mask(asked),
+                    settings[asked],
+                    found.best_first(asked),
+                    asked if isinstance(asked, int) else None,
+                )
+                for asked in found.asked
+            ]
+        )
 
     def of_sizes(
         self,

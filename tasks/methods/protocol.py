@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, TypeVar, cast
 
+import numpy as np
 import pyarrow as pa
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner
-from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss, Rows, Schema
+from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
+from chaffinch.tasks.selection.masked_loss.together import together
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import TOLERANCE
 from chaffinch.tasks.workers.interface import OnDone, Workers
@@ -49,6 +52,22 @@ class SearchContext:
     warnings: tuple[str, ...] = ()  # data-quality warnings about the table, for errors
     tolerance: float = TOLERANCE  # share of what all features explain that fewer may lose
     checkpoints: Checkpoints | None = None  # storage for the state of a long search
+    feasible: FeasibleMasks | None = None  # None: features to keep are the only constraint
+
+    def masked_loss(self, rows: Rows | None = None) -> MaskedLoss:
+        """Return the base model's masked loss on mask-validation rows; groups leave together."""
+        rows = self.rows("mask_validation") if rows is None else rows
+        engine = self.workers.masked_loss(self.model, rows, self.loss, self.baseline)
+        return engine if self.feasible is None else together(engine, self.feasible.all_or_none())
+
+    def by_masked_loss(self, first: Mask) -> list[int]:
+        """Return features by how much masking them raises the base model's loss, the most first.
+
+        Those of the mask `first` come before the others.
+        """
+        losses = self.masked_loss().without_each()
+        order: list[int] = np.lexsort((-losses, ~first)).tolist()
+        return order
 
 
 @dataclass(frozen=True)
@@ -57,6 +76,10 @@ class Candidate:
 
     mask: Mask  # shape (d,)
     settings: Sequence[float]  # slacks, penalties, sizes or lowest score that led there, if any
+    # Under constraints: all features, best first, to take as many of (by default `by_masked_loss`),
+    # and a limit for those that these bring along.
+    order: Sequence[int] | None = None
+    at_most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -151,17 +174,26 @@ def sizes_asked_for(
     return sizes
 
 
-def each_mask_once(found: Sequence[tuple[Mask, list[float]]]) -> list[Candidate]:
+def each_mask_once(found: Sequence[Candidate]) -> list[Candidate]:
     """Return each mask once, the smallest first, with all settings that led to it."""
-    masks: dict[bytes, Mask] = {}
-    settings: dict[bytes, list[float]] = {}
-    for mask, led in found:
-        masks[mask.tobytes()] = mask
-        settings.setdefault(mask.tobytes(), []).extend(led)
-    return [
-        Candidate(mask, settings[key])
-        for key, mask in sorted(masks.items(), key=lambda item: int(item[1].sum()))
-    ]
+    candidates: dict[bytes, Candidate] = {}
+    for one in found:
+        key = one.mask.tobytes()
+        before = candidates.get(key, replace(one, settings=[]))
+        candidates[key] = replace(before, settings=[*before.settings, *one.settings])
+    return sorted(candidates.values(), key=lambda one: int(one.mask.sum()))
+
+
+def feasible_candidates(found: Sequence[Candidate], context: SearchContext) -> Sequence[Candidate]:
+    """Return the candidates with masks that satisfy the constraints."""
+    if context.feasible is None:
+        return found
+    feasible = []
+    for one in found:
+        order = context.by_masked_loss(one.mask) if one.order is None else one.order
+        mask = context.feasible.best(order, int(one.mask.sum()), one.at_most)
+        feasible.append(replace(one, mask=mask))
+    return each_mask_once(feasible)
 
 
 def no_use_made(context: SearchContext, loss: float) -> InputError:

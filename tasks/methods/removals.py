@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic
 
+import numpy as np
 import pyarrow as pa
 
 from chaffinch.tasks.methods.protocol import (
@@ -57,17 +59,28 @@ def masks_of_sizes(
 ) -> list[Candidate]:
     """Return the mask of each requested number or share of features, the smallest first."""
     fewest = found.n_features - len(found.removed)
-    return masks_on_the_way(found, sizes_asked_for(asked_for, found.n_features, fewest))
+    sizes = sizes_asked_for(asked_for, found.n_features, fewest)
+    each = zip(sorted(sizes), masks_on_the_way(found, sizes), strict=True)
+    return [replace(candidate, at_most=size) for size, candidate in each]
 
 
 def masks_on_the_way(
-    found: EliminationPath | RankedPath, sizes: Mapping[int, list[float]]
+    found: EliminationPath | RankedPath,
+    sizes: Mapping[int, list[float]],
+    at_most: int | None = None,
 ) -> list[Candidate]:
     """Return the mask of each size, with the settings that led to it, the smallest first."""
+    n_features, order = found.n_features, best_first(found.n_features, found.removed)
     return [
-        Candidate(mask_of_size(found.n_features, found.removed, size), sizes[size])
+        Candidate(mask_of_size(n_features, found.removed, size), sizes[size], order, at_most)
         for size in sorted(sizes)
     ]
+
+
+def best_first(n_features: int, removed: Sequence[int]) -> list[int]:
+    """Return all features: those that were never removed, then from the last removed on."""
+    left = np.setdiff1d(np.arange(n_features), removed)
+    return [*left.tolist(), *reversed(removed)]
 
 
 def _removed_names(found: EliminationPath | RankedPath, schema: Schema) -> pa.Array:

@@ -44,6 +44,8 @@ class Reselection(Reselect, MaskMethod):
         """Add and remove features, starting with the former mask."""
         start = np.isin(context.schema.features, list(self.former))
         start[list(context.keep)] = True
+        if context.feasible is not None and not context.feasible.allow(start):
+            start = context.feasible.best(context.by_masked_loss(start), int(start.sum()))
         refits = _Refits(context)
         _check_that_features_matter(refits, start)
         revision = revise(
@@ -53,6 +55,7 @@ class Reselection(Reselect, MaskMethod):
             slack=self.slack,
             rejections=self.rejections,
             keep=context.keep,
+            feasible=context.feasible,
         )
         line = "%d former features, %d changes tried, %d made, %d features kept"
         n_made, n_kept = sum(one.is_made for one in revision.trials), revision.masks[-1].sum()
@@ -107,10 +110,7 @@ class _Refits:
         """Return the features outside the mask, the most important in the base model first."""
         if mask.all():
             return []
-        context = self.context
-        engine = context.workers.masked_loss(
-            context.model, self._refit.held_out, context.loss, context.baseline
-        )
+        engine = self.context.masked_loss(self._refit.held_out)
         path = eliminate(engine, keep=np.flatnonzero(mask).tolist())
         return list(reversed(path.removed))
 

@@ -124,7 +124,7 @@ class Rfecv(_RecursiveElimination[CrossValidatedPath]):
     def candidates(self, found: CrossValidatedPath) -> list[Candidate]:
         by_rule = self.within_one_standard_error
         size = found.best_size(at_most=self.n_features, within_one_standard_error=by_rule)
-        return masks_on_the_way(found, {size: []})
+        return masks_on_the_way(found, {size: []}, self.n_features)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,18 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.protocol import Candidate, SearchContext, Seen
 from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
-from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
+from chaffinch.tasks.methods.removals import (
+    RankedMethod,
+    best_first,
+    masks_of_sizes,
+    masks_on_the_way,
+)
 from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, mask_of_size
 from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.masked_loss.together import summed, together
 from chaffinch.tasks.selection.robust_elimination import (
     Judge,
     eliminate_in_stages,
@@ -130,6 +136,8 @@ def _sized(path: RankedPath, context: SearchContext, training: _Training) -> Cro
 
     def fold_losses(size: int) -> Floats:
         mask = mask_of_size(path.n_features, path.removed, size)
+        if context.feasible is not None:
+            mask = context.feasible.best(best_first(path.n_features, path.removed), size)
         items = [(mask, fold) for fold in range(len(training.folds))]
         return np.array(context.workers.map(_refitted_loss, training, items))
 
@@ -163,6 +171,7 @@ def _judges(
     context: SearchContext, training: _Training, models: Sequence[FittedModel], mask: Mask
 ) -> list[Judge]:
     judges = []
+    groups = [] if context.feasible is None else context.feasible.all_or_none(mask)
     for model, (_, held_out) in zip(models, training.folds, strict=True):
         rows = training.refit.train.take(held_out).select(mask)
         engine = masked_loss(model, rows, context.loss, training.baseline[mask])
@@ -170,5 +179,5 @@ def _judges(
         importances = importances_if_any(model)
         if importances is None:  # use increases of the masked loss instead
             importances = np.maximum(engine.without_each() - engine.loss, 0)
-        judges.append(Judge(engine, weight, importances))
+        judges.append(Judge(together(engine, groups), weight, summed(importances, groups)))
     return judges

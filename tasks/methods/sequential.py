@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pydantic import ConfigDict
 
@@ -17,7 +18,12 @@ from chaffinch.tasks.methods.protocol import (
     sizes_asked_for,
 )
 from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, RefitLosses, log_refits
-from chaffinch.tasks.methods.removals import read_elimination, record_elimination, report_removals
+from chaffinch.tasks.methods.removals import (
+    best_first,
+    read_elimination,
+    record_elimination,
+    report_removals,
+)
 from chaffinch.tasks.selection.baselines.names import SequentialName
 from chaffinch.tasks.selection.baselines.wrappers import (
     FoundMasks,
@@ -82,7 +88,8 @@ class Sequential(SearchMethod[FoundMasks | EliminationPath]):
     def candidates(self, found: FoundMasks | EliminationPath) -> list[Candidate]:
         masks = self._masks(found)
         sizes = sizes_asked_for(self.n_features, found.n_features, min(masks))
-        return [Candidate(masks[size], sizes[size]) for size in sorted(sizes)]
+        order = self._best_first(found)
+        return [Candidate(masks[size], sizes[size], order, size) for size in sorted(sizes)]
 
     def reaching(self, sizes: Sequence[int]) -> Sequential:
         return self.model_copy(update={"n_features": (*self.n_features, *sizes)})
@@ -93,6 +100,13 @@ class Sequential(SearchMethod[FoundMasks | EliminationPath]):
     @property
     def _is_forward(self) -> bool:
         return self.kind == "sequential_forward"
+
+    def _best_first(self, found: Any) -> list[int]:
+        if not self._is_forward:
+            return best_first(found.n_features, found.removed)
+        n_masks = np.sum(found.masks, axis=0)  # those added first are in most
+        order: list[int] = np.argsort(-n_masks, kind="stable").tolist()
+        return order
 
     def _masks(self, found: Any) -> dict[int, Mask]:
         if self._is_forward:

@@ -25,6 +25,7 @@ from chaffinch.tasks.methods.alternatives import (
 from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
+from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
 from chaffinch.tasks.selection.alternatives.result import Alternatives
 from chaffinch.tasks.selection.core import Mask
@@ -42,7 +43,9 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
     context = replace(run.search_context("search_alternatives"), on_progress=progress.measured)
     with as_input_error():
         quality = quality_of(asked.quality, context, run.store)
-        search = Search(quality, asked, tuple(np.flatnonzero(mask).tolist()), context.keep)
+        search = Search(
+            quality, asked, tuple(np.flatnonzero(mask).tolist()), _of_every_set(run, context.keep)
+        )
         progress.searched(0)
         found = search.sets(asked.tau)
         progress.searched(1)
@@ -139,6 +142,14 @@ def _asked(run: SelectionRun) -> AlternativeSettings:
     if asked is None:
         raise ValueError("no alternatives are asked for")
     return asked
+
+
+def _of_every_set(run: SelectionRun, keep: tuple[int, ...]) -> Constraints:
+    constraints = replace(run.feasible.constraints, must_include=keep)
+    if constraints.budget is not None:
+        return constraints
+    groups = [replace(group, cost=0.0) for group in constraints.groups]
+    return replace(constraints, groups=groups, costs=None)  # nothing depends on the costs
 
 
 def _found_at(search: Search, tau: float) -> Alternatives:

@@ -97,7 +97,8 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         "comparison": asdict(comparison),
         **_metrics(run, judge),
     }
-    contract = to_json({**_contract(run), **scores})
+    costs = _costs(run, losses[judge.part])
+    contract = to_json({**_contract(run), **costs, **scores})
     run.contract = json.loads(contract)
     writer.write(CONTRACT_FILE, contract)
     measured = {
@@ -109,6 +110,17 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     }
     writer.write("metrics.json", to_json({"format_version": FORMAT_VERSION, **measured}))
     writer.result = scores
+
+
+def _costs(run: SelectionRun, losses: dict[str, float]) -> dict[str, Any]:
+    """Return the costs of the kept and of all features; empty without costs."""
+    asked = run.settings.constraints
+    if asked is None or not asked.has_costs:
+        return {}
+    kept, of_all = (run.feasible.cost(mask) for mask in (run.mask, np.ones_like(run.mask)))
+    rise = losses["selected"] - losses["all_features"]
+    per_cost = rise / (of_all - kept) if of_all > kept else None
+    return {"costs": {"kept": kept, "all": of_all, "loss_per_cost_saved": per_cost}}
 
 
 def _metrics(run: SelectionRun, judge: Judge) -> dict[str, Any]:

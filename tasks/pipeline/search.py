@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 
 from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.fitting import baseline_of, tune
+from chaffinch.tasks.methods.protocol import Candidate, feasible_candidates
 from chaffinch.tasks.methods.refits import check_losses, refitted_loss
 from chaffinch.tasks.pipeline.selection_run import OUT_OF_FOLD_FILE, PATH_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
@@ -67,13 +69,21 @@ def optimise_mask(run: SelectionRun, writer: Writer) -> None:
     writer.result = {"unmasked_loss": unmasked_loss, **recorded.facts}
 
 
+def candidates_of(run: SelectionRun) -> Sequence[Candidate]:
+    """Return the candidate masks of a finished search; all satisfy the constraints."""
+    found = run.method.candidates(run.found)
+    if run.feasible.are_all:
+        return found
+    return feasible_candidates(found, run.search_context("choose_mask"))
+
+
 @stage("describe", "split", "train_base_model", "optimise_mask")
 def choose_mask(run: SelectionRun, writer: Writer) -> None:
     """Refit on each candidate mask and choose the best on the model-validation set.
 
     Ties: the smaller mask is chosen. A cross-fitted method has chosen, and leaves no such set.
     """
-    candidates = run.method.candidates(run.found)
+    candidates = candidates_of(run)
     masks = [candidate.mask for candidate in candidates]
     if not len(run.splits.model_validation):
         writer.result = {"mask": masks[0].tolist(), "candidates": []}

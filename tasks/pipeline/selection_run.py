@@ -20,6 +20,7 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.runs.stages import Checkpoints, StageRecord
 from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.data.feature_constraints import feasible_masks
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.splits import PARTS, Roles, Splits, fold_indices
 from chaffinch.tasks.data.stratified_split import Index
@@ -31,6 +32,7 @@ from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import SelectionSettings, SettingsFile
@@ -222,10 +224,14 @@ class SelectionRun(StageResults):
         """Return the inputs of refits on some sets that are scored on another."""
         return Refit(self.rows(*fitted), self.rows(held_out), self.schema, self.recipe, self.loss)
 
+    @cached_property
+    def feasible(self) -> FeasibleMasks:
+        """The masks that satisfy the constraints."""
+        return feasible_masks(self.schema.features, self.settings)
+
     def search_context(self, step: str, checkpoints: Checkpoints | None = None) -> SearchContext:
         """Return the inputs of a search in a step of the run."""
-        schema, settings = self.schema, self.settings
-        kept = settings.columns.keep
+        schema, settings, feasible = self.schema, self.settings, self.feasible
         return SearchContext(
             schema=schema,
             recipe=self.recipe,
@@ -233,7 +239,7 @@ class SelectionRun(StageResults):
             model=self.base_model,
             baseline=self.baseline,
             loss=self.loss,
-            keep=tuple(j for j, name in enumerate(schema.features) if name in kept),
+            keep=tuple(np.flatnonzero(feasible.always).tolist()),
             seed=settings.seed,
             rows=self.rows,
             folds=self.folds,
@@ -243,6 +249,7 @@ class SelectionRun(StageResults):
             tolerance=settings.tolerance,
             units=self.units,
             checkpoints=checkpoints,
+            feasible=None if feasible.are_all else feasible,
         )
 
     @property

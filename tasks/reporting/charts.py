@@ -148,21 +148,23 @@ def elimination_chart(
     losses: Sequence[float],
     *,
     candidates: Sequence[int],
-    chosen: int,
+    chosen: int | None,
     loss_name: str,
     margins: Sequence[float] | None = None,
 ) -> Markup:
     """Draw the loss against the number of features left.
 
-    With `margins`, the loss is the mean of held-out rows, in a band of these half-widths.
+    `chosen` is None if the chosen set is not on the curve. With `margins`, the loss is the mean of
+    held-out rows, in a band of these half-widths.
     """
     x, y = np.array(sizes), np.array(losses, dtype=float)
     curve = "Elimination" if margins is None else "Trade-off"
     label = (
         f"{curve} curve: {loss_name} against the number of features left, from "
         f"{number(sizes[0])} features with a loss of {number(losses[0])} down to "
-        f"{number(sizes[-1])} with {number(losses[-1])}; {number(chosen)} were chosen."
+        f"{number(sizes[-1])} with {number(losses[-1])}"
     )
+    label += "." if chosen is None else f"; {number(chosen)} were chosen."
     with figure_of("elimination", 9.0, 4.3) as figure:
         axes = figure.add_subplot()
         marker = "o" if len(x) <= _MOST_DOTS else ""
@@ -191,18 +193,19 @@ def elimination_chart(
                 markeredgewidth=1.6,
                 label="candidate sizes",
             )
-        axes.axvline(chosen, color=ACCENT, linewidth=1, alpha=0.5)
-        axes.plot(
-            [chosen],
-            [at[chosen]],
-            "o",
-            markersize=9,
-            markerfacecolor=ACCENT,
-            markeredgecolor=PAPER,
-            label=f"chosen: {number(chosen)}",
-        )
+        if chosen is not None:
+            axes.axvline(chosen, color=ACCENT, linewidth=1, alpha=0.5)
+            axes.plot(
+                [chosen],
+                [at[chosen]],
+                "o",
+                markersize=9,
+                markerfacecolor=ACCENT,
+                markeredgecolor=PAPER,
+                label=f"chosen: {number(chosen)}",
+            )
         scale_sizes(axes, x, "features left")
-        matter = np.isin(x, (sizes[0], chosen, *candidates))
+        matter = np.isin(x, [sizes[0], *candidates, *([] if chosen is None else [chosen])])
         top = highest_shown(y, (y + reach)[matter].tolist())
         if top is not None:
             lowest = float(np.nanmin(y - reach))

@@ -34,6 +34,7 @@ class ReportContent:
     # auto also the difference from all features, which the standard error is then of.
     sizes: Sequence[Mapping[str, Any]] | None = None
     fold_sizes: Sequence[int] = ()  # of auto: features that each outer fold keeps
+    size_chosen: int | None = None  # of auto: on the curve; constraints may leave fewer features
     widen: float = 1.0  # of auto: factor of intervals over the folds
     masks: Sequence[MaskStep] | None = None  # where the method found whole masks
     alternatives: Mapping[str, Any] | None = None  # as in alternatives.json
@@ -79,6 +80,16 @@ class ReportContent:
     @property
     def n_kept(self) -> int:
         return len(self.contract["features"])
+
+    @property
+    def size_on_curve(self) -> int:
+        return self.n_kept if self.size_chosen is None else self.size_chosen
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether constraints chose among the features, so that the set may be none of the path."""
+        asked = self.contract["settings"].get("constraints")
+        return asked is not None and (bool(asked["groups"]) or asked["budget"] is not None)
 
     @property
     def n_candidates(self) -> int:

@@ -13,6 +13,7 @@ from chaffinch.tasks.reporting import charts, sections, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.text import (
     choices_of_folds,
+    costs_in_words,
     interval,
     made_of_earlier_rows,
     not_searched,
@@ -118,6 +119,8 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "rows": number(contract["dataset"]["rows"]),
         "verdict": verdict,
         "sentence": comparison["sentence"],
+        "costs": costs_in_words(contract),
+        "is_constrained": content.is_constrained,
         "on_scales": on_scales(contract["settings"]),
         "made_of_earlier_rows": made_of_earlier_rows(contract["settings"]),
         "meaning": _meaning(comparison, part, is_all=is_all),
@@ -288,11 +291,12 @@ def elimination_chart_of(content: ReportContent) -> Any:
         rows = "mask-validation rows"
     if len(curve) < 2:
         return None
+    is_on_curve = content.declared.is_cross_fitted or not content.is_constrained
     return charts.elimination_chart(
         [left for left, _ in curve],
         [loss for _, loss in curve],
-        candidates=[candidate["n_features"] for candidate in content.candidates],
-        chosen=content.n_kept,
+        candidates=[one["n_features"] for one in content.candidates] if is_on_curve else [],
+        chosen=content.size_on_curve if is_on_curve else None,
         loss_name=f"{loss_in_words(content.contract['loss'])}, {rows}",
         margins=_margins(content),
     )

@@ -325,6 +325,7 @@ _REMEDIES = {
     "fewer_kept": "fewer features to keep in every set",
     "fewer_features": "fewer chosen features",
     "another_quality": "another quality",
+    "constraints": "looser constraints",
 }
 _LONGER = (
     "That proves nothing; give it a longer time limit: --alternatives-time-limit, or time_limit of "

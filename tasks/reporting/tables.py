@@ -323,7 +323,7 @@ def cross_validated(sizes: Sequence[Mapping[str, Any]]) -> Table:
 def sizes_of_the_curve(content: ReportContent) -> Table:
     """Return the sizes of a cross-fitted method, with their differences from all features."""
     sizes = content.sizes or ()
-    chosen = [size["n_features"] for size in sizes].index(content.n_kept)
+    chosen = [size["n_features"] for size in sizes].index(content.size_on_curve)
     rows = [
         (
             *(number(size[key]) for key in ("n_features", "loss")),

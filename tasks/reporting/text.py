@@ -166,6 +166,19 @@ def why_one_candidate(content: ReportContent) -> str | None:
     return f"all {_SEVERAL[what]} led to the same features"
 
 
+def costs_in_words(contract: Mapping[str, Any]) -> str | None:
+    """Return what the features cost, and what a unit saved costs in loss; None without costs."""
+    found = contract.get("costs")
+    if found is None:
+        return None
+    asked = contract["settings"]["constraints"]
+    budget = "" if asked["budget"] is None else f", with a budget of {number(asked['budget'])}"
+    sentence = f"The kept features cost {number(found['kept'])} of {number(found['all'])}{budget}"
+    if found["loss_per_cost_saved"] is None:
+        return f"{sentence}."
+    return f"{sentence}: {number(found['loss_per_cost_saved'], '+')} loss per unit of cost saved."
+
+
 _LITTLE = 0.4  # stability below which folds are said to agree little
 
 

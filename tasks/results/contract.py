@@ -87,6 +87,12 @@ class _Stability(_Part):
     share_of_folds: dict[str, float]
 
 
+class _Costs(_Part):
+    kept: float
+    all: float
+    loss_per_cost_saved: float | None
+
+
 class _Comparison(_Part):
     verdict: str
     sentence: str
@@ -137,6 +143,7 @@ class _Contract(_Part):
     metrics: dict[str, _Metric] = {}
     class_shares: dict[str, float] = {}
     stability: _Stability | None = None
+    costs: _Costs | None = None
     warnings: list[str]
 
 

@@ -151,6 +151,7 @@ def settings_of(
             "model": model,
             "history": history,
             "columns": columns,
+            "constraints": asked.constraints or before.constraints,
             "alternatives": None,
             "seed": before.seed if asked.seed is None else asked.seed,
         }

@@ -266,6 +266,20 @@ class SelectionResult:
         found = self.contract.get("stability")
         return None if found is None else dict(found)
 
+    @property
+    def costs(self) -> dict[str, Any] | None:
+        """What the features cost, by the costs of the constraints.
+
+        Returns
+        -------
+        dict or None
+            ``"kept"`` and ``"all"``, the costs of the kept and of all features, and
+            ``"loss_per_cost_saved"``, by how much the loss on the rows that judge rises for each
+            unit of cost saved: below 0 if it falls, None if nothing is saved. None without costs.
+        """
+        found = self.contract.get("costs")
+        return None if found is None else dict(found)
+
     @cached_property
     def model(self) -> SelectedModel:
         """The model retrained on the kept features; predicts from tables."""

@@ -31,6 +31,7 @@ import numpy as np
 
 from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
 from chaffinch.tasks.selection.core import Mask
+from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 
 CONFIDENCE = 0.95
 
@@ -98,11 +99,14 @@ def revise(
     slack: float,
     rejections: int,
     keep: Collection[int] = (),
+    feasible: FeasibleMasks | None = None,
 ) -> Revision:
     """Let features return and leave in turn, as supported by the rows.
 
     `gain` is the share of the loss that a returning feature must save; `slack` the share by which
     the loss may rise for all leaves of a round together; a round stops after so many `rejections`.
+    `feasible` must allow `start`; a change that it does not allow is not tried, and features that
+    go together change together.
     """
     start = np.asarray(start, dtype=bool)
     if not start.any():
@@ -116,7 +120,7 @@ def revise(
     ):
         if not value >= least:
             raise ValueError(f"{name} must be at least {least} but is {value}")
-    walk = _Walk(refits, start, gain, slack, rejections, frozenset(keep))
+    walk = _Walk(refits, start, gain, slack, rejections, frozenset(keep), feasible)
     walk.let_return()
     walk.let_leave()
     ends = {start.tobytes()}
@@ -138,10 +142,11 @@ class _Walk:
         slack: float,
         rejections: int,
         keep: frozenset[int],
+        feasible: FeasibleMasks | None,
     ) -> None:
         self.masks, self.trials = [start.copy()], list[Trial]()
         self._refits, self._gain, self._slack = refits, gain, slack
-        self._rejections, self._keep = rejections, keep
+        self._rejections, self._keep, self._feasible = rejections, keep, feasible
 
     @property
     def mask(self) -> Mask:
@@ -154,6 +159,8 @@ class _Walk:
         order = list(self._refits.returning(self.mask))
         while order and len(refused) < self._rejections:
             candidate = order.pop(0)
+            if not self._may_change(candidate):
+                continue
             if self._returns(candidate):
                 order = [j for j in self._refits.returning(self.mask) if j not in refused]
             else:
@@ -167,6 +174,8 @@ class _Walk:
         order = self._may_leave(refused)
         while order and len(refused) < self._rejections:
             candidate = order.pop(0)
+            if not self._may_change(candidate):
+                continue
             if self._leaves(candidate, reference):
                 order = self._may_leave(refused)
             else:
@@ -177,6 +186,9 @@ class _Walk:
             return []
         staying = self._keep.union(refused)
         return [j for j in self._refits.leaving(self.mask) if j not in staying]
+
+    def _may_change(self, candidate: int) -> bool:
+        return self._feasible is None or self._feasible.allow(self._changed(candidate))
 
     def _returns(self, candidate: int) -> bool:
         n_candidates = int((~self.mask).sum())
@@ -199,14 +211,16 @@ class _Walk:
 
     def _changed(self, candidate: int) -> Mask:
         mask = self.mask.copy()
-        mask[candidate] = not mask[candidate]
+        together = candidate if self._feasible is None else self._feasible.together(candidate)
+        mask[together] = not mask[candidate]
         return mask
 
     def _done(
         self, candidate: int, gap: Gap, confidence: float, *, is_made: bool, is_return: bool
     ) -> bool:
-        highest = gap.highest(confidence)
-        self.trials.append(Trial(candidate, is_return, gap.difference, highest, is_made))
+        highest, changed = gap.highest(confidence), self._changed(candidate)
+        for feature in np.flatnonzero(changed != self.mask).tolist():
+            self.trials.append(Trial(feature, is_return, gap.difference, highest, is_made))
         if is_made:
-            self.masks.append(self._changed(candidate))
+            self.masks.append(changed)
         return is_made

@@ -46,6 +46,7 @@ _MUST = {
     "tuple_type": "must be a list",
     "too_short": "must be a list of at least {min_length}",
     "dict_type": "must be names with values",
+    "model_type": "must be names with values",
     "too_long": "must be a list of at most {max_length}",
     "path_type": "must be a path",
 }

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from chaffinch.tasks.settings.base import Count, Names, Settings, setting
+from chaffinch.tasks.settings.constraints import MaybeConstraints, constraints_setting
 from chaffinch.tasks.settings.method import Method
 
 FeatureKind = Literal["number", "category"]
@@ -83,3 +84,4 @@ class ReselectionSettings(Settings):
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = setting(
         None, 6, "Seed", "The only source of randomness. By default the former run's."
     )
+    constraints: MaybeConstraints = constraints_setting(7, "By default the former run's.")

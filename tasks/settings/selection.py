@@ -32,6 +32,11 @@ from chaffinch.tasks.settings.columns import (
     refuse_scaled_roles,
     roles_beside_scale,
 )
+from chaffinch.tasks.settings.constraints import (
+    Constrained,
+    MaybeConstraints,
+    constraints_setting,
+)
 from chaffinch.tasks.settings.method import PERCENT, AnyMethod, declared, form_of_methods, rankings
 from chaffinch.tasks.settings.reselection import Reselect
 
@@ -102,7 +107,7 @@ class ModelSettings(Settings):
         return plain
 
 
-class SelectionSettings(Settings):
+class SelectionSettings(Constrained):
     """Everything that can change the result of a selection."""
 
     model_config = ConfigDict(json_schema_extra=form_of_methods("method"))
@@ -160,6 +165,7 @@ class SelectionSettings(Settings):
         max_length=4,
     )
     tolerance: Tolerance = setting(TOLERANCE, 11, "Tolerance", TOLERANCE_IN_WORDS)
+    constraints: MaybeConstraints = constraints_setting(12)
 
     @property
     def former(self) -> Reselect | None:
@@ -210,6 +216,25 @@ class SelectionSettings(Settings):
                 )
             roles = roles_beside_scale(history, self.columns)
             refuse_scaled_roles({*history.columns, self.target}, roles)
+        return self
+
+    @model_validator(mode="after")
+    def _constraints_fit(self) -> "SelectionSettings":
+        asked = self.constraints
+        has_limit = asked is not None and asked.budget is not None
+        for group in () if asked is None else asked.groups:
+            dropped = set(group.features).intersection(self.columns.drop)
+            if group.all_or_none and 0 < len(dropped) < len(group.features):
+                raise ValueError(
+                    f"{group.label} has all_or_none but {min(dropped)!r} is named to drop; drop "
+                    "all of the group, or take it out of the group"
+                )
+            if self.alternatives and has_limit and group.cost and not group.has_linear_cost:
+                raise ValueError(
+                    f"{group.label} has a cost that is paid once, which alternatives can count "
+                    "only with all_or_none or at_most 1; give costs of features, or leave out "
+                    "alternatives"
+                )
         return self
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from chaffinch import AlternativeSettings, ColumnSettings, HistorySettings, ModelSettings
 from chaffinch.tasks.api.select import selected
+from chaffinch.tasks.settings.constraints import ConstraintSettings, FeatureGroup
 from chaffinch.tasks.settings.method import kinds, method_of
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.fuzz import ground
@@ -136,6 +137,17 @@ def _columns(draws: Draws) -> dict[str, Any]:
     return found
 
 
+def _constraints(draws: Draws) -> dict[str, Any]:
+    names = [*["age", "colour", "income", "noise_1"] * 9, "churned", "absent", *NAMES[:2]]
+    groups = [
+        {"features": some(draws, names) or ["age"]} | _drawn(draws, FeatureGroup, 1)
+        for _ in range(pick(draws, [0, 1, 1, 2]))
+    ]
+    costs = {name: pick(draws, [0, 1, 2.5]) for name in some(draws, names)}
+    found = {"groups": groups, "costs": costs, "budget": pick(draws, [None, 1, 3])}
+    return found | _drawn(draws, ConstraintSettings) if often(draws, 0.3) else found
+
+
 def draw(draws: Draws, place: Path) -> Case:
     """Draw settings, which are checked and, where they are quick, used."""
     kind = pick(draws, kinds())
@@ -144,6 +156,7 @@ def draw(draws: Draws, place: Path) -> Case:
     shares = [[50, 20, 20, 10], [97, 1, 1, 1], [25, 25, 25, 26]]
     others = {
         "columns": lambda: _columns(draws),
+        "constraints": lambda: _constraints(draws),
         "alternatives": lambda: {"number": 1, "time_limit": 5} | _drawn(draws, AlternativeSettings),
         "history": lambda: {"lags": [1], "series": "shop"} | _drawn(draws, HistorySettings),
         "loss": lambda: pick(draws, [*_losses(), *JSON_VALUES]),

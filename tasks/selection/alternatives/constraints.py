@@ -54,7 +54,7 @@ class Constraints:
     costs : sequence of float, or mapping from features to float, optional
         Cost of each feature, at least 0; features missing in a mapping cost nothing.
     budget : float, optional
-        Largest sum of costs of a set, up to rounding; requires `costs`.
+        Largest sum of costs of a set, up to rounding; requires `costs`, or groups with a cost.
     max_sets_per_feature : int, at least 1, optional
         Largest number of the new sets that contain one feature; previous sets do not count.
     """
@@ -89,6 +89,7 @@ class Constraints:
             ),
             costs=costs_of(self.costs, names, n_features),
         )
+        done = _with_shared_costs(done, n_features)
         _check_choice(done, n_features, k, n_sets, names)
         for group in done.groups:
             _check_group(group, k)
@@ -119,6 +120,24 @@ class Constraints:
             and not of_set & set(self.excluded)
             and bool((rows.weights[:, sorted(of_set)].sum(axis=1) <= rows.caps).all())
         )
+
+
+def _with_shared_costs(done: Constraints, n_features: int) -> Constraints:
+    """Return the same with the groups' costs as costs of features, which rows can sum."""
+    if not any(group.cost for group in done.groups):
+        return done
+    costs = np.zeros(n_features) if done.costs is None else np.array(done.costs)
+    for group in done.groups:
+        features = _as_indices(group.features)
+        most = len(features) if group.at_most is None else group.at_most
+        if group.cost and not group.all_or_none and most > 1:
+            raise ValueError(
+                f"a group's cost of {group.cost:g} is paid once, which alternatives can count only "
+                "for a group with all_or_none or at most 1 feature; give costs of features"
+            )
+        costs[features] += group.cost / (len(features) if group.all_or_none else 1)
+    groups = tuple(replace(group, cost=0.0) for group in done.groups)
+    return replace(done, costs=tuple(costs.tolist()), groups=groups)
 
 
 def _as_indices(features: Sequence[Feature]) -> list[int]:

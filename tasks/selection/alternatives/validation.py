@@ -113,12 +113,15 @@ class Group:
         A set has at most this many of them.
     all_or_none : bool
         A set has all of them or none.
+    cost : float, at least 0
+        Cost that is paid once if a set has any of them, in addition to their own costs.
     """
 
     features: Sequence[Feature]
     at_least: int = 0
     at_most: int | None = None
     all_or_none: bool = False
+    cost: float = 0.0
 
 
 def indices_of(
@@ -205,6 +208,9 @@ def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
             raise ValueError(
                 f"a group's all_or_none must be True or False but is {group.all_or_none!r}"
             )
+        check_fits("a group's cost", group.cost)
+        if not is_number(group.cost) or not 0 <= group.cost <= LARGEST:
+            raise ValueError(f"a group's cost must be a number of at least 0 but is {group.cost!r}")
     return found
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.core import Floats, Mask
+from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 
 # Recursive feature elimination, and its size by cross-validation.
 #
@@ -137,9 +138,10 @@ class FoundMasks:
 # x = 1 if a number drawn from 0..1 < 1 / (1 + exp -v)   `_masks`
 # =====================================================  ==================
 #
-# Departs: a mask that would be empty, or hold more features than are allowed, has those nearest to
-# being drawn instead. Of equal losses the smaller mask is the better one. All particles of a
-# generation move at once, so that they can be judged at once; no mask is judged twice.
+# Departs: a mask that would be empty, hold more features than are allowed, or break a constraint,
+# has those nearest to being drawn instead. Of equal losses the smaller mask is the better one. All
+# particles of a generation move at once, so that they can be judged at once; no mask is judged
+# twice.
 
 # Keeps a probability between 0.0025 and 0.9975: Kennedy and Eberhart, section 4
 _FASTEST = 6.0
@@ -164,6 +166,7 @@ def particle_swarm(
     *,
     keep: Collection[int] = (),
     at_most: int | None = None,
+    feasible: FeasibleMasks | None = None,
     on_generation: Callable[[int, int], None] | None = None,
 ) -> FoundMasks:
     """Search for the mask with the lowest loss; return the best after each generation."""
@@ -174,13 +177,13 @@ def particle_swarm(
     shape = (swarm.individuals, n_features)
     judge = _Judge(refit_loss)
     velocities = random.uniform(-1.0, 1.0, shape)
-    masks = _masks(velocities, random, list(keep), most)
+    masks = _masks(velocities, random, list(keep), most, feasible)
     own, own_worth = masks.copy(), judge(masks)
     found: list[tuple[Mask, float]] = []
     for generation in range(1, swarm.generations + 1):
         if generation > 1:
             velocities = _velocities(velocities, masks, own, own[_best(own_worth)], swarm, random)
-            masks = _masks(velocities, random, list(keep), most)
+            masks = _masks(velocities, random, list(keep), most, feasible)
             for i, worth in enumerate(judge(masks)):
                 if worth < own_worth[i]:
                     own[i], own_worth[i] = masks[i], worth
@@ -226,16 +229,24 @@ def _velocities(
     return np.clip(swarm.inertia * velocities + to_own + to_best, -_FASTEST, _FASTEST)
 
 
-def _masks(velocities: Floats, random: np.random.Generator, keep: list[int], most: int) -> Mask:
+def _masks(
+    velocities: Floats,
+    random: np.random.Generator,
+    keep: list[int],
+    most: int,
+    feasible: FeasibleMasks | None,
+) -> Mask:
     """Draw a mask for each particle, shape (individuals, d)."""
     margins = 1 / (1 + np.exp(-velocities)) - random.random(velocities.shape)
     margins[:, keep] = np.inf
     masks = margins > 0
     for mask, margin in zip(masks, margins, strict=True):
-        size = min(max(int(mask.sum()), 1), most)
-        if size != mask.sum():
+        size, order = min(max(int(mask.sum()), 1), most), np.argsort(-margin, kind="stable")
+        if feasible is not None:
+            mask[:] = feasible.best(order.tolist(), size, most)
+        elif size != mask.sum():
             mask[:] = False
-            mask[np.argsort(-margin, kind="stable")[:size]] = True
+            mask[order[:size]] = True
     return masks
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.models.mlp import NeuralNetwork
@@ -114,11 +115,16 @@ class ProbabilisticSearches:
 
         Of features that are equally probable at the end, the one that was more so before stays.
         """
-        on_the_way = np.mean(
-            [np.mean([at.probabilities for at in one.sweeps], axis=0) for one in self._of(asked)],
-            axis=0,
-        )
-        return most_probable(self.probabilities(asked), n_features, on_the_way)
+        return most_probable(self.probabilities(asked), n_features, self._on_the_way(asked))
+
+    def best_first(self, asked: float | int) -> list[int]:
+        """Return all features, the most probable first, as `most_probable` takes them."""
+        order: list[int] = _order(self.probabilities(asked), self._on_the_way(asked)).tolist()
+        return order
+
+    def _on_the_way(self, asked: float | int) -> Floats:
+        each = [np.mean([at.probabilities for at in one.sweeps], axis=0) for one in self._of(asked)]
+        return np.asarray(np.mean(each, axis=0))
 
     def is_made(self, asked: float | int) -> bool:
         """Return whether there was anything to search."""
@@ -130,11 +136,8 @@ class ProbabilisticSearches:
         return sum(one.sweeps[-1].iteration for one in self._of(asked)) / max(n_all, 1)
 
     def behind(self, mask: Mask) -> float | int:
-        """Return the first penalty or number of features that led to a mask."""
-        for asked in self.asked:
-            if (self.mask(asked) == mask).all():
-                return asked
-        raise ValueError("the mask must be one that a search led to but is not")
+        """Return the first penalty or number of features that led to a mask, or closest to it."""
+        return min(self.asked, key=lambda asked: int((self.mask(asked) != mask).sum()))
 
     def _of(self, asked: float | int) -> list[ProbabilisticSearch]:
         return [one for one in self.searches if one.asked == asked]
@@ -145,10 +148,13 @@ def most_probable(probabilities: Floats, n_features: int, on_the_way: Floats) ->
 
     `on_the_way` decides between equals; after it, the lower index.
     """
-    order = np.lexsort((-on_the_way, -probabilities))
     mask = np.zeros(len(probabilities), dtype=bool)
-    mask[order[:n_features]] = True
+    mask[_order(probabilities, on_the_way)[:n_features]] = True
     return mask
+
+
+def _order(probabilities: Floats, on_the_way: Floats) -> NDArray[np.int64]:
+    return np.lexsort((-on_the_way, -probabilities))
 
 
 def stability(sweeps: Sequence[Sweep]) -> float:

@@ -11,10 +11,11 @@ import chaffinch
 from chaffinch import ExecutionSettings, InputError, ModelSettings, SelectionSettings
 from chaffinch.flows.cli.commands import cli
 from chaffinch.flows.cli.selection import selection_options
-from chaffinch.flows.cli.settings_file import read_settings
+from chaffinch.flows.cli.settings_file import as_toml, read_settings
 from chaffinch.methods import Auto, Gbmo
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.results.result import load_result
+from chaffinch.tasks.settings.constraints import ConstraintSettings, FeatureGroup
 from chaffinch.tasks.settings.method import kinds
 from tests.made_up import good_table
 
@@ -264,6 +265,7 @@ def test_init_writes_settings_that_are_read_back(kind, reached, tmp_path):
         ["--target", 'a "b"', "--keep", "x,y", "--workers", "2"],
     )
     options += ["--lags", "1,2", "--time", "t"] if kind == "auto" else []
+    options += ["--cost", "x=2", "--cost", "a=b=0.5", "--budget", "3"] if kind == "gbmo" else []
     invoked = CliRunner().invoke(
         cli,
         ["init", "a.csv", *options, "--method", kind, "--file", str(file)],
@@ -277,6 +279,46 @@ def test_init_writes_settings_that_are_read_back(kind, reached, tmp_path):
         got = reached(text=written)
         assert got["settings"] == asked["settings"]
         assert got["execution"].model_copy(update={"settings_file": None}) == asked["execution"]
+
+
+CONSTRAINTS = """
+target = "price"
+
+[constraints]
+budget = 20
+costs = {income = 1.5}
+
+[[constraints.groups]]
+features = ["rain", "wind"]
+at_most = 1
+cost = 10
+"""
+
+
+def test_constraints_stand_in_a_file_and_their_costs_and_budget_are_options_too(reached, tmp_path):
+    by_file = reached("a.csv", text=CONSTRAINTS)["settings"].constraints
+    group = FeatureGroup(features=("rain", "wind"), at_most=1, cost=10)
+    assert by_file == ConstraintSettings(groups=(group,), costs={"income": 1.5}, budget=20)
+    by_both = reached("a.csv", "--cost", "age=2", "--budget", "5", text=CONSTRAINTS)
+    costs = {"income": 1.5, "age": 2}
+    expected = ConstraintSettings(groups=(group,), costs=costs, budget=5)
+    assert by_both["settings"].constraints == expected
+    file = tmp_path / "written.toml"
+    file.write_text(as_toml("a.csv", by_both["settings"], by_both["execution"]))
+    assert reached("--config", str(file))["settings"] == by_both["settings"]
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        (["age"], "--cost must be NAME=NUMBER, as in age=1.5, but is 'age'"),
+        (["age=1", "age=2"], "--cost gives 'age' twice"),
+        (["age=dear"], "costs must be a number but is 'dear'"),
+    ],
+)
+def test_a_cost_that_is_none_is_refused(costs, message, reached):
+    with pytest.raises(InputError, match=message):
+        reached("a.csv", "--target", "y", *(typed for cost in costs for typed in ("--cost", cost)))
 
 
 def test_init_replaces_no_file(tmp_path):

@@ -40,6 +40,20 @@ def test_a_budget_is_held_but_for_rounding(costs, budget, best) -> None:
     assert [one.indices for one in found] == ([] if best is None else [best])
 
 
+@pytest.mark.parametrize(
+    ("limits", "best"),
+    [({"all_or_none": True}, (2, 3)), ({"at_most": 1}, (0, 2))],
+)
+def test_the_cost_of_a_group_is_paid_once(limits, best) -> None:
+    """Together 0 and 1 cost 1.5 and 4 more; one of them 1 or 0.5 and 4 more."""
+    constraints = Constraints(
+        groups=[Group([0, 1], cost=4, **limits)], costs={0: 1, 1: 0.5}, budget=5
+    )
+    quality = Univariate([4, 3, 2, 1])
+    found = find_alternatives(quality, k=2, n_alternatives=0, tau=0.5, constraints=constraints)
+    assert [one.indices for one in found] == [best]
+
+
 def test_a_feature_has_one_cost_by_whatever_it_is_called() -> None:
     constraints = Constraints(costs={"a": 5, 0: 3}, budget=4)
     quality = Univariate([3, 2, 1], names=["a", "b", "c"])
@@ -57,6 +71,8 @@ def test_a_feature_has_one_cost_by_whatever_it_is_called() -> None:
         ({"groups": [[0, 1]]}, "groups must hold Group but hold [0, 1]; give Group([0, 1])"),
         ({"groups": Group([0, 1])}, "groups must be a sequence of Group but is Group("),
         ({"costs": [1] * 6, "budget": "3"}, "budget must be a number but is '3'; give a float"),
+        ({"groups": [Group([0, 1], cost=-1)]}, "a group's cost must be a number of at least 0"),
+        ({"groups": [Group([0, 1], cost=1)]}, "a group's cost of 1 is paid once, which alternat"),
         ({"costs": 3, "budget": 1}, "costs must be one for each feature, or a mapping, but are 3"),
         ({"costs": ["a"] * 6, "budget": 1}, "costs must be numbers but hold 'a'; give one for"),
         ({"costs": [1e308] * 6, "budget": 1.7e308}, "costs must be at most 1e+300 in size but"),

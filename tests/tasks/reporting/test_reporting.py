@@ -45,6 +45,21 @@ def test_the_reader_meets_verdict_then_curve_then_tables(page: Page) -> None:
     assert page.text.index("The sentence of") < page.text.index("Features kept")
 
 
+@pytest.mark.parametrize(
+    ("per_cost", "words"),
+    [
+        (0.25, "with a budget of 20: +0.25 loss per unit of cost saved."),
+        (None, "with a budget of 20."),
+    ],
+)
+def test_costs_are_shown_with_the_loss_that_a_unit_saved_costs(per_cost, words) -> None:
+    content = made_up(numbered(12), 4)
+    costs = {"kept": 12.5, "all": 50.0, "loss_per_cost_saved": per_cost}
+    settings = {**content.contract["settings"], "constraints": {"budget": 20.0, "groups": []}}
+    page = Page(render_report(with_contract(content, costs=costs, settings=settings)))
+    assert f"The kept features cost 12.5 of 50, {words}" in page.text
+
+
 def test_losses_stand_with_their_rows_and_differences(page: Page) -> None:
     rows = page.tables["Losses of the two final models (log loss)"]
     assert rows[0] == ["Part", "Rows", "All features", "Selected", "Difference", "Used for"]

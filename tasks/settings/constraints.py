@@ -1,0 +1,148 @@
+"""Settings of constraints on the selected features: groups, costs and a budget."""
+
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.tasks.settings.base import InOrder, Settings, setting
+
+_Cost = Annotated[float, Field(ge=0, le=1e300)]
+_Number = Annotated[int, Field(ge=0)]
+
+
+class FeatureGroup(Settings):
+    """Features that are kept together, or of which some are kept."""
+
+    model_config = ConfigDict(title="Group of features")
+
+    features: Annotated[tuple[str, ...], Field(min_length=1), InOrder] = setting(
+        ..., 0, "Features", "Features of the group; no feature is in two groups."
+    )
+    at_least: _Number = setting(0, 1, "At least", "Keep at least this many of them.")
+    at_most: _Number | None = setting(
+        None, 2, "At most", "Keep at most this many of them. By default all."
+    )
+    all_or_none: bool = setting(
+        False, 3, "All or none", "Keep all of them or none, as for one-hot columns."
+    )
+    cost: _Cost = setting(
+        0.0, 4, "Cost", "Paid once if any of them is kept, in addition to their own costs."
+    )
+
+    @property
+    def label(self) -> str:
+        """The group in an error."""
+        return f"the group of {quoted(self.features, limit=3)}"
+
+    @property
+    def has_linear_cost(self) -> bool:
+        """Whether the group's cost is a sum of costs of its features in every mask."""
+        return self.all_or_none or self.at_most in (0, 1) or len(self.features) == 1
+
+    @model_validator(mode="after")
+    def _limits_fit(self) -> "FeatureGroup":
+        n_features = len(self.features)
+        if self.all_or_none and (self.at_least or self.at_most is not None):
+            raise ValueError(
+                f"{self.label} has all_or_none, with which at_least and at_most have no meaning; "
+                "leave them out, or all_or_none"
+            )
+        highest = n_features if self.at_most is None else min(self.at_most, n_features)
+        if self.at_least > highest:
+            what = "its at_most" if highest == self.at_most else "the number of its features"
+            raise ValueError(
+                f"at_least of {self.label} must be at most {highest}, {what}, but is "
+                f"{self.at_least}"
+            )
+        return self
+
+
+def _in_one_order(groups: tuple[FeatureGroup, ...]) -> tuple[FeatureGroup, ...]:
+    return tuple(sorted(groups, key=lambda one: one.features))
+
+
+def _by_feature(costs: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(costs.items()))
+
+
+class ConstraintSettings(Settings):
+    """Constraints on the selected features, besides those to keep and to drop."""
+
+    model_config = ConfigDict(title="Constraints")
+
+    groups: Annotated[tuple[FeatureGroup, ...], AfterValidator(_in_one_order)] = setting(
+        (), 0, "Groups", "Features that are kept together, or of which some are kept."
+    )
+    costs: Annotated[dict[str, _Cost], AfterValidator(_by_feature)] = setting(
+        {}, 1, "Costs", "Cost by feature; the others cost nothing but what their group does."
+    )
+    budget: _Cost | None = setting(
+        None, 2, "Budget", "Largest cost of the kept features. By default there is no limit."
+    )
+
+    @property
+    def has_costs(self) -> bool:
+        return bool(self.costs) or any(group.cost for group in self.groups)
+
+    @model_validator(mode="after")
+    def _fit_each_other(self) -> "ConstraintSettings":
+        seen: set[str] = set()
+        for group in self.groups:
+            if both := sorted(seen.intersection(group.features)):
+                raise ValueError(f"feature {both[0]!r} is in two groups; name it in one")
+            seen.update(group.features)
+        if self.budget is not None and not self.has_costs:
+            raise ValueError(
+                f"a budget of {self.budget:g} needs costs but there are none; give costs, as in "
+                "--cost COLUMN=1.5, or leave the budget out"
+            )
+        return self
+
+
+def constraints_of(given: Any) -> Any:
+    """Return settings for `chaffinch.Constraints`; anything else unchanged."""
+    if not hasattr(given, "max_sets_per_feature"):  # its module takes long to import
+        return given
+    if given.must_include or given.must_exclude or given.max_sets_per_feature is not None:
+        raise ValueError(
+            "constraints of settings are groups, costs and a budget; name features to include or "
+            "exclude by keep or drop of the columns, and leave out max_sets_per_feature"
+        )
+    from chaffinch.tasks.selection.alternatives.validation import groups_of
+
+    groups, costs = map(vars, groups_of(given.groups)), {} if given.costs is None else given.costs
+    values: dict[str, Any] = {"groups": tuple(groups), "costs": costs, "budget": given.budget}
+    return ConstraintSettings(**values)
+
+
+MaybeConstraints = Annotated[ConstraintSettings | None, BeforeValidator(constraints_of)]
+
+
+def constraints_setting(position: int, by_default: str = "By default none.") -> Any:
+    words = f"Groups of features, costs and a budget that the kept features obey. {by_default}"
+    return setting(None, position, "Constraints", words)
+
+
+class Constrained(Settings):
+    """Settings with `constraints`, which a dump leaves out where there are none.
+
+    So runs without constraints keep the identity that they had before there were any.
+    """
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        return {
+            name: value
+            for name, value in values.items()
+            if name != "constraints" or value is not None
+        }
