@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,6 +120,9 @@ class ComparisonResult:
     def __repr__(self) -> str:
         """Return the lines as one text."""
         return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +27,13 @@ from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.data.roles import TargetType, labels_of
+from chaffinch.tasks.reporting.notebook import as_html
 from chaffinch.tasks.results.model import typed_feature
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.settings.reselection import FeatureKind
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MOST_NAMES = 10  # of one message
 
@@ -187,6 +191,16 @@ class FeatureContract(dict[str, Any]):
     def features(self) -> list[str]:
         """Kept features, in the table's order."""
         return [feature["name"] for feature in self["features"]]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per kept feature: name, type, baseline and the rest of its entry."""
+        import pandas as pd
+
+        return pd.DataFrame(self["features"])
+
+    def _repr_html_(self) -> str:
+        target, verdict = self["target"], self["comparison"]["sentence"]
+        return as_html(f"Features for {target['name']!r}", [verdict], self.to_frame())
 
     @property
     def columns(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,15 +30,18 @@ from chaffinch.tasks.pipeline.selection_run import (
     part_of_rows,
 )
 from chaffinch.tasks.reporting import ReportContent, render_report
+from chaffinch.tasks.reporting.notebook import as_html, draw_curve
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
 from chaffinch.tasks.results.model import SelectedModel, check_there
 from chaffinch.tasks.selection.core import Mask
+from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.verdict import judged_on
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -176,6 +179,7 @@ class SelectionResult:
     _model: SelectedModel | Mapping[str, bytes]
     _report: bytes | ReportContent
     _part: pa.Array | StageRecord
+    _curve: tuple[Mapping[str, Any], ...]
     _trusted: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -185,6 +189,21 @@ class SelectionResult:
             f"SelectionResult(run={self.run!r}, features={self.features!r}, "
             f"metrics={metrics}, verdict={self.verdict!r}{warned})"
         )
+
+    def _repr_html_(self) -> str:
+        kept = f"{len(self.features)} of {len(self.candidates)} features kept"
+        table = self.to_frame()
+        tables = [self._metrics_frame()] if self.metrics else []
+        return as_html(
+            kept, [self.verdict, *self.warnings], *tables, table[table["kept"]].drop(columns="kept")
+        )
+
+    def _metrics_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        names = ("all_features", "selected", "constant")
+        rows = [(name, *map(one.get, names)) for name, one in self.metrics.items()]
+        return pd.DataFrame(rows, columns=["metric", *names])
 
     # Lists, since pandas takes a tuple for one name; new ones, since a list can be changed.
     @property
@@ -315,7 +334,7 @@ class SelectionResult:
         write_file(file, report if isinstance(report, bytes) else render_report(report))
         return destination
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_frame(self) -> pd.DataFrame:
         """Return one row per candidate: feature, kept, step, and score if there are any."""
         import pandas as pd
 
@@ -323,6 +342,53 @@ class SelectionResult:
         if self.scores is not None:
             columns["score"] = [self.scores[name] for name in self.candidates]
         return pd.DataFrame(columns)
+
+    @property
+    def curve(self) -> pd.DataFrame:
+        """The loss at each number of features that was tried, from all features down.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``n_features`` and ``loss``. For methods with folds it is the mean over the folds, with
+            its ``standard_error``; for a walk of removals, the loss of the masks on the way; for
+            other methods, the model-validation loss of the candidates.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self._curve).sort_values("n_features", ascending=False)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the `curve`, and the number of features kept.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default in a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        return draw_curve(self.curve, len(self.features), loss_in_words(self.contract["loss"]), ax)
+
+
+def _curve(
+    path: pa.Table, found: Mapping[str, Mapping[str, Any]], n_candidates: int
+) -> Iterator[dict[str, Any]]:
+    """Yield numbers of features with their losses; see `SelectionResult.curve`."""
+    searched = found["optimise_mask"]
+    if "sizes" in searched:
+        columns = ("n_features", "loss", "standard_error")
+        yield from ({name: one[name] for name in columns} for one in searched["sizes"])
+    elif {"loss", "features_left"} <= {*path.column_names}:
+        yield {"n_features": n_candidates, "loss": searched["unmasked_loss"]}
+        for step in path.select(["features_left", "loss"]).to_pylist():
+            if step["loss"] is not None:
+                yield {"n_features": step["features_left"], "loss": step["loss"]}
+    else:
+        for one in found["choose_mask"]["candidates"]:
+            yield {"n_features": one["n_features"], "loss": one["model_validation_loss"]}
 
 
 def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
@@ -429,6 +495,7 @@ def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> Selec
         versions=contract["versions"],
         contract=FeatureContract(contract),
         run=run.name,
+        _curve=tuple(_curve(run.path, found, len(candidates))),
         _features=tuple(labels.get(name, name) for name in features),
         _candidates=tuple(labels.get(name, name) for name in candidates),
         **given,

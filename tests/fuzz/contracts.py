@@ -92,7 +92,7 @@ def draw(draws: Draws, place: Path) -> Case:
         "bytes_in": lambda: chaffinch.load_contract(path).bytes_in(table),
         "reselect": lambda: chaffinch.reselect(path, table, store=place / "made" / "store"),
         "difference": lambda: chaffinch.difference(path, ground().run(kind), store=ground().store),
-        "load_run": lambda: (lambda run: (repr(run), run.verdict, run.to_pandas()))(in_run()),
+        "load_run": lambda: (lambda run: (repr(run), run.verdict, run.to_frame()))(in_run()),
         "predict": lambda: in_run().model.predict(table),
         "promote": lambda: (
             in_run() and chaffinch.promote(name, name="orders", store=place / "store")

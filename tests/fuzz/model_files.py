@@ -146,6 +146,6 @@ def _sealed(content: Any) -> bytes:
 
 def _read(name: str, store: Path) -> None:
     result = chaffinch.load_run(name, store=store)
-    result.to_pandas()
+    result.to_frame()
     result.report(store.parent / "made" / "report.html")
     result.model.predict(made.of_days() if result.settings["history"] else made.table())

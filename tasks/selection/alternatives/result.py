@@ -128,6 +128,10 @@ class Alternatives(Sequence[FeatureSet]):
         apart = [[dissimilarity(one, other, self.dissimilarity) for other in sets] for one in sets]
         return np.array(apart, dtype=np.float64).reshape(len(sets), len(sets))
 
+    def _repr_html_(self) -> str:
+        html: str = self.to_frame().to_html(index=False, border=0)
+        return html
+
     def to_frame(self) -> pd.DataFrame:
         """Return a table with one row per set."""
         import pandas as pd

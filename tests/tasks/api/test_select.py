@@ -160,7 +160,7 @@ def test_the_record(result, walk, method, of_path, parts):
 
 
 def test_the_features_as_a_table(result):
-    table = result.to_pandas()
+    table = result.to_frame()
     assert table["feature"].tolist() == list(FEATURES)
     assert table["kept"].tolist() == result.mask.tolist()
     assert table["step"].tolist() == result.steps.tolist()
@@ -303,14 +303,14 @@ def test_a_ranking_has_scores_where_a_walk_has_losses(walk):
     assert ranked.path["score"].is_monotonic_increasing
     assert ranked.path["features_left"].tolist() == [5, 4, 3, 2, 1]
     assert list(ranked.scores) == list(FEATURES)
-    shown = ranked.to_pandas()
+    shown = ranked.to_frame()
     assert shown["score"].tolist() == list(ranked.scores.values())
     in_order = shown[shown["step"] > 0].sort_values("step")["score"]
     assert in_order.is_monotonic_increasing
     assert shown.set_index("feature")["step"]["noise_1"] == 0
 
     assert walk.scores is None
-    assert list(walk.to_pandas().columns) == ["feature", "kept", "step"]
+    assert list(walk.to_frame().columns) == ["feature", "kept", "step"]
 
 
 def test_a_ranking_is_of_the_training_rows_and_of_no_others(tmp_path):

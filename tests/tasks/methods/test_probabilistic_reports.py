@@ -65,7 +65,7 @@ def test_where_nothing_is_searched_nothing_is_told_of_searches(
     assert "Searches" not in page.tables
     assert len(page.of("svg")) == 1  # the interval alone
     assert result.scores is None
-    assert "score" not in result.to_pandas()
+    assert "score" not in result.to_frame()
     losses = page.tables["Losses of the two final models (squared error)"]
     assert [row[-1] for row in losses[1:4]] == [
         "tuning, fitting, the baseline", "fitting alone", "the loss of the one candidate",
