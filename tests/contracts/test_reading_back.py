@@ -343,7 +343,7 @@ def test_what_a_user_does_to_the_lists_changes_no_result(good):
         assert (result.features, result.candidates) == (features, candidates)
         assert result.model.features == features
         assert list(result.transform(table).columns) == features
-        assert isinstance(result.to_pandas(), pd.DataFrame)
+        assert isinstance(result.to_frame(), pd.DataFrame)
 
 
 def test_a_result_names_its_run_its_features_and_its_verdict(good):
