@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ from chaffinch.tasks.selection.input_checks import (
     without_order,
 )
 from chaffinch.tasks.selection.losses import resolve_loss
+from chaffinch.tasks.selection.masked_loss.base import MaskState
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.external_models import (
     Given,
@@ -96,10 +97,12 @@ def masked_loss(
     -------
     MaskedLoss
         ``.loss`` under the present ``.mask``; ``.without_each()``, the losses (M,) of masking one
-        more feature each, inf where already masked; ``.remove(j)`` masks feature j for good; and
-        a call with masks (m, M), True for a kept feature, returns their losses (m,). Threads that
-        ask at the same time are answered one after the other; after a fork each process has its
-        own; it can be copied but not pickled: make it again from the model.
+        more feature each, inf where already masked; ``.remove(j)`` masks feature j, given by its
+        position or its name, for good; ``.names`` has the features in order, as in
+        ``pandas.Series(engine.without_each(), engine.names)``; and a call with masks (m, M), True
+        for a kept feature, returns their losses (m,). Threads that ask at the same time are
+        answered one after the other; after a fork each process has its own; it can be copied but
+        not pickled: make it again from the model.
 
     Raises
     ------
@@ -130,7 +133,9 @@ def masked_loss(
     with as_input_error():
         _check_settings(loss, threads)
         given, evaluator, plain = evaluator_of(model, X, y, loss, baseline, sample_weight)
-        return engine_of(given, evaluator, plain=plain, threads=threads)
+        engine = engine_of(given, evaluator, plain=plain, threads=threads)
+    cast(MaskState, engine).names = evaluator.model.schema.features
+    return engine
 
 
 @as_input_error()

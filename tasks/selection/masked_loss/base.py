@@ -106,6 +106,8 @@ class MaskState:
     several threads run one after the other.
     """
 
+    names: tuple[str, ...] = ()  # of the features, where they are known
+
     def __init__(self, n_features: int) -> None:
         self._mask = np.ones(n_features, dtype=bool)
         self._is_whole = True
@@ -116,9 +118,11 @@ class MaskState:
         """The present mask, shape (d,), a copy."""
         return self._mask.copy()
 
-    def remove(self, feature: int) -> None:
-        """Mask one more feature for good; ValueError if it is no index of a kept feature."""
+    def remove(self, feature: int | str) -> None:
+        """Mask one more feature for good; ValueError if it is no index or name of a kept one."""
         last = len(self._mask) - 1
+        if isinstance(feature, str) and feature in self.names:
+            feature = self.names.index(feature)
         if not isinstance(feature, Integral) or isinstance(feature, bool):
             raise ValueError(f"feature must be a whole number in 0..{last} but is {feature!r}")
         if not 0 <= feature <= last:

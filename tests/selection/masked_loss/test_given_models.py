@@ -15,6 +15,7 @@ import torch
 import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_diabetes
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -214,6 +215,18 @@ def test_an_engine_that_disagrees_with_the_model_is_not_taken(caplog, monkeypatc
         engine = masked_loss(model, X, y, loss="squared_error")
     assert "the engine does not give its own predictions" in caplog.text
     assert engine.loss == pytest.approx(np.mean((own(X) + 1 - y) ** 2), rel=1e-12)
+
+
+def test_features_are_removed_by_name_too() -> None:
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    model = Ridge().fit(X, y)
+    by_name, by_position = (masked_loss(model, X, y, loss="squared_error") for _ in range(2))
+    assert by_name.names == (*X.columns,)
+    by_name.remove("bmi")
+    by_position.remove(2)
+    assert (by_name.without_each() == by_position.without_each()).all()
+    with pytest.raises(ValueError, match=r"feature must be a whole number in 0..9 but is 'bmj'"):
+        by_name.remove("bmj")
 
 
 def test_the_example_runs() -> None:
