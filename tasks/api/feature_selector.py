@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -62,6 +63,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Seed; the only source of randomness.
     workers : int of at least 1, optional
         Processes of a local cluster. By default there is none.
+    store : path, optional
+        Folder that keeps each fit as a run, which `chaffinch.load_run` reads without pickle, by the
+        name ``result_.run``. None keeps nothing.
 
     Attributes
     ----------
@@ -108,6 +112,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tolerance: float = TOLERANCE,
         random_state: int | RandomState | None = 0,
         workers: int | None = None,
+        store: str | Path | None = None,
     ) -> None:
         self.method = method
         self.n_features = n_features
@@ -123,6 +128,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.tolerance = tolerance
         self.random_state = random_state
         self.workers = workers
+        self.store = store
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Select features and retrain the model on them.
@@ -180,6 +186,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             seed=int(seed),
             cluster=None if self.workers is None else "local",
             workers=self.workers,
+            store=self.store,
             weight=weight,
             group=group,
         )

@@ -101,11 +101,25 @@ def test_columns_of_text_and_missing_values_are_features():
     assert "text" in selector.transform(table).columns
 
 
-def test_it_is_a_step_of_pipelines_searches_and_column_transformers():
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, csr_array, np.asarray])
+def test_it_is_a_step_of_pipelines_and_searches(kind):
     pipeline = make_pipeline(FeatureSelector(**FAST), LogisticRegression(max_iter=5000))
     grid = {"featureselector__n_features": [2, 6]}
-    search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, y)
+    search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(kind(X), y)
     assert len(search.best_estimator_[0].get_feature_names_out()) <= 6
+    by_frame = cross_validate(pipeline, X, y, cv=3)["test_score"]
+    scores = cross_validate(pipeline, kind(X), y, cv=3, error_score="raise")["test_score"]
+    np.testing.assert_allclose(scores, by_frame, atol=0.02)  # names decide the order of rows
+
+
+def test_a_stored_selector_is_loaded_without_pickle(tmp_path):
+    selector = FeatureSelector(**FAST, store=tmp_path).fit(X, y)
+    again = chaffinch.load_run(selector.result_.run, store=tmp_path)
+    assert again.features == selector.get_feature_names_out().tolist()
+    assert (again.model.predict(X) == selector.model_.predict(X)).all()
+
+
+def test_it_is_a_step_of_column_transformers():
     columns = ColumnTransformer([("some", FeatureSelector(**FAST), [*X.columns[:6]])])
     assert columns.fit(X, y).get_feature_names_out().tolist()[0].startswith("some__")
 
