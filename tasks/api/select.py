@@ -18,6 +18,7 @@ from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
 from chaffinch.tasks.settings.method import PERCENT, Method, method_of, rankings
 from chaffinch.tasks.settings.selection import (
+    MASK_ROWS,
     TOLERANCE,
     Baseline,
     ExecutionSettings,
@@ -53,6 +54,7 @@ def select(
     loss: str | None = None,
     baseline: Baseline = "mean",
     tolerance: float = TOLERANCE,
+    mask_rows: int = MASK_ROWS,
     seed: int = 0,
     cluster: str | None = None,
     workers: int | None = None,
@@ -126,6 +128,8 @@ def select(
     tolerance : float in 0..1
         Share of what all features explain beyond a constant (R2 or explained deviance) that a
         smaller set may lose and still be as good.
+    mask_rows : int
+        Most rows that masked losses are computed on.
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local" or a scheduler's address, optional
@@ -185,6 +189,7 @@ def select(
         ),
         shares=shares,
         tolerance=tolerance,
+        mask_rows=mask_rows,
     )
     return selected(data, settings, estimator, cluster, workers, store, on_progress)
 

@@ -118,7 +118,7 @@ def _key(measure: str, rows: Rows, context: SearchContext) -> str:
 
 def _engine(context: SearchContext) -> MaskedLoss:
     return context.workers.masked_loss(
-        context.model, context.rows("mask_validation"), context.loss, context.baseline
+        context.model, context.masked_rows(), context.loss, context.baseline
     )
 
 

@@ -29,10 +29,14 @@ Slack = Annotated[float, Field(ge=0)]
 class _MaskOptimisation(RemovalMethod[EliminationPath]):
     """The search that GBMO and FLBMO share."""
 
+    @property
+    def reads_files(self) -> bool:
+        return True
+
     def search(self, context: SearchContext) -> EliminationPath:
         """Remove one feature at a time by masked losses of the base model."""
         engine = context.workers.masked_loss(
-            context.model, context.rows("mask_validation"), context.loss, context.baseline
+            context.model, context.masked_rows(), context.loss, context.baseline
         )
         path = eliminate(engine, keep=context.keep, on_removal=context.on_progress)
         is_flat = all(loss == path.unmasked_loss for loss in path.losses)

@@ -20,7 +20,7 @@ from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.settings.method import Method
-from chaffinch.tasks.settings.selection import TOLERANCE
+from chaffinch.tasks.settings.selection import MASK_ROWS, TOLERANCE
 from chaffinch.tasks.workers.interface import OnDone, Workers
 
 Seen = Literal["train", "mask_validation", "model_validation"]
@@ -49,6 +49,14 @@ class SearchContext:
     warnings: tuple[str, ...] = ()  # data-quality warnings about the table, for errors
     tolerance: float = TOLERANCE  # share of what all features explain that fewer may lose
     checkpoints: Checkpoints | None = None  # storage for the state of a long search
+    mask_rows: int = MASK_ROWS  # most rows that masked losses are computed on
+
+    def masked_rows(self) -> Rows:
+        """Return the mask-validation rows, or as many as masked losses are computed on.
+
+        Rows are shuffled by a hash of their content, so that the first are a random sample.
+        """
+        return self.rows("mask_validation").take(slice(self.mask_rows))
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ TOLERANCE_IN_WORDS = (
 )
 
 _Percent = Annotated[int, Field(ge=1, le=97)]
+_FewestRows = Annotated[int, Field(ge=1000)]
+MASK_ROWS = 500_000
 
 
 class ModelSettings(Settings):
@@ -80,6 +82,12 @@ class ModelSettings(Settings):
         "Folds",
         "Folds of the cross-validation that tunes the model, and of auto, rfecv and "
         "robust_elimination; auto needs at least 3.",
+    )
+    tuning_rows: _FewestRows = setting(
+        1_000_000,
+        4,
+        "Tuning rows",
+        "Tune on at most this many of the training rows.",
     )
 
     @field_validator("parameters")
@@ -159,6 +167,13 @@ class SelectionSettings(Settings):
         max_length=4,
     )
     tolerance: Tolerance = setting(TOLERANCE, 11, "Tolerance", TOLERANCE_IN_WORDS)
+    mask_rows: _FewestRows = setting(
+        MASK_ROWS,
+        12,
+        "Mask rows",
+        "Compute masked losses on at most this many rows, and of each fold of auto judge on no "
+        "more. A mean loss over n rows has a standard error of 1/sqrt(n) of their deviation.",
+    )
 
     @property
     def former(self) -> Reselect | None:

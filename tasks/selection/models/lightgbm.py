@@ -182,6 +182,8 @@ def _check(holds: bool, what: str) -> None:
 _FILE = "model.txt"
 _READS = re.compile(r"^(?:split_feature|leaf_features)=(.*)$", re.MULTILINE)
 _THREADS = re.compile(r"\[num_threads: \d+\]")
+# MB: the histograms of 31 leaves of more than 4,000 columns are computed again as needed
+_POOL_SIZE = 512
 _DEFAULT_ROUNDS = 100
 _KNOWN = {
     "boosting_type": choice("gbdt", "dart", "rf", "goss"),
@@ -306,6 +308,7 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> LightG
         "force_col_wise": True,
         # linear leaves are sums by thread, all else a sum by feature or row by row
         "num_threads": 1 if parameters.get("linear_tree") else threads_for(rows.X.size),
+        "histogram_pool_size": _POOL_SIZE,
         "verbosity": -1,
     }
     rounds = settings.pop("n_estimators", _DEFAULT_ROUNDS)
