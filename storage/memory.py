@@ -21,9 +21,18 @@ _CGROUPS = (  # controller, folder, limit, usage
 
 
 def free_memory(root: Path = Path("/")) -> int:
-    """Return the bytes that this process can still take, on this machine and in its cgroups."""
+    """Return the bytes that this process can still take: of the machine, its cgroups, its limit."""
     free: int = psutil.virtual_memory().available
-    return min([free, *_left_in_cgroups(root)])
+    return min([free, *_left_in_cgroups(root), *_left_of_own_limit()])
+
+
+def _left_of_own_limit() -> Iterator[int]:
+    """Yield what the limit of this process's data (ulimit -d) leaves; nothing without one."""
+    process = psutil.Process()
+    if hasattr(process, "rlimit"):  # Linux
+        most, _ = process.rlimit(psutil.RLIMIT_DATA)
+        if most != psutil.RLIM_INFINITY:
+            yield max(0, most - process.memory_info().data)
 
 
 def _left_in_cgroups(root: Path) -> Iterator[int]:

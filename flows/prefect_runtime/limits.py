@@ -22,7 +22,7 @@ from prefect.states import Failed
 
 from chaffinch.flows.prefect_runtime.events import resource_of
 from chaffinch.flows.prefect_runtime.tasks import as_task
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, TableTooLargeError
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.pipeline.run import WrapStep
@@ -64,7 +64,7 @@ def within_limits(
                 turns.enter_context(Store.open(store).turn(name))
             with _at_most(limits.timeout, "the run"):
                 yield _timed_tasks(limits.stage_timeout)
-    except (InputError, TimeLimitError):
+    except (InputError, TableTooLargeError, TimeLimitError):
         _set_retries(run, retries=0)
         raise
 

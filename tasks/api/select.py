@@ -19,6 +19,7 @@ from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
 from chaffinch.tasks.settings.method import PERCENT, Method, method_settings
 from chaffinch.tasks.settings.selection import (
+    MASK_ROWS,
     TOLERANCE,
     Baseline,
     ExecutionSettings,
@@ -58,6 +59,7 @@ def select(
     loss: str | None = None,
     baseline: Baseline = "mean",
     tolerance: float = TOLERANCE,
+    mask_rows: int = MASK_ROWS,
     seed: int = 0,
     cluster: str | None = None,
     workers: int | None = None,
@@ -144,6 +146,8 @@ def select(
     tolerance : float in 0..1
         Share of what all features explain beyond a constant (R2 or explained deviance) that a
         smaller set may lose and still be as good.
+    mask_rows : int
+        Most rows that masked losses are computed on.
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local" or a scheduler's address, optional
@@ -208,6 +212,7 @@ def select(
         ),
         shares=shares,
         tolerance=tolerance,
+        mask_rows=mask_rows,
     )
     return selected(data, settings, estimator, cluster, workers, store, on_progress)
 

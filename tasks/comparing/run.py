@@ -47,7 +47,7 @@ from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.table_check import TableDescription, describe_table
 from chaffinch.tasks.errors import refuse_warnings
 from chaffinch.tasks.pipeline.ingestion import ingest, rows_counted_in_the_source
-from chaffinch.tasks.pipeline.memory import workers_for
+from chaffinch.tasks.pipeline.memory import check_memory, workers_for
 from chaffinch.tasks.pipeline.progress import (
     OnProgress,
     Say,
@@ -217,6 +217,7 @@ def read_table(
     source.check()
     on_progress("read_table", 0, 1)
     of_any = settings.selection(settings.models[0], 0)
+    check_memory(source, of_any, in_files=False)
     try:
         dataset = ingest(source, of_any, store.datasets)
         with rows_counted_in_the_source(source, of_any, settings.outer_folds):

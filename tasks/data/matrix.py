@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from chaffinch.tasks.data.roles import encode_target, rows_with_roles
 from chaffinch.tasks.data.splits import Roles
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.mapped import empty_matrix
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
 
@@ -65,18 +67,19 @@ def load_rows(
     description: TableDescription,
     index: Index | None = None,
     mask: Mask | None = None,
+    folder: Path | None = None,
 ) -> Rows:
     """Return rows as inputs of a model, with the features of the description, or a mask of them.
 
     Features are read in blocks of columns, so that memory holds the requested rows and about 64 MiB
-    more.
+    more. With a folder, a large matrix is in a file there, which is removed with its last use.
     """
     roles = load_roles(dataset, settings, description)
     rows = slice(None) if index is None else index
     y, features = roles.y[rows], description.features
     if mask is not None:
         features = tuple(name for name, is_kept in zip(features, mask, strict=True) if is_kept)
-    matrix = np.empty((len(y), len(features)), order="F")
+    matrix = empty_matrix((len(y), len(features)), folder)
     at_a_time = max(1, _CELLS_AT_A_TIME // max(1, len(roles.y)))
     for start in range(0, len(features), at_a_time):
         some = features[start : start + at_a_time]

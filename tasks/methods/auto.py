@@ -21,14 +21,16 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import ConfigDict
 
+from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, Seen, no_use_made
 from chaffinch.tasks.methods.refits import Refit, at_most
@@ -145,6 +147,10 @@ class Auto(RankedMethod[CrossFittedPath]):
         parts = dict.fromkeys(self.folded_parts, by_folds)
         judge = "the verdict; each row judges a choice made without it"
         return {**parts, "train": f"tuning, the baseline; {by_folds}", "out_of_fold": judge}
+
+    @property
+    def reads_files(self) -> bool:
+        return True
 
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         if self.validation != "auto":
@@ -288,17 +294,27 @@ class _Search:
         """Return the folds left out of the models that are judged on an outer fold."""
         return _in_order(fold, *self.inner[fold]) if self.is_short else (fold,)
 
-    def outside(self, folds: _Folds) -> Refit:
-        """Return the refit on the rows that one fold, or each of two, fits on."""
-        rows = reduce(np.intersect1d, (self.folds[fold][0] for fold in folds))
-        return replace(self.refit, train=self.refit.train.take(rows))
+    def index_outside(self, folds: _Folds) -> Index:
+        """Return the rows that one fold, or each of two, fits on."""
+        return reduce(np.intersect1d, (self.folds[fold][0] for fold in folds))
+
+    def model(self, folds: _Folds, mask: Mask) -> FittedModel:
+        """Return a model of some features, fitted on the rows outside one fold or two."""
+        rows, schema = self.refit.train.take(self.index_outside(folds), mask), self.refit.schema
+        return self.refit.recipe.fit(rows, schema.select(mask))
 
     def held_out(self, fold: int) -> Rows:
         return self.refit.train.take(self.folds[fold][1])
 
+    def truth(self, fold: int) -> tuple[NDArray[Any], Floats | None]:
+        """Return the targets and weights of the rows that a fold holds out."""
+        rows, index = self.refit.train, self.folds[fold][1]
+        return rows.y[index], None if rows.weight is None else rows.weight[index]
+
 
 def _search_of(method: Auto, context: SearchContext) -> _Search:
-    rows, folds = context.rows(*_DEVELOPMENT), tuple(context.folds(*_DEVELOPMENT))
+    rows = context.rows(*_DEVELOPMENT)
+    folds = tuple((fit, held[: context.mask_rows]) for fit, held in context.folds(*_DEVELOPMENT))
     is_short = method.validation == "holdout"
     is_short |= method.validation == "auto" and len(rows) > MANY_ROWS
     # in time order the first folds are fitted on rows that hold no other fold
@@ -347,8 +363,7 @@ def _models_of(search: _Search) -> list[_Folds]:
 
 
 def _model(search: _Search, folds: _Folds) -> FittedModel:
-    refit = search.outside(folds)
-    return refit.recipe.fit(refit.train, refit.schema)
+    return search.model(folds, np.ones(search.n_features, dtype=bool))
 
 
 def _orders(
@@ -419,8 +434,8 @@ class _HeldOut:
         """Return the losses of each size so far."""
         search, folds = self._search, [*self._search.inner]
         *sizes, constant = sorted({size for _, size in self._losses}, reverse=True)
-        rows = [search.held_out(f) for f in folds]
-        weights = [np.ones(len(one)) if one.weight is None else one.weight for one in rows]
+        truths = [search.truth(f) for f in folds]
+        weights = [np.ones(len(y)) if weight is None else weight for y, weight in truths]
         units = [self._units[search.folds[f][1]] for f in folds]
         if not search.refit.loss.is_mean_over_rows:  # one loss for each fold
             weights = [weight.sum(keepdims=True) for weight in weights]
@@ -451,17 +466,13 @@ class _HeldOut:
         return pa.table({"row": np.concatenate(rows), "fold": fold, **columns})
 
     def _add(self, fold: int, size: int, predictions: Floats) -> None:
-        loss, rows, n = (
-            self._search.refit.loss,
-            self._search.held_out(fold),
-            self._search.n_features,
-        )
+        loss, (y, weight) = self._search.refit.loss, self._search.truth(fold)
         if loss.is_mean_over_rows:
-            losses = loss.per_row(rows.y, predictions)
+            losses = loss.per_row(y, predictions)
         else:
-            losses = np.array([loss(rows.y, predictions, rows.weight)])
+            losses = np.array([loss(y, predictions, weight)])
         if size:
-            check_finite(loss.name, losses, size, n)
+            check_finite(loss.name, losses, size, self._search.n_features)
         self._predictions[fold, size], self._losses[fold, size] = predictions, losses
 
     def _of_folds(self, made: Mapping[tuple[int, int], Floats], size: int) -> Floats:
@@ -469,18 +480,17 @@ class _HeldOut:
 
     def _constant(self, fold: int) -> Floats:
         """Return the predictions of the rows of a fold by the best constant of those outside."""
-        refit, n_rows = (
-            self._search.outside(self._search.left_out(fold)),
-            len(self._search.folds[fold][1]),
-        )
-        rows = refit.train
-        return constant_prediction(refit.loss, rows.y, rows.weight, n_rows, refit.schema.n_classes)
+        search, refit = self._search, self._search.refit
+        index, n_rows = search.index_outside(search.left_out(fold)), len(search.folds[fold][1])
+        y, weight = refit.train.y[index], refit.train.weight
+        weight = None if weight is None else weight[index]
+        return constant_prediction(refit.loss, y, weight, n_rows, refit.schema.n_classes)
 
 
 def _refitted(search: _Search, item: tuple[int, Mask]) -> Floats:
     fold, mask = item
-    model = search.outside(search.left_out(fold)).model(mask)
-    return model.predict(search.held_out(fold).X[:, mask])
+    model = search.model(search.left_out(fold), mask)
+    return model.predict(search.refit.train.take(search.folds[fold][1], mask).X)
 
 
 def _widened_by(search: _Search) -> float:
@@ -490,7 +500,7 @@ def _widened_by(search: _Search) -> float:
     Nadeau and Bengio, "Inference for the generalization error", Machine Learning 52 (2003).
     """
     shares = [
-        len(search.folds[f][1]) / len(search.outside(search.left_out(f)).train)
+        len(search.folds[f][1]) / len(search.index_outside(search.left_out(f)))
         for f in search.inner
     ]
     return math.sqrt(1 + sum(shares))

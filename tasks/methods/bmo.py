@@ -29,6 +29,10 @@ Slack = Annotated[float, Field(ge=0)]
 class _MaskOptimisation(RemovalMethod[EliminationPath]):
     """The search that GBMO and FLBMO share."""
 
+    @property
+    def reads_files(self) -> bool:
+        return True
+
     def search(self, context: SearchContext) -> EliminationPath:
         """Remove one feature at a time by masked losses of the base model."""
         engine = context.masked_loss()

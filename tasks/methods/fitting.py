@@ -102,8 +102,9 @@ def tune(
     candidates = tuning_candidates(recipe, settings, schema, len(rows))
     losses: list[float] | None = None
     if len(candidates) > 1:
-        loss = loss_of(settings, schema)
-        shared = _CrossValidation(rows, schema, tuple(folds()), loss, recipe)
+        loss, n_rows = loss_of(settings, schema), settings.model.tuning_rows
+        first = tuple((fit[fit < n_rows], held[held < n_rows]) for fit, held in folds())
+        shared = _CrossValidation(rows.take(slice(n_rows)), schema, first, loss, recipe)
         losses = _cross_validate(workers, shared, candidates, on_done, checkpoints)
     best = 0 if losses is None else int(np.argmin(losses))
     chosen = replace(recipe, parameters={**recipe.parameters, **candidates[best]})

@@ -23,7 +23,7 @@ from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.selection.masked_loss.together import together
 from chaffinch.tasks.settings.method import Method
-from chaffinch.tasks.settings.selection import TOLERANCE
+from chaffinch.tasks.settings.selection import MASK_ROWS, TOLERANCE
 from chaffinch.tasks.workers.interface import OnDone, Workers
 
 Seen = Literal["train", "mask_validation", "model_validation"]
@@ -52,11 +52,19 @@ class SearchContext:
     warnings: tuple[str, ...] = ()  # data-quality warnings about the table, for errors
     tolerance: float = TOLERANCE  # share of what all features explain that fewer may lose
     checkpoints: Checkpoints | None = None  # storage for the state of a long search
+    mask_rows: int = MASK_ROWS  # most rows that masked losses are computed on
     feasible: FeasibleMasks | None = None  # None: features to keep are the only constraint
 
-    def masked_loss(self, rows: Rows | None = None) -> MaskedLoss:
+    def masked_rows(self) -> Rows:
+        """Return the mask-validation rows, or as many as masked losses are computed on.
+
+        Rows are shuffled by a hash of their content, so that the first are a random sample.
+        """
+        return self.rows("mask_validation").take(slice(self.mask_rows))
+
+    def masked_loss(self) -> MaskedLoss:
         """Return the base model's masked loss on mask-validation rows; groups leave together."""
-        rows = self.rows("mask_validation") if rows is None else rows
+        rows = self.masked_rows()
         engine = self.workers.masked_loss(self.model, rows, self.loss, self.baseline)
         return engine if self.feasible is None else together(engine, self.feasible.all_or_none())
 

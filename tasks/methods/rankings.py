@@ -134,6 +134,10 @@ class Ranking(RankingMethod):
         return self.kind in WEIGHTED
 
     @property
+    def reads_files(self) -> bool:
+        return self.kind not in OF_TRAINING_ROWS
+
+    @property
     def parts_used(self) -> Mapping[str, str]:
         if self.kind in OF_ROWS_HELD_OUT:
             return {"train": "tuning, fitting", "mask_validation": "the ranking; then fitting"}
@@ -169,7 +173,7 @@ def scores_of(name: RankingName, context: SearchContext) -> Floats:
     if name == "select_from_model":
         return select_from_model(context.model)
     if name in ("permutation", "tree_shap"):
-        judged = _Judged(context.model, context.rows("mask_validation"), context.loss, seed)
+        judged = _Judged(context.model, context.masked_rows(), context.loss, seed)
         if name == "tree_shap":
             return _mean_shap(context, judged)
         return _shared_out(context, _rises, judged)

@@ -110,13 +110,13 @@ class _Refits:
         """Return the features outside the mask, the most important in the base model first."""
         if mask.all():
             return []
-        engine = self.context.masked_loss(self._refit.held_out)
+        engine = self.context.masked_loss()
         path = eliminate(engine, keep=np.flatnonzero(mask).tolist())
         return list(reversed(path.removed))
 
     def leaving(self, mask: Mask) -> list[int]:
         """Return the features of the mask, the lowest masked loss first."""
-        held_out, baseline = self._refit.held_out.select(mask), self.context.baseline[mask]
+        held_out, baseline = self.context.masked_rows().select(mask), self.context.baseline[mask]
         engine = masked_loss(self._model(mask), held_out, self._refit.loss, baseline)
         order = np.argsort(engine.without_each(), kind="stable")
         return [int(j) for j in np.flatnonzero(mask)[order]]

@@ -67,7 +67,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         rows = run.rows(part)
         losses[part] = {
             "all_features": loss(rows.y, run.all_features_model.predict(rows.X), rows.weight),
-            "selected": loss(rows.y, run.selected_model.predict(rows.X[:, mask]), rows.weight),
+            "selected": loss(rows.y, run.selected_model.predict(rows.select(mask).X), rows.weight),
         }
         run.on_progress("evaluate", done + 1, len(parts))
         del rows  # before the rows that judge are read

@@ -100,7 +100,7 @@ def judge_of(run: SelectionRun) -> Judge:
             run.loss, fitted.y, fitted.weight, len(rows), run.schema.n_classes
         )
         every = run.all_features_model.predict(rows.X)
-        selected = run.selected_model.predict(rows.X[:, run.mask])
+        selected = run.selected_model.predict(rows.select(run.mask).X)
         units = run.units("test")
         return Judge("test", refit, (), rows, units, every, selected, constant, 1.0, seed)
     table = run.out_of_fold

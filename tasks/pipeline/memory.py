@@ -1,6 +1,7 @@
 """Memory that a run needs, checked before a table is read.
 
-The figures are measured; docs/troubleshooting.md describes them.
+A run holds its rows in memory, or in files if they are a large share of it and model and method
+read them from there. The figures are measured; docs/troubleshooting.md describes them.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
+from shutil import disk_usage
 
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import TableTooLargeError
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import Source
+from chaffinch.tasks.selection.models.lightgbm import SAMPLED_ROWS, SAMPLED_VALUES
 from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.settings.base import STARTED_HERE
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
@@ -21,34 +25,85 @@ from chaffinch.tasks.workers.interface import Workers
 
 logger = logging.getLogger(__name__)
 
-_LIBRARIES, _PER_COLUMN = 300e6, 130e3  # bytes; of a column, its histograms
+_LIBRARIES = 300e6  # bytes
+_HISTOGRAMS_PER_COLUMN, _HISTOGRAMS = 130e3, 600e6  # at most
 _PER_VALUE, _PER_VALUE_CROSS_FITTED = 12.0, 20.0  # folds are copies of rows
 _WORKER_LIBRARIES, _WORKER_PER_VALUE = 200e6, 16.0
+# With rows in files: of each row its roles, scores and gradients; of each value its bin. Of the
+# libraries those that a model loads.
+_PER_ROW_IN_FILES, _PER_ROW_OF_FOLDS, _PER_VALUE_IN_FILES = 40.0, 60.0, 1.0
+_LIBRARIES_OF_MODELS, _PER_SAMPLED_VALUE = 200e6, 18.0
+_MODELS_IN_FILES = ("lightgbm", "xgboost")  # they keep a byte of each value
+_DISK_PER_VALUE, _MUCH_DISK = 24.0, 1e9  # bytes; what is read is kept up to three times
+SHARE_IN_MEMORY = 0.5  # of the free memory, that a run in memory may need
 
 
-def check_memory(source: Source, settings: SelectionSettings) -> None:
+def check_memory(source: Source, settings: SelectionSettings, *, in_files: bool = True) -> None:
     """Raise TableTooLargeError if a run on a source needs more memory than there is."""
     if (shape := source.shape()) is not None:
         n_columns = shape[1] - len(settings.columns.drop)
-        check_shape(source.label, shape[0], n_columns, settings)
+        check_shape(source.label, shape[0], n_columns, settings, in_files=in_files)
 
 
-def check_shape(what: str, n_rows: int, n_columns: int, settings: SelectionSettings) -> None:
-    """Raise TableTooLargeError if a table of this shape needs more memory than there is."""
-    needed = _needed(n_rows, n_columns, is_cross_fitted=settings.method.is_cross_fitted)
-    free = free_memory()
+def check_shape(
+    what: str, n_rows: int, n_columns: int, settings: SelectionSettings, *, in_files: bool = True
+) -> None:
+    """Raise TableTooLargeError if a table of this shape needs more memory than there is.
+
+    `in_files`: whether its rows may be in files, as those of a comparison may not.
+    """
+    model, method = settings.model.name, settings.method
+    needed, free = _needed(n_rows, n_columns, is_cross_fitted=method.is_cross_fitted), free_memory()
+    less = _needed_in_files(n_rows, n_columns, settings)
+    remedy = ""
+    if in_files and _reads_files(settings):
+        needed = min(needed, less)
+    elif in_files and less <= free:
+        models, methods = " or ".join(_MODELS_IN_FILES), "auto, gbmo or select_from_model"
+        remedy = (
+            f"model {model} needs its rows in memory, use {models}; "
+            if model not in _MODELS_IN_FILES
+            else f"method {method.kind} needs its rows in memory, use {methods}; "
+        )
     if needed > free:
         raise TableTooLargeError(
             f"{what} has {n_rows:,} rows x {n_columns:,} columns, so a run needs about "
-            f"{_gigabytes(needed)} of memory but {_gigabytes(free)} is free; drop columns, give "
-            "fewer rows, or use a machine with more memory"
+            f"{_gigabytes(needed)} of memory but {_gigabytes(free)} is free; {remedy}drop columns, "
+            "give fewer rows, or use a machine with more memory"
         )
 
 
+def is_in_files(dataset: Dataset, settings: SelectionSettings) -> bool:
+    """Return whether a run holds its rows in files; the result is the same."""
+    shape = dataset.n_rows, len(dataset.columns)
+    needed = _needed(*shape, is_cross_fitted=settings.method.is_cross_fitted)
+    return _reads_files(settings) and needed > SHARE_IN_MEMORY * free_memory()
+
+
+def check_disk(source: Source, settings: SelectionSettings, folder: Path) -> None:
+    """Log the disk space that a large table needs; a warning where there is less."""
+    if (shape := source.shape()) is None:
+        return
+    n_columns = shape[1] - len(settings.columns.drop)
+    made = next(path for path in (folder, *folder.parents) if path.exists())
+    needed, free = _DISK_PER_VALUE * shape[0] * n_columns, disk_usage(made).free
+    if needed > _MUCH_DISK:
+        log = logger.warning if needed > free else logger.info
+        words = (source.label, _gigabytes(needed), folder, _gigabytes(free))
+        log("%s may need %s of disk in %s, where %s is free", *words)
+
+
 def workers_for(
-    execution: ExecutionSettings, datasets: Sequence[Dataset]
+    execution: ExecutionSettings, datasets: Sequence[Dataset], *, in_files: bool = False
 ) -> AbstractContextManager[Workers]:
-    """Open the workers; of a local cluster as many as the settings or `n_local_workers` name."""
+    """Open the workers; of a local cluster as many as the settings or `n_local_workers` name.
+
+    Rows in files are not sent to workers: their fits use all cores of this process.
+    """
+    if in_files:
+        if execution.cluster not in ("none", "auto"):
+            logger.warning("the rows are held in files, so this process computes without workers")
+        return open_workers("none")
     n_workers = execution.workers
     if execution.cluster in STARTED_HERE and n_workers is None:
         n_workers = n_local_workers((one.n_rows, len(one.columns)) for one in datasets)
@@ -74,7 +129,26 @@ def n_local_workers(shapes: Iterable[tuple[int, int]]) -> int:
 
 def _needed(n_rows: int, n_columns: int, *, is_cross_fitted: bool) -> float:
     per_value = _PER_VALUE_CROSS_FITTED if is_cross_fitted else _PER_VALUE
-    return _LIBRARIES + n_columns * (_PER_COLUMN + per_value * n_rows)
+    return _LIBRARIES + _histograms(n_columns) + per_value * n_rows * n_columns
+
+
+def _histograms(n_columns: int) -> float:
+    return min(_HISTOGRAMS_PER_COLUMN * n_columns, _HISTOGRAMS)
+
+
+def _needed_in_files(n_rows: int, n_columns: int, settings: SelectionSettings) -> float:
+    per_row = _PER_ROW_IN_FILES + _PER_VALUE_IN_FILES * n_columns
+    if settings.method.is_cross_fitted:
+        per_row += _PER_ROW_OF_FOLDS
+    n_trees: int = settings.model.parameters.get("n_estimators", 100)
+    masked = 8.0 * min(settings.mask_rows, n_rows) * (n_columns + n_trees)
+    n_sampled = min(min(n_rows, SAMPLED_ROWS) * n_columns, SAMPLED_VALUES)
+    fitted = max(_histograms(n_columns) + n_rows * per_row, _PER_SAMPLED_VALUE * n_sampled)
+    return _LIBRARIES_OF_MODELS + max(fitted, masked)
+
+
+def _reads_files(settings: SelectionSettings) -> bool:
+    return settings.model.name in _MODELS_IN_FILES and settings.method.reads_files
 
 
 def _gigabytes(n_bytes: float) -> str:

@@ -165,11 +165,12 @@ def _begun(
             name=name,
             stored=stored,
             store=store,
-            workers=opened.enter_context(workers_for(execution, [dataset])),
             on_progress=on_progress,
             estimator=estimator,
         )
         run.settings_file = execution.settings_file
+        workers = workers_for(execution, [dataset], in_files=run.is_in_files)
+        run.workers = opened.enter_context(workers)
         with rows_counted_in_the_source(rows, settings):
             wrap_step(describe)(run)
         check_fit(settings, run.schema, estimator)

@@ -28,6 +28,7 @@ from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner, loss_of, recipe_of
 from chaffinch.tasks.methods.protocol import SearchContext, SearchMethod, as_search
 from chaffinch.tasks.methods.refits import Refit
+from chaffinch.tasks.pipeline.memory import is_in_files
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.selection import models
@@ -152,6 +153,11 @@ class SelectionRun(StageResults):
         return loss_of(self.settings, self.schema)
 
     @cached_property
+    def is_in_files(self) -> bool:
+        """Whether rows are held in files, because they are a large share of the memory."""
+        return is_in_files(self.dataset, self.settings)
+
+    @cached_property
     def splits(self) -> Splits:
         """Row numbers of the four sets."""
         part = part_of_rows(self.records["split"]).cast(pa.string()).to_numpy(zero_copy_only=False)
@@ -202,7 +208,8 @@ class SelectionRun(StageResults):
         if self._loaded is not None:
             rows = self._loaded.rows.take(index)
             return rows if mask is None else rows.select(mask)
-        return load_rows(self.dataset, self.settings, self.description, index, mask)
+        folder = self.dataset.path if self.is_in_files else None
+        return load_rows(self.dataset, self.settings, self.description, index, mask, folder)
 
     def roles(self, *parts: str) -> Roles:
         """Return target, weights, groups and times of some sets, in the order of `rows`."""
@@ -250,6 +257,7 @@ class SelectionRun(StageResults):
             units=self.units,
             checkpoints=checkpoints,
             feasible=None if feasible.are_all else feasible,
+            mask_rows=settings.mask_rows,
         )
 
     @property

@@ -14,8 +14,10 @@ from typing import Literal, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.tasks.selection.mapped import Floats as Floats
+from chaffinch.tasks.selection.mapped import cells
+
 Mask = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 Task = Literal["regression", "classification"]
 
 
@@ -70,13 +72,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, index: NDArray[np.int64] | slice) -> Rows:
-        """Return the rows at `index`; those of a slice are not copied."""
+    def take(self, index: NDArray[np.int64] | slice, mask: Mask | None = None) -> Rows:
+        """Return the rows at `index`, of the features of a mask; a slice alone copies none."""
         weight = None if self.weight is None else self.weight[index]
-        return Rows(self.X[index], self.y[index], weight)
+        return Rows(cells(self.X, index, mask), self.y[index], weight)
 
     def select(self, mask: Mask) -> Rows:
-        return Rows(self.X[:, mask], self.y, self.weight)
+        return self.take(slice(None), mask)
 
 
 class Predictor(Protocol):

@@ -79,6 +79,11 @@ class Method(Settings):
         return True
 
     @property
+    def reads_files(self) -> bool:
+        """Whether rows may be in files, because the search holds no copy of them."""
+        return False
+
+    @property
     def named_features(self) -> tuple[str, ...]:
         """Features that a setting names."""
         return ()

@@ -56,6 +56,8 @@ TOLERANCE_IN_WORDS = (
 )
 
 _Percent = Annotated[int, Field(ge=1, le=97)]
+_FewestRows = Annotated[int, Field(ge=1000)]
+MASK_ROWS = 500_000
 
 
 class ModelSettings(Settings):
@@ -86,6 +88,12 @@ class ModelSettings(Settings):
         "Folds",
         "Folds of the cross-validation that tunes the model, and of auto, rfecv and "
         "robust_elimination; auto needs at least 3.",
+    )
+    tuning_rows: _FewestRows = setting(
+        1_000_000,
+        4,
+        "Tuning rows",
+        "Tune on at most this many of the training rows.",
     )
 
     @field_validator("parameters")
@@ -165,7 +173,14 @@ class SelectionSettings(Constrained):
         max_length=4,
     )
     tolerance: Tolerance = setting(TOLERANCE, 11, "Tolerance", TOLERANCE_IN_WORDS)
-    constraints: MaybeConstraints = constraints_setting(12)
+    mask_rows: _FewestRows = setting(
+        MASK_ROWS,
+        12,
+        "Mask rows",
+        "Compute masked losses on at most this many rows, and of each fold of auto judge on no "
+        "more. A mean loss over n rows has a standard error of 1/sqrt(n) of their deviation.",
+    )
+    constraints: MaybeConstraints = constraints_setting(13)
 
     @property
     def former(self) -> Reselect | None:

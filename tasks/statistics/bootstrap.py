@@ -2,7 +2,8 @@
 
 The difference is resampled over rows that both models predicted, so that rows that are hard for
 both do not widen the interval. Rows of one group are resampled together, and rows in time order
-in contiguous blocks of whole times, because they are not independent.
+in contiguous blocks of whole times, because they are not independent. More than 100,000 such units
+are resampled in as many bundles of nearly equal numbers, whose sums vary as those of units do.
 
 With few or skewed differences the percentile interval is too short. It is therefore widened as
 Student's interval is against the normal, and, where the loss is a mean, joined with the bootstrap-t
@@ -38,6 +39,7 @@ _RESAMPLES = 2000
 _RESAMPLES_OF_A_SCORE = 500  # a scorer is called once per resample
 _ROUNDING = 1e-9  # relative; log losses near 0 inherit the rounding of probabilities near 1
 _CELLS_AT_ONCE = 2_000_000  # bounds the memory of the resamples: 16 MB an array
+_MOST_UNITS = 100_000  # that are resampled; of more, bundles are
 
 
 def resampling_units(
@@ -119,6 +121,7 @@ def contrast_intervals(
     """
     if not units.any():
         return [None] * len(contrasts)  # nothing varies from unit to unit
+    units = _in_bundles(units)
     losses = [loss(rows.y, made, rows.weight) for made in predictions]
     if loss.is_mean_over_rows:
         measured = [loss.per_row(rows.y, made) for made in predictions]
@@ -137,6 +140,12 @@ def contrast_intervals(
         terms = [w * one for w, one in zip(contrast.weights, losses, strict=False)]
         found.append((_unless_rounding(ends[0], terms), _unless_rounding(ends[1], terms)))
     return found
+
+
+def _in_bundles(units: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the unit of each row, or of more than 100,000 units its bundle of neighbours."""
+    n_units = int(units.max()) + 1
+    return units if n_units <= _MOST_UNITS else units * _MOST_UNITS // n_units
 
 
 def difference_of(loss: float, other: float) -> float:
@@ -201,7 +210,7 @@ def paired_error(
     NaN with one unit, or if the score is undefined in nearly all resamples.
     """
     if not loss.is_mean_over_rows:
-        new, old = _resampled_scores(loss, rows, (after, before), units, seed)
+        new, old = _resampled_scores(loss, rows, (after, before), _in_bundles(units), seed)
         defined = (new - old)[np.isfinite(new - old)]
         return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
     per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)

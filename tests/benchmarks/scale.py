@@ -1,22 +1,26 @@
 """Memory, CPU seconds and bytes of each stage of a run on a large table.
 
 A table of normal numbers with a binary target is written by row group. Each run is a program of its
-own, without a cluster. Memory is what the process holds by itself (RssAnon), sampled every 10 ms:
-mapped files are page cache, which the system takes back.
+own, without a cluster, with its rows in files. Memory is what the process holds by itself
+(RssAnon), sampled every 10 ms: mapped files are page cache, which the system takes back. With
+--compare the fewest rows are also selected from in memory, where the contract must be equal, and by
+what a user would write with pandas and SelectFromModel.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +83,16 @@ def _counters() -> dict[str, float]:
     }
 
 
-def measure(table: Path, store: Path, method: str, model: str, n_estimators: int) -> None:
+def measure(
+    table: Path, store: Path, method: str, model: str, n_estimators: int, *, in_memory: bool
+) -> None:
     """Run the pipeline in this process, and print what its stages took as JSON."""
+    from chaffinch.tasks.pipeline import memory
     from chaffinch.tasks.pipeline.run import select_features
     from chaffinch.tasks.settings.method import method_of
     from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
+    memory.SHARE_IN_MEMORY = math.inf if in_memory else 0.0
     watch = Watch()
     settings = SelectionSettings(
         target="y",
@@ -92,8 +100,34 @@ def measure(table: Path, store: Path, method: str, model: str, n_estimators: int
         model={"name": model, "tuning": "none", "parameters": {"n_estimators": n_estimators}},
     )
     execution = ExecutionSettings(store=store, cluster="none")
-    select_features(table, settings, execution, wrap_step=watch.wrap_step)
-    print(json.dumps(watch.stages))
+    run = select_features(table, settings, execution, wrap_step=watch.wrap_step)
+    contract = hashlib.sha256((run.folder / "selection.json").read_bytes()).hexdigest()
+    print(json.dumps({"stages": watch.stages, "contract": contract}))
+
+
+def measure_by_hand(table: Path, model: str, n_estimators: int) -> None:
+    """Select with pandas and scikit-learn in this process, and print what it took as JSON."""
+    import pandas as pd
+    from lightgbm import LGBMClassifier
+    from sklearn.feature_selection import SelectFromModel
+    from sklearn.metrics import log_loss
+    from sklearn.model_selection import train_test_split
+    from xgboost import XGBClassifier
+
+    def by_hand() -> None:
+        rows = pd.read_parquet(table)
+        train, test = train_test_split(rows, test_size=0.15, random_state=0)
+        kind = LGBMClassifier if model == "lightgbm" else XGBClassifier
+        X, y = train.drop(columns="y"), train["y"]
+        found = SelectFromModel(kind(n_estimators=n_estimators)).fit(X, y)
+        kept = X.columns[found.get_support()]
+        final = kind(n_estimators=n_estimators).fit(X[kept], y)
+        for fitted, names in ((found.estimator_, X.columns), (final, kept)):
+            log_loss(test["y"], fitted.predict_proba(test[names]))
+
+    watch = Watch()
+    watch.wrap_step(by_hand)()
+    print(json.dumps({"stages": watch.stages, "contract": ""}))
 
 
 def main() -> None:
@@ -104,43 +138,66 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["lightgbm", "xgboost"])
     parser.add_argument("--trees", type=int, default=20)
     parser.add_argument("--limit-gb", type=float, help="of memory that a program may ask for")
-    parser.add_argument("--measure", nargs=2, type=Path, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--compare", action="store_true", help="at the fewest rows, with memory and with pandas"
+    )
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.measure is not None:
-        measure(*asked.measure, asked.method, asked.models[0], asked.trees)
+        how, table, store = asked.measure[0], *map(Path, asked.measure[1:])
+        model = asked.models[0]
+        if how == "by hand":
+            measure_by_hand(table, model, asked.trees)
+        else:
+            measure(table, store, asked.method, model, asked.trees, in_memory=how == "in memory")
         return
-    limit = None if asked.limit_gb is None else int(asked.limit_gb * 1e9)
     for model in asked.models:
         found: dict[int, dict[str, dict[str, float]]] = {}
-        for n_rows in asked.rows:
-            found[n_rows] = _in_a_program(asked, model, n_rows, limit)
-            _print(model, n_rows, asked.columns, found[n_rows])
+        for n_rows in sorted(asked.rows):
+            compared = ("in memory", "by hand") if asked.compare and not found else ()
+            each = _in_programs(asked, model, n_rows, ("in files", *compared))
+            for how, took in each.items():
+                _print(f"{model}, {how}", n_rows, asked.columns, took["stages"])
+            if compared:
+                is_equal = each["in files"]["contract"] == each["in memory"]["contract"]
+                print(
+                    "the contracts in files and in memory are", "equal" if is_equal else "UNEQUAL"
+                )
+            found[n_rows] = each["in files"]["stages"]
         _print_exponents(found)
 
 
-def _in_a_program(
-    asked: argparse.Namespace, model: str, n_rows: int, limit: int | None
-) -> dict[str, dict[str, float]]:
+def _in_programs(
+    asked: argparse.Namespace, model: str, n_rows: int, ways: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Return what each way to select took, each in a program of its own, on the same table."""
+    limit = None if asked.limit_gb is None else int(asked.limit_gb * 1e9)
+
     def limited() -> None:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "table.parquet"
         write_table(table, n_rows, asked.columns)
         options = ("--method", asked.method, "--models", model, "--trees", str(asked.trees))
         command = [sys.executable, "-m", "tests.benchmarks.scale", *options]
-        done = subprocess.run(
-            [*command, "--measure", str(table), str(Path(folder) / "store")],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-            preexec_fn=limited,
-        )
-    if done.returncode:
-        sys.exit(f"{model} on {n_rows:,} rows failed; its error is above")
-    stages: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
-    return stages
+        for how in ways:
+            store = str(Path(folder) / f"store {how}")
+            done = subprocess.run(
+                [*command, "--measure", how, str(table), store],
+                stdout=subprocess.PIPE,
+                text=True,
+                check=False,
+                preexec_fn=limited if how == "in files" else None,
+                # Arrow's own allocator reserves a gigabyte of addresses, which the limit counts
+                env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+            )
+            if done.returncode:
+                sys.exit(f"{model} {how} on {n_rows:,} rows failed; its error is above")
+            found[how] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def _print(model: str, n_rows: int, n_columns: int, stages: dict[str, dict[str, float]]) -> None:

@@ -2,9 +2,9 @@
 
 Parameters go by the names of LightGBM's scikit-learn interface, and their defaults are that
 interface's too, so that a model trained here is the LGBMRegressor or LGBMClassifier of the same
-parameters and random_state. One default surprises: `subsample` alone does nothing, since
-`subsample_freq` is 0. The published runs of binary mask optimisation had it so, and the grid
-named "paper" keeps it.
+parameters and random_state, up to 500 columns or a hundred million values. One default surprises:
+`subsample` alone does nothing, since `subsample_freq` is 0. The published runs of binary mask
+optimisation had it so, and the grid named "paper" keeps it.
 """
 
 from __future__ import annotations
@@ -182,6 +182,10 @@ def _check(holds: bool, what: str) -> None:
 _FILE = "model.txt"
 _READS = re.compile(r"^(?:split_feature|leaf_features)=(.*)$", re.MULTILINE)
 _THREADS = re.compile(r"\[num_threads: \d+\]")
+# On tables of many columns memory is bounded. The histograms of 31 leaves of more than 4,000
+# columns take more MB than these, and are computed again as needed. Bins are found in 200,000 rows,
+# or in as many as have so many values.
+_POOL_SIZE, SAMPLED_ROWS, SAMPLED_VALUES = 512, 200_000, 10**8
 _DEFAULT_ROUNDS = 100
 _KNOWN = {
     "boosting_type": choice("gbdt", "dart", "rf", "goss"),
@@ -306,6 +310,10 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> LightG
         "force_col_wise": True,
         # linear leaves are sums by thread, all else a sum by feature or row by row
         "num_threads": 1 if parameters.get("linear_tree") else threads_for(rows.X.size),
+        "histogram_pool_size": _POOL_SIZE,
+        "subsample_for_bin": parameters.get(
+            "subsample_for_bin", min(SAMPLED_ROWS, SAMPLED_VALUES // rows.X.shape[1])
+        ),
         "verbosity": -1,
     }
     rounds = settings.pop("n_estimators", _DEFAULT_ROUNDS)

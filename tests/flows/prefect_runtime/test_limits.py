@@ -13,7 +13,9 @@ from prefect import flow
 import chaffinch
 from chaffinch import ExecutionSettings, InputError, SelectionSettings
 from chaffinch.flows.prefect_runtime.limits import TimeLimitError, data_sets, within_limits
+from chaffinch.storage.errors import TableTooLargeError
 from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.pipeline.memory import check_shape
 from chaffinch.tasks.settings.execution import LimitSettings
 from chaffinch.tasks.workers.signals import OutOfTime, stopped_after
 from tests.flows.cli.programs import CHAFFINCH, eventually, processes_of, started
@@ -193,6 +195,18 @@ def test_bad_input_is_not_tried_again(server, table, small, tmp_path):
         return_state=True,
     )
     with pytest.raises(InputError, match="'none'"):
+        state.result()
+    assert server.get(f"/flow_runs/{state.state_details.flow_run_id}")["run_count"] == 1
+
+
+def test_a_table_too_large_for_the_memory_is_not_tried_again(server, table, small, tmp_path):
+    @flow
+    def limited() -> None:
+        with within_limits(LimitSettings(retries=5, retry_delay=0), [str(table)], tmp_path):
+            check_shape("orders", 10**12, 100, SelectionSettings(**small))
+
+    state = limited(return_state=True)
+    with pytest.raises(TableTooLargeError, match=r"^orders has 1,000,000,000,000 rows"):
         state.result()
     assert server.get(f"/flow_runs/{state.state_details.flow_run_id}")["run_count"] == 1
 

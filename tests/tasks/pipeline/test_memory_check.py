@@ -1,6 +1,8 @@
 """A table that needs more memory than there is is refused before it is read."""
 
 import gzip
+import subprocess
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,7 @@ from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.storage import sources
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.pipeline import memory
-from chaffinch.tasks.pipeline.memory import check_memory, n_local_workers
+from chaffinch.tasks.pipeline.memory import check_disk, check_memory, n_local_workers
 from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import method_of
@@ -51,7 +53,7 @@ def huge_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 REFUSED = (
-    "huge has 10,000,000,000 rows x 50 columns, so a run needs about 10,000.3 GB of memory but "
+    "huge has 10,000,000,000 rows x 50 columns, so a run needs about 1,500.2 GB of memory but "
 )
 
 
@@ -71,20 +73,59 @@ def test_the_command_line_ends_with_a_code_of_its_own(
     assert printed.startswith(f"Error: {REFUSED}")
 
 
+def in_memory(method: str = "auto", **more: Any) -> SelectionSettings:
+    """Return settings whose model needs its rows in memory."""
+    return SelectionSettings(target="y", method=method, model={"name": "linear"}, **more)
+
+
 def test_columns_that_are_dropped_need_no_memory() -> None:
     n_rows = memory.free_memory() // (50 * 20)
-    settings = SelectionSettings(target="y")
     with pytest.raises(MemoryError):
-        check_memory(Huge(n_rows), settings)
+        check_memory(Huge(n_rows), in_memory())
     half = ColumnSettings(drop=tuple(f"x{i}" for i in range(25)))
-    check_memory(Huge(n_rows), settings.model_copy(update={"columns": half}))
+    check_memory(Huge(n_rows), in_memory(columns=half))
 
 
 def test_a_method_without_folds_needs_less() -> None:
     n_rows = memory.free_memory() // (50 * 16)
     with pytest.raises(MemoryError):
-        check_memory(Huge(n_rows), SelectionSettings(target="y"))
-    check_memory(Huge(n_rows), SelectionSettings(target="y", method=method_of("gbmo")))
+        check_memory(Huge(n_rows), in_memory())
+    check_memory(Huge(n_rows), in_memory("gbmo"))
+
+
+def test_what_needs_its_rows_in_memory_is_named_with_what_does_not() -> None:
+    n_rows = memory.free_memory() // (50 * 4)
+    for method in ("auto", "gbmo", "flbmo", "select_from_model"):
+        for model in ("lightgbm", "xgboost"):
+            check_memory(Huge(n_rows), SelectionSettings(target="y", method=method, model=model))
+    with pytest.raises(MemoryError, match=r"; model linear needs its rows in memory, use lightgbm"):
+        check_memory(Huge(n_rows), in_memory("gbmo"))
+    with pytest.raises(MemoryError, match=r"; method relieff needs its rows in memory, use auto,"):
+        check_memory(Huge(n_rows), SelectionSettings(target="y", method=method_of("relieff")))
+    with pytest.raises(MemoryError, match="GB is free; drop columns"):
+        check_memory(Huge(n_rows), SelectionSettings(target="y"), in_files=False)
+
+
+def test_the_disk_that_a_large_table_needs_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "chaffinch.tasks.pipeline.memory")
+    for n_rows in (1_000, 10**8, 10**12):
+        check_disk(Huge(n_rows), SelectionSettings(target="y"), tmp_path / "new")
+    small, large = caplog.records
+    assert small.getMessage().startswith(f"huge may need 120.0 GB of disk in {tmp_path}/new, ")
+    assert large.levelname == "WARNING"
+    assert large.getMessage().startswith("huge may need 1,200,000.0 GB of disk")
+
+
+def test_the_limit_of_the_data_of_a_process_counts_as_its_memory() -> None:
+    program = (
+        "import resource; from chaffinch.storage.memory import free_memory;"
+        "resource.setrlimit(resource.RLIMIT_DATA, (2**31, 2**31)); free = free_memory();"
+        "held = bytearray(2**28); assert 2**28 <= free - free_memory() < 2**28 + 2**24;"
+        "assert 2**30 < free < 2**31"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_local_workers_are_as_many_as_cores_and_memory_allow(

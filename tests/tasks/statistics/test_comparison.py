@@ -14,6 +14,7 @@ from scipy import stats
 
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.statistics import bootstrap
 from chaffinch.tasks.statistics.bootstrap import (
     Contrast,
     contrast_intervals,
@@ -305,6 +306,18 @@ def test_the_interval_of_a_mean_is_that_of_students_t_for_many_rows() -> None:
     difference = after**2 - before**2
     low, high = stats.t.interval(0.95, 2999, difference.mean(), stats.sem(difference))
     assert _compare(before, after).interval == pytest.approx((low, high), abs=0.008)
+
+
+def test_many_units_are_resampled_in_bundles_with_the_same_interval(monkeypatch) -> None:
+    monkeypatch.setattr(bootstrap, "_MOST_UNITS", 700)
+    rng = np.random.default_rng(1)
+    before, after = rng.normal(0, 1, 20_000), rng.normal(0, 1.05, 20_000)
+    difference = after**2 - before**2
+    found = _compare(before, after)
+    low, high = stats.t.interval(0.95, 19_999, difference.mean(), stats.sem(difference))
+    assert found.interval == pytest.approx((low, high), abs=0.003)
+    assert found.units == 20_000
+    assert found.sign_test == _compare(before, after, seed=1).sign_test
 
 
 @pytest.mark.parametrize("unit", [0.1, 1 / 3, 1e-9, 7e12])

@@ -1,0 +1,55 @@
+"""Matrices in files, for rows that are larger than memory.
+
+The system keeps what is read of such a matrix in free memory, and takes that memory back when it is
+needed. Rows and columns taken of the matrix are in a file as well, unless they are few.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.errors import UnusableError
+
+Floats = NDArray[np.float64]
+
+MOST_BYTES = 2**26  # of a matrix in memory
+
+
+def empty_matrix(shape: tuple[int, int], folder: Path | None) -> Floats:
+    """Return a new matrix by columns: in a file of that folder if there is one, and it is large.
+
+    The file has no name, so that it is removed with its last use. UnusableError for a full disk.
+    """
+    n_bytes = 8 * shape[0] * shape[1]
+    if folder is None or n_bytes <= MOST_BYTES:
+        return np.empty(shape, order="F")
+    try:
+        with NamedTemporaryFile(dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):  # else a disk that fills up later ends the process
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            return np.memmap(file, np.float64, "r+", shape=shape, order="F")
+    except OSError as error:
+        raise UnusableError(
+            f"{n_bytes / 1e9:.1f} GB of rows cannot be written to {folder} ({error.strerror})",
+            "free some space, or name another store",
+        ) from error
+
+
+def cells(
+    X: Floats, index: NDArray[np.int64] | slice, mask: NDArray[np.bool_] | None = None
+) -> Floats:
+    """Return rows of a matrix, of the columns of a mask; in a file if the matrix is in one."""
+    path = getattr(X, "filename", None)
+    if path is None or (isinstance(index, slice) and mask is None):
+        return X[index] if mask is None else X[index][:, mask]
+    columns = np.arange(X.shape[1]) if mask is None else np.flatnonzero(mask)
+    n_rows = len(range(*index.indices(len(X)))) if isinstance(index, slice) else len(index)
+    found = empty_matrix((n_rows, len(columns)), Path(path).parent)
+    for position, column in enumerate(columns):
+        found[:, position] = X[:, column][index]
+    return found

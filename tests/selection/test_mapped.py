@@ -1,0 +1,56 @@
+"""Rows in files: the same numbers as in memory, wherever they are taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaffinch.tasks.selection import mapped
+from chaffinch.tasks.selection.core import Rows
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped, "MOST_BYTES", 0)
+
+
+def in_a_file(X: np.ndarray, folder: Path) -> np.ndarray:
+    matrix = mapped.empty_matrix(X.shape, folder)
+    matrix[:] = X
+    return matrix
+
+
+index = st.one_of(
+    st.lists(st.integers(0, 6), min_size=1, max_size=9).map(np.array),
+    st.builds(slice, st.integers(0, 6), st.integers(7, 9)),
+)
+mask = st.lists(st.booleans(), min_size=4, max_size=4).filter(any).map(np.array)
+
+
+@given(index=index, mask=st.none() | mask, again=mask)
+def test_rows_and_columns_are_those_of_memory(tmp_path_factory, index, mask, again) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    X = np.arange(28.0).reshape(7, 4)
+    of_memory = Rows(X, np.arange(7.0), np.arange(1.0, 8.0)).take(index, mask)
+    of_file = Rows(in_a_file(X, folder), np.arange(7.0), np.arange(1.0, 8.0)).take(index, mask)
+    np.testing.assert_array_equal(of_file.X, of_memory.X)
+    np.testing.assert_array_equal(of_file.y, of_memory.y)
+    np.testing.assert_array_equal(of_file.weight, of_memory.weight)
+    some = again[: of_file.X.shape[1]]
+    if some.any() and len(some) == of_file.X.shape[1]:
+        np.testing.assert_array_equal(of_file.select(some).X, of_memory.select(some).X)
+    assert not [*folder.iterdir()], "a file has a name"
+
+
+def test_rows_of_a_file_are_in_a_file_unless_they_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = Rows(in_a_file(np.ones((100, 4)), tmp_path), np.ones(100))
+    monkeypatch.setattr(mapped, "MOST_BYTES", 8 * 4 * 50)
+    assert isinstance(rows.take(np.arange(51)).X, np.memmap)
+    assert not isinstance(rows.take(np.arange(50)).X, np.memmap)
+    assert not isinstance(Rows(np.ones((100, 4)), np.ones(100)).take(np.arange(51)).X, np.memmap)

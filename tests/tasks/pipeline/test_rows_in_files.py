@@ -1,0 +1,77 @@
+"""A run that holds its rows in files has the results of one that holds them in memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.pipeline import memory
+from chaffinch.tasks.pipeline.run import select_features
+from chaffinch.tasks.selection import mapped
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Numbers with missing values, a category and two classes."""
+    random = np.random.default_rng(0)
+    rows = pd.DataFrame(random.normal(size=(1500, 6)), columns=[f"x{j}" for j in range(6)])
+    rows.loc[random.random(1500) < 0.1, "x1"] = np.nan
+    rows["shop"] = random.choice(["north", "south", "east"], 1500)
+    signal = rows.x0 + rows.x1.fillna(0) * rows.x2 + (rows.shop == "east")
+    rows["y"] = (signal + random.normal(size=1500) > 0).astype(int)
+    path = tmp_path_factory.mktemp("tables") / "orders.parquet"
+    rows.to_parquet(path)
+    return path
+
+
+def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SHARE_IN_MEMORY", 0.0)
+    monkeypatch.setattr(mapped, "MOST_BYTES", 0)
+
+
+def files_of_a_run(table: Path, store: Path, method: str, model: str) -> dict[str, bytes]:
+    """Return the files of a run but for those that have its seconds in them."""
+    quick = {"name": model, "tuning": "small", "parameters": {"n_estimators": 5}, "folds": 3}
+    settings = SelectionSettings(target="y", method=method, model=quick)
+    run = select_features(table, settings, ExecutionSettings(store=store, cluster="none"))
+    files = [path for path in run.folder.rglob("*") if path.is_file()]
+    found = {str(path.relative_to(run.folder)): path.read_bytes() for path in files}
+    timed = ("run.json", "metrics.json", "report.html", "stages/")
+    return {name: content for name, content in found.items() if not name.startswith(timed)}
+
+
+@pytest.mark.parametrize(
+    ("method", "model"),
+    [("auto", "lightgbm"), ("auto", "xgboost"), ("gbmo", "lightgbm"), ("tree_shap", "xgboost")],
+)
+def test_the_results_are_the_same_to_the_last_byte(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, model: str
+) -> None:
+    of_memory = files_of_a_run(table, tmp_path / "memory", method, model)
+    in_files(monkeypatch)
+    of_files = files_of_a_run(table, tmp_path / "files", method, model)
+    assert {"selection.json", "splits.parquet"} < {*of_memory}
+    assert any(name.startswith("model/") for name in of_memory)
+    assert of_files == of_memory
+    (written,) = (tmp_path / "files" / "datasets").glob("*/table.parquet")
+    assert {path.name for path in written.parent.iterdir()} == {"dataset.json", "table.parquet"}
+
+
+def test_a_full_disk_is_an_error_in_one_line(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    in_files(monkeypatch)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    full_disk = r"^0.0 GB of rows cannot be written to .* \(No space left on device\); free some"
+    with pytest.raises(InputError, match=full_disk):
+        files_of_a_run(table, tmp_path / "store", "gbmo", "lightgbm")
