@@ -169,7 +169,7 @@ def _begun(
             on_progress=on_progress,
             estimator=estimator,
         )
-        run.settings_file = execution.settings_file
+        run.settings_file, run.source = execution.settings_file, source.name
         with rows_counted_in_the_source(rows, settings):
             wrap_step(describe)(run)
         check_fit(settings, run.schema, estimator)
