@@ -92,7 +92,7 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
             f"to the chosen; quality {one['quality']:.4g}"
             f"{known and f', {known}'}"
         )
-        where = " (the report and --json list all)" if len(one["features"]) > NAMES_SHOWN else ""
+        where = " (--json lists all)" if len(one["features"]) > NAMES_SHOWN else ""
         yield f"     {listed(one['features'], NAMES_SHOWN)}{where}"
     if undecided := why_undecided(found, n_units):
         yield f"  {undecided}."

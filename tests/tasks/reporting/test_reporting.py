@@ -417,11 +417,11 @@ def test_thousands_of_features_make_a_small_page_quickly() -> None:
     parsed = Page(page)
     for caption in ("Kept features (700)", "Dropped columns (9,301)"):
         assert len(parsed.tables[caption]) == 1 + MOST_ROWS
-    assert "and 500 more; selection.json in the folder of the run has all" in parsed.text
+    assert "and 500 more; all are in selection.json of a stored run" in parsed.text
     files = downloads(parsed)
     assert len(files["features.csv"].splitlines()) == 701
     assert "selection.json" not in files
-    assert "What is not here is too large; selection.json in the folder" in parsed.text
+    assert "too large for this page; it is selection.json of a stored run" in parsed.text
 
 
 def test_long_tables_are_opened_on_demand_and_short_ones_at_once() -> None:
@@ -434,7 +434,7 @@ def test_long_tables_are_opened_on_demand_and_short_ones_at_once() -> None:
 def test_a_wide_profile_is_cut_and_says_where_the_rest_is() -> None:
     page = Page(render_report(made_up(numbered(1200), 4)))
     assert len(page.tables["Columns of the table (1,200)"]) == 1 + MOST_ROWS
-    assert "and 1,000 more; profile.json in the folder of the run has all" in page.text
+    assert "and 1,000 more; all are in profile.json of a stored run" in page.text
     assert "profile.json" not in Page(render_report(made_up(numbered(200), 4))).text
 
 
