@@ -49,12 +49,12 @@ from chaffinch.tasks.reporting.tables import (
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     counted,
+    how_stable,
     interval,
     listed,
     made_of_earlier_rows,
     number,
     on_scales,
-    stability_in_words,
 )
 from chaffinch.tasks.results.result import SelectionResult, is_unfinished_comparison, summary
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -92,7 +92,7 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
             f"to the chosen; quality {one['quality']:.4g}"
             f"{known and f', {known}'}"
         )
-        where = " (the report and --json list all)" if len(one["features"]) > NAMES_SHOWN else ""
+        where = " (--json lists all)" if len(one["features"]) > NAMES_SHOWN else ""
         yield f"     {listed(one['features'], NAMES_SHOWN)}{where}"
     if undecided := why_undecided(found, n_units):
         yield f"  {undecided}."
@@ -220,8 +220,16 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         return
     kept, total = len(result.features), len(result.candidates)
     contract = result.contract
-    table = Table(title=f"{result.run}", title_justify="left", title_style="bold")
-    table.add_column("part")
+    _print_line(
+        console, f"{result.run}: features that predict {contract['target']['name']}", "bold"
+    )
+    _print_line(console, result.verdict, "bold")
+    _print_line(
+        console, f"Kept {kept} of {total}: {listed(map(str, result.features), NAMES_SHOWN)}"
+    )
+    _print_metrics(console, contract, f"all {total}", f"selected {kept}")
+    _print_line(console, how_stable(contract))
+    table = Table("part")
     table.add_column("rows", justify="right")
     loss = Text(printable(loss_in_words(contract["loss"])))
     table.add_column(loss + f", all {total}", justify="right")
@@ -237,16 +245,9 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             style="bold" if one.part == judged_on(contract) else None,
         )
     console.print(table)
-    _print_metrics(console, contract, f"all {total}", f"selected {kept}")
     is_cross_fitted = declared(contract["settings"]["method"]["kind"]).is_cross_fitted
     if "mask_validation" in contract["losses"] and not is_cross_fitted:
         _print_line(console, "Both models were fitted on train and mask validation.")
-    if stability := stability_in_words(contract):
-        _print_line(console, stability)
-    shown = ", ".join(result.features[:NAMES_SHOWN])
-    more = f" and {kept - NAMES_SHOWN} more" if kept > NAMES_SHOWN else ""
-    _print_line(console, f"Kept {kept} of {total}: {shown}{more}")
-    _print_line(console, result.verdict, "bold")
     for line in (
         costs_in_words(contract),
         on_scales(result.settings),

@@ -22,7 +22,7 @@ from chaffinch.tasks.reporting.charts import (
 )
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.tables import Kind, Table, numbers
-from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, number, share
+from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, listed, number, share
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.metrics import METRICS
 from chaffinch.tasks.statistics.paired_tests import FEWEST_PAIRS
@@ -454,15 +454,18 @@ def _seconds(seconds: float | None) -> str:
 _TEMPLATE = Path(__file__).parent / "comparison.html"
 _MOST_OPEN = 3  # more tables are opened on demand
 _MOST_IN_WORDS = 6  # with more tables, one sentence covers all
+_MOST_IN_TITLE = 3
+_FEWEST_TABLES = 5  # of a critical difference diagram
 
 
-def render_comparison(summary: Summary, *, title: str) -> bytes:
+def render_comparison(summary: Summary, *, name: str) -> bytes:
     """Return the report as one HTML file in UTF-8, without scripts and links."""
-    return template(_TEMPLATE).render(_view(summary, title)).encode()
+    return template(_TEMPLATE).render(_view(summary, name)).encode()
 
 
-def _view(summary: Summary, title: str) -> Mapping[str, Any]:
-    n_tables = len({table.table for table in summary.tables})
+def _view(summary: Summary, name: str) -> Mapping[str, Any]:
+    tables = [*dict.fromkeys(table.table for table in summary.tables)]
+    n_tables = len(tables)
     n_models = len({table.model for table in summary.tables})
     methods = {outcome.contender.method for t in summary.tables for outcome in t.rivals}
     scope = (
@@ -474,7 +477,9 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
         scope += f" Of {every} of table and model {number(n_lacking)} were not reached."
     sentences_of_ranks = {text.ranks_of(ranking) for ranking in summary.rankings}
     return {
-        "title": title,
+        "title": f"{listed(tables, _MOST_IN_TITLE)}: methods of selection compared",
+        "name": name,
+        "contents": [],  # headings, which the template collects
         "scope": scope,
         "overall": text.verdict_over(summary.tables)
         if len(summary.tables) > _MOST_IN_WORDS
@@ -491,7 +496,8 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
             {
                 "model": ranking.model,
                 "sizes": text.sizes_of(ranking),
-                "chart": rank_chart(ranking, f"ranks-{place}"),
+                "chart": rank_chart(ranking, f"ranks-{place}") if _is_drawn(ranking) else None,
+                "ranks": mean_ranks(ranking),
                 "sentences": text.ranks_of(ranking),
             }
             for place, ranking in enumerate(summary.rankings)
@@ -503,6 +509,19 @@ def _view(summary: Summary, title: str) -> Mapping[str, Any]:
         "fewest_pairs": FEWEST_PAIRS,
         "tolerance": share(summary.planned.tolerance),
     }
+
+
+def _is_drawn(ranking: Ranking) -> bool:
+    """Return whether there are enough tables for a critical difference that is of use."""
+    return ranking.over == "cells" or ranking.n_blocks >= _FEWEST_TABLES
+
+
+def mean_ranks(ranking: Ranking) -> Table:
+    rows = [
+        (method, f"{rank:.2f}")
+        for method, rank in zip(ranking.methods, ranking.mean_ranks, strict=True)
+    ]
+    return Table("Mean ranks", {"Contender": "name", "Mean rank": "number"}, rows)
 
 
 def _table(table: TableSummary, place: int) -> Mapping[str, Any]:

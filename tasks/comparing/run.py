@@ -295,7 +295,7 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
         if refusal is not None:
             raise refusal
         writer.write("results.parquet", lambda path: pq.write_table(results, path))
-        writer.write("report.html", render_comparison(summary, title=run.name))
+        writer.write("report.html", render_comparison(summary, name=run.name))
         writer.result = {
             "warnings": list(plan.warnings),
             "remarks": remarks,

@@ -130,6 +130,10 @@ class Ranking(RankingMethod):
         return SCORES[self.kind]
 
     @property
+    def score_is_place(self) -> bool:
+        return self.kind == "mrmr"
+
+    @property
     def takes_weights(self) -> bool:
         return self.kind in WEIGHTED
 

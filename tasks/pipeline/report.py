@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from chaffinch.storage.runs.stages import now
 from chaffinch.storage.runs.store import Run
 from chaffinch.tasks.methods.protocol import as_search
 from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
@@ -34,7 +36,8 @@ REPORT_FILE = "report.html"
 )
 def write_report(run: SelectionRun, writer: Writer) -> None:
     """Collect the content of the report, and write ``report.html`` if the run has a folder."""
-    run.report = content_of(run)
+    created = now() if run.stored is None else run.stored.created
+    run.report = replace(content_of(run), source=run.source, created=created)
     if run.stored is not None:  # otherwise the page is rendered when it is asked for
         writer.write(REPORT_FILE, render_report(run.report))
 
@@ -47,7 +50,7 @@ def content_of(run: StageResults) -> ReportContent:
     method = as_search(declared(run.contract["settings"]["method"]["kind"]))
     shown = (run.path, searched, run.description.features, run.mask.tolist())
     return ReportContent(
-        title=run.name,
+        run=run.name,
         contract=run.contract,
         unmasked_loss=searched["unmasked_loss"],
         candidates=found["choose_mask"]["candidates"],

@@ -168,7 +168,7 @@ def _begun(
             on_progress=on_progress,
             estimator=estimator,
         )
-        run.settings_file = execution.settings_file
+        run.settings_file, run.source = execution.settings_file, source.name
         workers = workers_for(execution, [dataset], in_files=run.is_in_files)
         run.workers = opened.enter_context(workers)
         with rows_counted_in_the_source(rows, settings):

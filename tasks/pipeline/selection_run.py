@@ -130,6 +130,7 @@ class SelectionRun(StageResults):
         self.on_progress, self.estimator = on_progress, estimator
         self.scales: Mapping[str, Any] | None = None
         self.settings_file: SettingsFile | None = None
+        self.source = ""  # name of the file or table that was read
         self._loaded = loaded
 
     def with_method(self, method: Method) -> SelectionRun:

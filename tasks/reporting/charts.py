@@ -347,6 +347,7 @@ def settling_chart(searches: Sequence[Mapping[str, Any]]) -> Markup | None:
 
 _MOST_BARS = 30
 _LONGEST_SCORED = 50
+_MOST_POINTS = 1000
 _MOST_DRAWN = 1e280  # axes and labels of larger floats overflow
 
 
@@ -374,8 +375,11 @@ def score_chart(scores: Mapping[str, float], kept: Collection[str], score_name: 
         else:
             for is_kept, color, legend in ((True, ACCENT, "kept"), (False, MUTED, "left out")):
                 one = chosen == is_kept
+                shape = "o" if one.sum() <= _MOST_POINTS else "-"  # thousands make a large page
                 size = 4.5 if is_kept else 3
-                axes.plot(places[one], values[one], "o", color=color, markersize=size, label=legend)
+                axes.plot(
+                    places[one], values[one], shape, color=color, markersize=size, label=legend
+                )
             scale_sizes(axes, places, "features by their score, highest first")
             axes.set_ylabel(score_name)
             axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from chaffinch.storage.sources.formats import without_endings
 from chaffinch.tasks.settings.method import Method, declared
 
 PathStep = tuple[int, str, float | None, int]  # step, feature, loss once it is masked too, left
@@ -16,7 +17,7 @@ MaskStep = tuple[int, int, float]  # step, number of features, loss
 class ReportContent:
     """The content of a report."""
 
-    title: str  # name of the run
+    run: str  # its name
     contract: Mapping[str, Any]  # as in selection.json
     unmasked_loss: float  # of the base model on the mask-validation part with every feature
     # Each with n_features, the settings that led there, and the model_validation_loss.
@@ -27,6 +28,8 @@ class ReportContent:
     # A row per column of the table: name, and what of `tables._PROFILE` applies.
     profile: Sequence[Mapping[str, Any]]
     seconds: Mapping[str, float]  # of every stage
+    source: str = ""  # name of the file or table that was read
+    created: str = ""  # when the run began, UTC in ISO 8601
     path: Sequence[PathStep] = ()  # a ranking masks nothing, and its losses are None
     # Of every feature, where the method is a ranking; of PEFS, the probabilities behind the mask.
     scores: Mapping[str, float] | None = None
@@ -61,6 +64,10 @@ class ReportContent:
     @property
     def declared(self) -> Method:
         return declared(self.method)
+
+    @property
+    def data_set(self) -> str:
+        return without_endings(self.source) or self.run
 
     @property
     def is_sized(self) -> bool:

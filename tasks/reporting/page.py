@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -9,22 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import charts, sections, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.text import (
     choices_of_folds,
     costs_in_words,
+    how_stable,
     interval,
+    made_from,
     made_of_earlier_rows,
     not_searched,
     number,
     on_scales,
     share,
-    stability_in_words,
+    title_of,
     visible,
     why_one_candidate,
 )
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.statistics.metrics import METRICS
 from chaffinch.tasks.statistics.verdict import (
     FEWEST_UNITS,
     is_nothing_to_select_from,
@@ -96,7 +101,8 @@ _WHAT_THEY_ANSWER = (
     "that only favours the most frequent values can pass it."
 )
 _NORMAL = 1.96  # standard errors that a 95 % interval reaches to each side
-_MOST_NAMES_OPEN = 30  # of a set; longer lists are opened on demand
+_FIRST = ("accuracy", "roc_auc", "r2", "rmse")  # metrics of the first screen, besides the loss
+_MOST_BYTES = 200_000  # of a download inside of the page
 
 
 def render_report(content: ReportContent) -> bytes:
@@ -114,9 +120,12 @@ def _view(content: ReportContent) -> dict[str, Any]:
     verdict = comparison["verdict"]
     is_all = content.n_kept == content.n_candidates
     return {
-        "title": content.title,
-        "target": contract["target"],
-        "rows": number(contract["dataset"]["rows"]),
+        "title": title_of(content),
+        "made_from": made_from(content),
+        "run": content.run,
+        "contents": [],  # headings, which the template collects
+        "downloads": _downloads(content),
+        "tiles": _tiles(content),
         "verdict": verdict,
         "sentence": comparison["sentence"],
         "costs": costs_in_words(contract),
@@ -129,8 +138,6 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "part": part_in_words(part),
         "is_out_of_fold": part == "out_of_fold",
         "loss_name": loss_in_words(contract["loss"]),
-        "selected_loss": number(judged["selected"]),
-        "all_features_loss": number(judged["all_features"]),
         "difference": number(comparison["difference"], "+"),
         "interval": comparison["interval"] and interval(comparison["interval"]),
         "confidence": f"{comparison['confidence']:.0%}",
@@ -144,6 +151,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "elimination_chart": elimination_chart_of(content),
         "has_scores": content.scores is not None,
         "score": content.declared.score if content.scores is not None else None,
+        "score_is_place": content.declared.score_is_place,
         "score_chart": _score_chart(content),
         "lowest_score": None if method.get("min_score") is None else number(method["min_score"]),
         "refits": content.declared.refits,
@@ -155,7 +163,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "tolerance": share(contract["settings"].get("tolerance", 0.0)),
         "is_within_one_standard_error": method.get("within_one_standard_error", False),
         "choices_of_folds": choices_of_folds(content.fold_sizes),
-        "stability": stability_in_words(contract),
+        "how_stable": how_stable(contract),
         "sizes": _sizes(content),
         "masks": None if content.masks is None else tables.masks_found(content.masks),
         "rounds": None if content.rounds is None else tables.rounds_of_masking(content.rounds),
@@ -185,13 +193,43 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "candidates": tables.candidate_sizes(content),
         "warnings": content.warnings,
         "profile": tables.profile(content),
-        "n_columns": number(len(content.profile)),
-        "is_profile_cut": len(content.profile) > tables.MOST_PROFILE_ROWS,
         "tuning": tables.tuning(content),
         "origins": tables.origins(content),
         "settings": tables.settings(content),
         "versions": tables.versions(content),
         "seconds": tables.seconds(content),
+    }
+
+
+def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
+    """Return the figures of the first screen: name, with the kept features, and with all."""
+    contract = content.contract
+    losses = contract["losses"][judged_on(contract)]
+    found = {
+        METRICS[name]: one for name, one in contract.get("metrics", {}).items() if name in _FIRST
+    }
+    loss = loss_in_words(contract["loss"])
+    figures = {**found, f"{loss[0].upper()}{loss[1:]}": losses}
+    kept = ("Features kept", number(content.n_kept), f"of {number(content.n_candidates)}")
+    return [
+        kept,
+        *(
+            (name, number(one["selected"]), f"{number(one['all_features'])} with all")
+            for name, one in figures.items()
+        ),
+    ]
+
+
+def _downloads(content: ReportContent) -> dict[str, tuple[str, str]]:
+    """Return label -> name of the file, and its content as a data: address; none that is large."""
+    files = {
+        "Kept features (CSV)": ("features.csv", "text/csv", tables.kept_as_csv(content).encode()),
+        "Contract (JSON)": ("selection.json", "application/json", to_json(dict(content.contract))),
+    }
+    return {
+        label: (name, f"data:{kind};base64,{base64.b64encode(data).decode()}")
+        for label, (name, kind, data) in files.items()
+        if len(data) <= _MOST_BYTES
     }
 
 
@@ -234,7 +272,6 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) ->
         "quality": settings["quality"],
         "sets": sections.sets_found(found, chosen_loss),
         "features": sections.features_of_sets(found),
-        "are_features_open": len(found["chosen"]["features"]) <= _MOST_NAMES_OPEN,
         "why_undecided": sections.why_undecided(found, n_units),
         "n_missing": n_missing,
         "proof_of_all": sections.proof_of_all(found),
@@ -243,7 +280,6 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) ->
         "what_makes_room": sections.what_makes_room(found) if n_missing else None,
         "why_worthless": sections.why_worthless(found),
         "overlaps": sections.overlaps(found),
-        "overlap_chart": charts.overlap_chart(sections.features_of_each(found)),
         "chart": sections.price_chart(found),
         "chart_caption": sections.price_caption(found),
     }
@@ -272,8 +308,7 @@ def _sizes(content: ReportContent) -> tables.Table | None:
 def _score_chart(content: ReportContent) -> Any:
     """Return the chart of scores, or None where there are none or they are places alone."""
     scores = content.scores or {}
-    are_places = content.declared.refits or content.declared.is_cross_fitted
-    if are_places or not np.isfinite(list(scores.values())).any():
+    if content.declared.score_is_place or not np.isfinite(list(scores.values())).any():
         return None
     kept = [feature["name"] for feature in content.contract["features"]]
     name = "score" if content.searches is None else "probability"

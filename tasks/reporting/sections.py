@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.tasks.reporting.charts import ACCENT, INK, MUTED, PAPER, figure_of, markup
@@ -43,9 +43,14 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
 
 
 def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
-    sets = features_of_each(alternatives)
-    rows = [(name, ", ".join(features)) for name, features in sets.items()]
-    return Table("Features of each set", {"Set": "text", "Features": "name"}, rows)
+    """Return which sets have each feature; those that most sets have come first."""
+    sets = {name: set(features) for name, features in features_of_each(alternatives).items()}
+    found = dict.fromkeys(chain.from_iterable(features_of_each(alternatives).values()))
+    held = {feature: [feature in one for one in sets.values()] for feature in found}
+    features = sorted(held, key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
+    rows = [(name, *("\N{BLACK CIRCLE}" if has else "" for has in held[name])) for name in features]
+    columns: dict[str, Kind] = {"Feature": "name", **dict.fromkeys(sets, "mark")}
+    return Table("Features of each set", columns, rows, file="alternatives.json")
 
 
 def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:

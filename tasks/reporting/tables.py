@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from chaffinch.tasks.reporting.content import MaskStep, ReportContent
@@ -23,10 +24,11 @@ from chaffinch.tasks.statistics.bootstrap import difference_of
 from chaffinch.tasks.statistics.metrics import METRICS
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 
-MOST_PROFILE_ROWS = 200
+MOST_ROWS = 200  # of a table whose other rows are in a file
 _LONG = 60
+_CONTRACT = "selection.json"
 
-Kind = Literal["name", "text", "number"]
+Kind = Literal["name", "text", "number", "mark"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Table:
     columns: Mapping[str, Kind]  # by heading; the first names the row, a "name" breaks anywhere
     rows: Sequence[Sequence[str]]
     marked: int | None = None  # position of the row that stands out
+    file: str | None = None  # has all rows, so that a long table is cut
+
+    @property
+    def n_shown(self) -> int:
+        return len(self.rows) if self.file is None else min(len(self.rows), MOST_ROWS)
 
     @property
     def is_long(self) -> bool:
@@ -144,56 +151,101 @@ def metrics(content: ReportContent) -> Table:
 
 def kept_features(content: ReportContent) -> Table:
     """Return the kept features, those that the model can spare least first."""
-    asked = set(content.contract["settings"].get("columns", {}).get("keep", ()))
-    heading, figures = _figures(content)
-    outlasts = "outlasts the path" if content.scores is None else "ranked first"
-    rows = []
-    for feature in sorted(content.contract["features"], key=_latest_first):
-        name, step = feature["name"], feature["step"]
-        stays = "kept as asked" if name in asked else outlasts
-        step = stays if step is None else number(step)
-        baseline = plain(feature["baseline"])
-        rows.append((name, _type(feature), baseline, step, number(figures.get(name))))
-    columns: dict[str, Kind] = {"Feature": "name", "Type": "text", "Baseline": "name"}
-    columns |= numbers("Step", heading)
-    table = Table(f"Kept features ({number(len(rows))})", columns, rows)
-    return _with_folds(content, _without_steps(content, table, 3))
+    evidence = evidence_of(content)
+    rows = [
+        (
+            one["name"],
+            *(_figure(of.get(one["name"])) for of in evidence.values()),
+            _type(one),
+            plain(one["baseline"]),
+        )
+        for one in kept_in_order(content)
+    ]
+    columns: dict[str, Kind] = {"Feature": "name", **numbers(*evidence)}
+    columns |= {"Type": "text", "Baseline": "name"}
+    return Table(f"Kept features ({number(len(rows))})", columns, rows, file=_CONTRACT)
 
 
 def dropped_features(content: ReportContent) -> Table:
     """Return the dropped columns, those that came closest to being kept first."""
-    heading, figures = _figures(content)
+    evidence = evidence_of(content)
     dropped = content.contract["dropped"]
     removed = sorted((d for d in dropped if d.get("step") is not None), key=_latest_first)
     others = [d for d in dropped if d.get("step") is None]
     rows = [
-        (d["name"], d["reason"], number(d.get("step")), number(figures.get(d["name"])))
+        (d["name"], *(_figure(of.get(d["name"])) for of in evidence.values()), d["reason"])
         for d in [*removed, *others]
     ]
-    columns: dict[str, Kind] = {"Column": "name", "Reason": "text", **numbers("Step", heading)}
-    caption = f"Dropped columns ({number(len(rows))})"
-    return _with_folds(content, _without_steps(content, Table(caption, columns, rows), 2))
+    columns: dict[str, Kind] = {"Column": "name", **numbers(*evidence), "Reason": "text"}
+    return Table(f"Dropped columns ({number(len(rows))})", columns, rows, file=_CONTRACT)
 
 
-def _with_folds(content: ReportContent, table: Table) -> Table:
-    """Add how many of the folds keep each feature, where folds chose."""
-    found = content.contract.get("stability")
-    if found is None:
-        return table
-    shares, n_folds = found["share_of_folds"], found["n_folds"]
-    of = {name: f"{round(each * n_folds)} of {n_folds}" for name, each in shares.items()}
-    rows = [(*row, of.get(row[0], NOTHING)) for row in table.rows]
-    return Table(table.caption, {**table.columns, **numbers("Folds")}, rows)
+def kept_as_csv(content: ReportContent) -> str:
+    """Return the kept features with what the run knows of each, in the order of the table."""
+    evidence, text = evidence_of(content), io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["feature", "type", *(heading.lower() for heading in evidence)])
+    for one in kept_in_order(content):
+        name = one["name"]
+        writer.writerow([name, one["type"], *(of.get(name) for of in evidence.values())])
+    return text.getvalue()
+
+
+def kept_in_order(content: ReportContent) -> list[Mapping[str, Any]]:
+    """Return the kept features, most useful first; in the table's order if none is known."""
+    kept, scores = content.contract["features"], content.scores
+    if not content.has_steps and scores is not None:
+        return sorted(kept, key=lambda one: -scores[one["name"]])
+    return sorted(kept, key=_latest_first)
+
+
+def evidence_of(content: ReportContent) -> dict[str, Mapping[str, Any]]:
+    """Return what the run knows of single features: by heading, the figure of each."""
+    evidence: dict[str, Mapping[str, Any]] = {}
+    if content.has_steps:
+        evidence["Rank"] = _ranks(content)
+    if content.scores is not None:
+        if not content.declared.score_is_place:
+            evidence["Score" if content.searches is None else "Probability"] = content.scores
+    elif content.has_steps:
+        heading = "Loss once removed" if content.declared.refits else "Loss once masked"
+        evidence[heading] = {feature: loss for _, feature, loss, _ in content.path}
+    if (found := content.contract.get("stability")) is not None:
+        shares, n_folds = found["share_of_folds"], found["n_folds"]
+        evidence["Folds"] = {
+            name: f"{round(each * n_folds)} of {n_folds}" for name, each in shares.items()
+        }
+    return evidence
+
+
+def _ranks(content: ReportContent) -> dict[str, str]:
+    """Return the rank of each candidate by when it leaves, 1 for the last."""
+    contract, n = content.contract, content.n_candidates
+    asked = set(contract["settings"].get("columns", {}).get("keep", ()))
+    step_of = {
+        one["name"]: one.get("step") for one in (*contract["features"], *contract["dropped"])
+    }
+    last = [name for name in contract["candidates"] if step_of.get(name) is None]
+    first = "1" if len(last) == 1 else f"1 to {number(len(last))}"  # no step orders these
+    ranks = {name: "kept as asked" if name in asked else first for name in last}
+    return ranks | {
+        name: number(n - step + 1) for name, step in step_of.items() if step is not None
+    }
+
+
+def _figure(value: str | float | None) -> str:
+    return value if isinstance(value, str) else number(value)
 
 
 def profile(content: ReportContent) -> Table:
     rows = [
         (str(column.get("name")), *(plain(column.get(key)) for key in _PROFILE))
-        for column in content.profile[:MOST_PROFILE_ROWS]
+        for column in content.profile
     ]
     columns: dict[str, Kind] = {"Column": "name"}
     columns |= {_words(key).capitalize(): kind for key, kind in _PROFILE.items()}
-    return Table(f"Columns of the table ({number(len(content.profile))})", columns, rows)
+    caption = f"Columns of the table ({number(len(rows))})"
+    return Table(caption, columns, rows, file="profile.json")
 
 
 def tuning(content: ReportContent) -> Table:
@@ -251,26 +303,6 @@ def _stage(content: ReportContent, stage: str) -> str:
     """Return the name of a stage in words; what orders the features also chooses their number."""
     chooses = content.declared.is_cross_fitted and stage in ("optimise_mask", "choose_mask")
     return "choose features" if chooses else _words(stage)
-
-
-def _figures(content: ReportContent) -> tuple[str, Mapping[str, float | None]]:
-    """Return what a feature stayed or left by, and the figure of each that has one."""
-    if content.scores is not None:
-        return "Score" if content.searches is None else "Probability", content.scores
-    heading = "Loss once removed" if content.declared.refits else "Loss once masked"
-    return heading, {feature: loss for _, feature, loss, _ in content.path}
-
-
-def _without_steps(content: ReportContent, table: Table, n_columns: int) -> Table:
-    """Return the first columns alone where no feature left at a step of its own."""
-    if content.has_steps:
-        return table
-    if content.scores is not None:  # a probability, but no step
-        columns = {name: kind for name, kind in table.columns.items() if name != "Step"}
-        rows = [(*row[:n_columns], *row[n_columns + 1 :]) for row in table.rows]
-        return Table(table.caption, columns, rows)
-    columns = dict(islice(table.columns.items(), n_columns))
-    return Table(table.caption, columns, [row[:n_columns] for row in table.rows])
 
 
 def _latest_first(feature: Mapping[str, Any]) -> float:

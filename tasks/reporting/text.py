@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from chaffinch.tasks.data.lag_features import made_names
@@ -179,6 +180,23 @@ def costs_in_words(contract: Mapping[str, Any]) -> str | None:
     return f"{sentence}: {number(found['loss_per_cost_saved'], '+')} loss per unit of cost saved."
 
 
+def title_of(content: ReportContent) -> str:
+    return f"{content.data_set}: features that predict {content.contract['target']['name']}"
+
+
+def made_from(content: ReportContent) -> str:
+    """Return when, from what and how the result was made, in a sentence."""
+    contract, words = content.contract, []
+    if content.created:
+        words.append(f"{datetime.fromisoformat(content.created):%-d %B %Y, %H:%M} UTC")
+    rows = counted(contract["dataset"]["rows"], "row")
+    words.append(f"{rows} of {content.source}" if content.source else rows)
+    words.append(f"method {content.method}, model {contract['model']['name']}")
+    if file := contract.get("settings_file"):
+        words.append(f"settings from {file['name']}")
+    return "; ".join(words)
+
+
 _LITTLE = 0.4  # stability below which folds are said to agree little
 
 
@@ -193,6 +211,16 @@ def stability_in_words(contract: Mapping[str, Any]) -> str | None:
         f"{found['n_folds']} folds keep the same features, 0 as by chance)."
     )
     return f"{sentence} {little}" if found["index"] < _LITTLE else sentence
+
+
+def how_stable(contract: Mapping[str, Any]) -> str:
+    """Return in a sentence how far the features depend on the rows."""
+    found = contract.get("stability")
+    if found is not None and found["index"] is None and found["n_folds"] > 1:
+        return f"All {found['n_folds']} folds keep the same features."
+    return stability_in_words(contract) or (
+        "The features come from one split of the rows; how far they depend on it was not measured."
+    )
 
 
 def choices_of_folds(sizes: Sequence[int]) -> str | None:

@@ -59,6 +59,11 @@ class Method(Settings):
         return None
 
     @property
+    def score_is_place(self) -> bool:
+        """Whether the score of a feature is its place in an order, and measures nothing more."""
+        return self.is_cross_fitted or self.refits is not None
+
+    @property
     def refits(self) -> str | None:
         """How the method refits the model as it searches; None if it does not."""
         return None

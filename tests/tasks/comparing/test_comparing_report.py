@@ -18,8 +18,8 @@ TWELVE = ("gbmo", "dfs", *(f"method {i}" for i in range(10)))
 CLEAR = {"gbmo": -0.1, "anova_f": 0.1}
 
 
-def page_of(results, title: str = "a comparison") -> Page:
-    return Page(render_comparison(summarise(results), title=title))
+def page_of(results, name: str = "a comparison") -> Page:
+    return Page(render_comparison(summarise(results), name=name))
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +86,30 @@ def test_many_tables_are_counted_and_opened_on_demand() -> None:
     assert "Some are better than others (Friedman, p" in page.text
 
 
+@pytest.mark.parametrize("n_tables", [4, 5])
+def test_critical_differences_are_drawn_from_five_tables_on(n_tables) -> None:
+    tables = [f"t{i}" for i in range(n_tables)]
+    page = page_of(made_up(tables=tables, methods=THREE, differences=CLEAR))
+    charts = [c for c in page.of("svg") if str(c["aria-label"]).startswith("Mean ranks")]
+    ranks = page.tables.get("Mean ranks")
+    assert "Mean ranks of 4 contenders" in page.text
+    if n_tables == 5:
+        assert charts
+        assert ranks is None
+    else:
+        assert not charts
+        assert ranks is not None
+        assert [row[0] for row in ranks[1:]][::3] == ["gbmo", "anova_f"]
+
+
+def test_the_contents_link_to_headings_and_tables() -> None:
+    page = page_of(made_up(tables=("a", "b"), methods=THREE))
+    ids = {attributes.get("id") for _, attributes in page.elements}
+    links = {str(a["href"]).removeprefix("#") for a in page.of("a")}
+    assert {"ranks", "table-1", "table-2", "how-to-read-it"} == links <= ids
+    assert page.texts.count("a, b: methods of selection compared") == 2  # title, heading
+
+
 @pytest.mark.parametrize(
     "how",
     [
@@ -100,7 +124,7 @@ def test_many_tables_are_counted_and_opened_on_demand() -> None:
     ids=["none", "one", "one cell", "twelve", "wide", "two tables", "no difference"],
 )
 def test_the_page_stands_alone_at_every_size(how) -> None:
-    html = render_comparison(summarise(made_up(**how)), title="a comparison")
+    html = render_comparison(summarise(made_up(**how)), name="a comparison")
     page = Page(html)
     assert page.open == []
     assert not {"script", "link", "iframe", "object", "img"} & {tag for tag, _ in page.elements}
@@ -156,12 +180,14 @@ def test_hostile_names_come_out_as_they_are_and_run_nothing(name: str) -> None:
     rows = made_up_rows(tables=(name,), models=(name,), methods=(name, "gbmo"))
     rows = [{**row, "features": [name]} for row in rows]
     rows = failing(rows, lambda r: r["method"] == "gbmo" and r["fold"] == 0, name)
-    page = page_of(table_of(rows), title=name)
+    page = page_of(table_of(rows), name)
     shown = name.replace("\n", "\N{SYMBOL FOR LINE FEED}").replace("\x07", "\N{SYMBOL FOR BELL}")
     assert page.open == []
     assert not {"script", "b", "img"} & {tag for tag, _ in page.elements}
     assert shown in [row[0] for row in page.tables["Verdicts (log loss)"]]
-    assert page.texts.count(shown) >= 5  # title, heading, table and model twice, method
+    assert page.texts.count(shown) >= 4  # name, table, model, method
+    title = f"{shown}: methods of selection compared"
+    assert page.texts.count(title) == 2  # title, heading
     if len(name) < 20:
         assert any(
             shown in text for text in page.texts if text.startswith(shown) and text[-1] == "5"
@@ -174,12 +200,12 @@ def test_equal_results_give_equal_bytes_in_any_process() -> None:
         "import sys; from tests.tasks.comparing.made_up_results import made_up; "
         "from chaffinch.tasks.comparing.report import render_comparison as render; "
         "from tests.tasks.comparing.made_up_summary import summarise; "
-        "page = render(summarise(made_up(methods=('a', 'b', 'gbmo'))), title='t'); "
+        "page = render(summarise(made_up(methods=('a', 'b', 'gbmo'))), name='t'); "
         "sys.stdout.buffer.write(page)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     drawn = summarise(made_up(methods=("a", "b", "gbmo")))
-    assert render_comparison(drawn, title="t") == done.stdout
+    assert render_comparison(drawn, name="t") == done.stdout
 
 
 def test_the_report_needs_neither_prefect_nor_dask() -> None:

@@ -298,7 +298,7 @@ def test_the_report_shows_where_each_search_ended_and_how_probable_each_feature_
     result = select(method=method)
     page = Page(result.report(tmp_path / "report.html").read_bytes())
     assert page.open == []
-    assert page.headings[1] == "The searches"
+    assert page.headings[3] == "The searches"
     assert len(page.of("svg")) == 3  # the interval, how they settled, the probabilities
     searches = page.tables["Searches"]
     assert searches[0][0] == ("Penalty" if method is QUICK else "Features asked for")
@@ -309,8 +309,8 @@ def test_the_report_shows_where_each_search_ended_and_how_probable_each_feature_
         "Penalty" if method is QUICK else "Size asked for"
     )
     kept = page.tables[f"Kept features ({len(result.features)})"]
-    assert kept[0] == ["Feature", "Type", "Baseline", "Probability"]
-    assert {row[0]: float(row[3]) for row in kept[1:]} == pytest.approx(
+    assert kept[0] == ["Feature", "Probability", "Type", "Baseline"]
+    assert {row[0]: float(row[1]) for row in kept[1:]} == pytest.approx(
         {name: result.scores[name] for name in result.features}, rel=1e-3
     )
     rows = page.tables["Losses of the two final models (log loss)"]

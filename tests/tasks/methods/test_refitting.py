@@ -345,7 +345,7 @@ def test_the_report_shows_what_was_measured_and_nothing_else(
     result = results[1][name]
     page = Page(result.report(tmp_path / "report.html").read_bytes())
     assert page.open == []
-    assert page.headings[1] == heading
+    assert page.headings[3] == heading
     assert len(page.of("svg")) == n_charts
     assert declared(name).refits in page.text
     rows = page.tables["Losses of the two final models (log loss)"]
@@ -353,8 +353,12 @@ def test_the_report_shows_what_was_measured_and_nothing_else(
     assert not {"Mask", "Baseline is", "Loss once masked", "Slack"} & set(page.texts)
     assert "base model is not refitted" not in page.text
     kept = page.tables[f"Kept features ({len(result.features)})"][0]
-    last = {"rfe": "Score", "rfecv": "Score", "sequential_backward": "Loss once removed"}
-    assert kept[-1] == last.get(name, "Baseline")
+    evidence = {
+        "rfe": ["Rank"],
+        "rfecv": ["Rank"],
+        "sequential_backward": ["Rank", "Loss once removed"],
+    }
+    assert kept == ["Feature", *evidence.get(name, []), "Type", "Baseline"]
 
 
 def test_the_report_has_the_figures_of_the_run(results, tmp_path) -> None:

@@ -326,12 +326,16 @@ def test_runs_from_before_reasons_were_kept_can_still_be_told(found) -> None:
 
 
 def test_the_report_shows_them_side_by_side(found, tmp_path) -> None:
-    report = found.report(tmp_path / "report.html").read_text()
-    assert "<h2>Alternatives</h2>" in report
-    for one in found.alternatives["sets"]:
-        assert f"{one['test_loss']:.4g}" in report
-        assert ", ".join(one["features"]) in report
-    assert report.count("the best there is") == 2
+    page = Page(found.report(tmp_path / "report.html").read_bytes())
+    assert "Alternatives" in page.headings
+    (_, *names), *rows = page.tables["Features of each set"]
+    assert names == ["chosen", "1", "2"]
+    of_each = {name: {row[0] for row in rows if row[i]} for i, name in enumerate(names, start=1)}
+    assert of_each.pop("chosen") == set(found.features)
+    for one, features in zip(found.alternatives["sets"], of_each.values(), strict=True):
+        assert f"{one['test_loss']:.4g}" in page.text
+        assert features == set(one["features"])
+    assert page.text.count("the best there is") == 2
 
 
 def test_the_report_has_the_seconds_of_every_stage_before_it(tmp_path) -> None:

@@ -86,7 +86,7 @@ def made_up(
         },
     }
     return ReportContent(
-        title="breast_cancer-3b1f09ac",
+        run="breast_cancer-3b1f09ac",
         contract=contract,
         unmasked_loss=0.1302,
         path=path,

@@ -52,7 +52,7 @@ def test_the_reader_meets_the_choice_of_the_number_once_and_no_candidates(
 ) -> None:
     for one in (page, page_with_test):
         assert one.open == []
-        assert one.headings[:4] == ["Verdict", SECTION, "Losses", "Features"]
+        assert one.headings[2:5] == ["Features", SECTION, "Losses"]
         assert "How the size was chosen" not in one.headings
         assert "Candidate sizes" not in one.tables
         assert len(one.of("svg")) == 2  # the interval and the curve
@@ -98,8 +98,9 @@ def test_the_choices_of_the_folds_and_their_stability_are_on_the_page(page, resu
 def test_each_feature_comes_with_the_folds_that_keep_it(page, result) -> None:
     kept = page.tables[f"Kept features ({len(result.features)})"]
     dropped = page.tables[f"Dropped columns ({12 - len(result.features)})"]
-    assert kept[0][-1] == dropped[0][-1] == "Folds"
-    shown = {row[0]: row[-1] for row in [*kept[1:], *dropped[1:]]}
+    assert kept[0][:3] == ["Feature", "Rank", "Folds"]
+    assert dropped[0][:3] == ["Column", "Rank", "Folds"]
+    shown = {row[0]: row[2] for row in [*kept[1:], *dropped[1:]]}
     shares = result.stability["share_of_folds"]
     assert shown == {name: f"{5 * share:.0f} of 5" for name, share in shares.items()}
     assert shown["a"] == "5 of 5"
@@ -128,7 +129,8 @@ def test_with_a_test_part_it_judges_and_no_fold_chose_alone(
     for shown in (page_with_test.text, capsys.readouterr().out):
         assert "Stability" not in shown
         assert "folds chose" not in shown
-    assert page_with_test.tables[f"Kept features ({len(held_out.features)})"][0][-1] == "Score"
+    kept = page_with_test.tables[f"Kept features ({len(held_out.features)})"]
+    assert kept[0] == ["Feature", "Rank", "Type", "Baseline"]
 
 
 def test_parts_for_the_qualities_of_alternatives_are_used_by_folds_as_well(
@@ -151,12 +153,16 @@ def test_ordering_and_choosing_the_number_are_one_stage(page) -> None:
     ]
 
 
-def test_the_terminal_shows_the_stability_before_the_features(result, capsys) -> None:
+def test_the_terminal_shows_verdict_features_metrics_and_stability_first(result, capsys) -> None:
     show(result, as_json=False)
     lines = capsys.readouterr().out.splitlines()
-    (at,) = [place for place, line in enumerate(lines) if line.startswith("Stability ")]
-    assert lines[at] == stability_in_words(result.contract)
-    assert lines[at + 1].startswith(f"Kept {len(result.features)} of 12: ")
+    assert lines[0] == f"{result.run}: features that predict y"
+    assert lines[1] == result.verdict
+    assert lines[2] == f"Kept {len(result.features)} of 12: {', '.join(result.features)}"
+    at = lines.index(str(stability_in_words(result.contract)))
+    (metrics,) = [place for place, line in enumerate(lines) if "metric, out-of-fold" in line]
+    (losses,) = [place for place, line in enumerate(lines) if "squared error, all 12" in line]
+    assert metrics < at < losses
 
 
 def test_copies_of_noise_are_kept_by_chance_and_the_report_says_so(tmp_path) -> None:

@@ -6,14 +6,16 @@ import re
 import subprocess
 import sys
 import time
+from base64 import b64decode
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import render_report
-from chaffinch.tasks.reporting.tables import MOST_PROFILE_ROWS
+from chaffinch.tasks.reporting.tables import MOST_ROWS
 from chaffinch.tasks.reporting.text import NOTHING
 from tests.tasks.reporting.made_up_report import Page, made_up, numbered, ranked, with_contract
 
@@ -39,10 +41,66 @@ def test_every_figure_of_the_contract_is_on_the_page(page: Page) -> None:
 
 def test_the_reader_meets_verdict_then_curve_then_tables(page: Page) -> None:
     assert page.headings == [
-        *("Verdict", "The elimination curve", "Losses", "Features", "How the size was chosen"),
-        *("Warnings about the data", "The data", "Tuning", "How to repeat it", "Time"),
+        *("Verdict", "How sure the verdict is", "Features", "The elimination curve", "Losses"),
+        *("How the size was chosen", "Warnings about the data", "The data", "Tuning"),
+        *("How to repeat it", "Time"),
     ]
-    assert page.text.index("The sentence of") < page.text.index("Features kept")
+    assert page.text.index("The sentence of") < page.text.index("Features kept 4 of 12")
+
+
+def test_the_contents_link_to_every_heading_after_them(page: Page) -> None:
+    ids = {attributes["id"] for attributes in page.of("h2")}
+    links = [a["href"] or "" for a in page.of("a") if (a["href"] or "").startswith("#")]
+    assert {link.removeprefix("#") for link in links} == ids - {"verdict"}
+
+
+def test_the_title_is_for_people_and_the_name_of_the_run_is_there_as_well() -> None:
+    content = with_contract(
+        made_up(numbered(12), 4), settings_file={"name": "nightly.toml", "sha256": "0" * 64}
+    )
+    content = replace(content, source="tumours.v2.csv.gz", created="2026-11-26T02:45:01.5+00:00")
+    page = Page(render_report(content))
+    assert page.texts.count("tumours.v2: features that predict diagnosis") == 2  # title, heading
+    assert (
+        "26 November 2026, 02:45 UTC; 1,234,567 rows of tumours.v2.csv.gz; method gbmo, model "
+        "lightgbm; settings from nightly.toml. Run breast_cancer-3b1f09ac"
+    ) in page.text
+
+
+def test_the_first_screen_has_the_metrics_people_know_besides_the_loss() -> None:
+    content = made_up(numbered(12), 4)
+    metrics = {
+        name: {"all_features": 0.91, "selected": 0.93, "constant": 0.5, "difference": 0.02}
+        for name in ("accuracy", "balanced_accuracy", "roc_auc")
+    }
+    page = Page(render_report(with_contract(content, metrics=metrics)))
+    assert (
+        "Features kept 4 of 12 Accuracy 0.93 0.91 with all ROC AUC 0.93 0.91 with all "
+        "Log loss 0.0826 0.0987 with all Figures of the test rows"
+    ) in page.text
+    assert "one split of the rows" in page.text
+
+
+def test_kept_features_and_the_contract_can_be_downloaded() -> None:
+    content = with_contract(
+        made_up(["a", 'b "2", c', "d"], 2),
+        stability={"index": 0.5, "n_folds": 4, "share_of_folds": {"a": 0.25, "d": 1.0}},
+    )
+    files = downloads(Page(render_report(content)))
+    assert files["features.csv"].decode().splitlines() == [
+        "feature,type,rank,loss once masked,folds",
+        "d,number,1,,4 of 4",
+        '"b ""2"", c",number,2,1.0,',
+    ]
+    assert files["selection.json"] == to_json(dict(content.contract))
+
+
+def downloads(page: Page) -> dict[str, bytes]:
+    """Return the files of the links that download something."""
+    links = [one for one in page.of("a") if "download" in one]
+    return {
+        str(one["download"]): b64decode(str(one["href"]).partition(";base64,")[2]) for one in links
+    }
 
 
 @pytest.mark.parametrize(
@@ -70,16 +128,25 @@ def test_losses_stand_with_their_rows_and_differences(page: Page) -> None:
 
 def test_kept_features_come_with_the_most_needed_first(page: Page) -> None:
     rows = page.tables["Kept features (4)"]
-    assert rows[1] == ["feature 11", "number", "3.142", "outlasts the path", NOTHING]
-    assert rows[2] == ["feature 10", "number", "3.142", "11", "1"]
+    assert rows[0] == ["Feature", "Rank", "Loss once masked", "Type", "Baseline"]
+    assert rows[1] == ["feature 11", "1", NOTHING, "number", "3.142"]
+    assert rows[2] == ["feature 10", "2", "1", "number", "3.142"]
     assert [row[0] for row in rows[3:]] == ["feature 9", "feature 8"]
 
 
 def test_dropped_columns_come_with_the_nearest_miss_first(page: Page) -> None:
     rows = page.tables["Dropped columns (9)"]
-    assert rows[1] == ["feature 7", "removed by gbmo", "8", "0.325"]
-    assert rows[8][0] == "feature 0"
-    assert rows[9] == ["customer_id", "identifier: every value is different", NOTHING, NOTHING]
+    assert rows[1] == ["feature 7", "5", "0.325", "removed by gbmo"]
+    assert rows[8][:2] == ["feature 0", "12"]
+    assert rows[9] == ["customer_id", NOTHING, NOTHING, "identifier: every value is different"]
+
+
+def test_features_that_no_step_tells_apart_share_their_ranks() -> None:
+    content = made_up(numbered(12), 4)
+    features = [{**one, "step": None} for one in content.contract["features"]]
+    rows = Page(render_report(with_contract(content, features=features))).tables
+    assert {row[1] for row in rows["Kept features (4)"][1:]} == {"1 to 4"}
+    assert rows["Dropped columns (9)"][1][:2] == ["feature 7", "5"]
 
 
 def test_the_winning_size_and_parameters_are_marked(page: Page) -> None:
@@ -185,7 +252,7 @@ def test_a_feature_kept_on_request_is_told_from_one_that_outlasts_the_path() -> 
     content = made_up(numbered(12), 4)
     columns = {"keep": ["feature 11"]}
     asked = with_contract(content, settings={**content.contract["settings"], "columns": columns})
-    assert Page(render_report(asked)).tables["Kept features (4)"][1][3] == "kept as asked"
+    assert Page(render_report(asked)).tables["Kept features (4)"][1][1] == "kept as asked"
 
 
 def test_categories_show_their_number_and_their_baseline() -> None:
@@ -193,7 +260,7 @@ def test_categories_show_their_number_and_their_baseline() -> None:
     feature = {"name": "colour", "type": "category", "baseline": "blue", "step": None}
     feature["categories"] = ["blue", "red"]
     rows = Page(render_report(with_contract(content, features=[feature]))).tables
-    assert rows["Kept features (1)"][1][:3] == ["colour", "category (2 values)", "blue"]
+    assert rows["Kept features (1)"][1][3:] == ["category (2 values)", "blue"]
 
 
 def test_an_untuned_model_and_a_clean_table_are_said_to_be_so() -> None:
@@ -225,7 +292,9 @@ def test_the_page_stands_alone_at_every_size(n: int) -> None:
         for key, value in attributes.items():
             if key.endswith("href"):
                 assert value is not None
-                assert value.startswith("#")
+                assert value.startswith(
+                    ("#", "data:text/csv;base64,", "data:application/json;base64,")
+                )
     assert b"://" not in page
     assert b"@import" not in page
     assert set(re.findall(rb"url\((.)", page)) <= {b"#"}
@@ -274,12 +343,22 @@ def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
     assert len(page.of("svg")) == 2  # the interval and the scores
     assert not {"Loss once masked", "Mask", "Slack"} & set(page.texts)
     kept, dropped = page.tables["Kept features (4)"], page.tables["Dropped columns (9)"]
-    assert (kept[0][-1], dropped[0][-1]) == ("Score", "Score")
-    assert kept[1] == ["feature 11", "number", "3.142", "ranked first", "111.5"]
-    assert kept[2][3:] == ["11", "110.5"]
-    assert dropped[1] == ["feature 7", "removed by flbmo", "8", "107.5"]
-    assert dropped[9][2:] == [NOTHING, NOTHING]
+    assert kept[0] == ["Feature", "Rank", "Score", "Type", "Baseline"]
+    assert kept[1] == ["feature 11", "1", "111.5", "number", "3.142"]
+    assert kept[2][:3] == ["feature 10", "2", "110.5"]
+    assert dropped[1] == ["feature 7", "5", "107.5", "removed by flbmo"]
+    assert dropped[9][1:3] == [NOTHING, NOTHING]
     assert page.tables["Candidate sizes"][0][1] == "Size asked for"
+
+
+def test_a_place_in_an_order_is_shown_as_a_rank_and_not_as_a_score() -> None:
+    page = Page(render_report(ranked(made_up(numbered(12), 4), "mrmr")))
+    assert len(page.of("svg")) == 1  # the interval
+    kept = page.tables["Kept features (4)"]
+    assert kept[0] == ["Feature", "Rank", "Type", "Baseline"]
+    assert [row[1] for row in kept[1:]] == ["1", "2", "3", "4"]
+    assert "Rank is the place in a greedy choice" in page.text
+    assert "Score" not in page.texts
 
 
 def test_only_a_ranking_with_several_sizes_says_that_models_chose_the_size() -> None:
@@ -329,15 +408,20 @@ def test_a_lowest_score_is_called_that_and_not_a_size() -> None:
 
 
 def test_thousands_of_features_make_a_small_page_quickly() -> None:
-    names = [f"{i} ".ljust(200, "ä") for i in range(3000)]
-    content = made_up(names, 700)
+    names = [f"{i} ".ljust(100, "ä") for i in range(10_000)]
+    content = ranked(made_up(names, 700))
     start = time.process_time()
     page = render_report(content)
     assert time.process_time() - start < 3
-    assert len(page) < 3_000_000
-    tables = Page(page).tables
-    assert len(tables["Kept features (700)"]) == 701
-    assert len(tables["Dropped columns (2,301)"]) == 2302
+    assert len(page) < 1_000_000
+    parsed = Page(page)
+    for caption in ("Kept features (700)", "Dropped columns (9,301)"):
+        assert len(parsed.tables[caption]) == 1 + MOST_ROWS
+    assert "and 500 more; all are in selection.json of a stored run" in parsed.text
+    files = downloads(parsed)
+    assert len(files["features.csv"].splitlines()) == 701
+    assert "selection.json" not in files
+    assert "too large for this page; it is selection.json of a stored run" in parsed.text
 
 
 def test_long_tables_are_opened_on_demand_and_short_ones_at_once() -> None:
@@ -349,8 +433,8 @@ def test_long_tables_are_opened_on_demand_and_short_ones_at_once() -> None:
 
 def test_a_wide_profile_is_cut_and_says_where_the_rest_is() -> None:
     page = Page(render_report(made_up(numbered(1200), 4)))
-    assert len(page.tables["Columns of the table (1,200)"]) == 1 + MOST_PROFILE_ROWS
-    assert "the first 200 of 1,200 columns; all of them are in profile.json" in page.text
+    assert len(page.tables["Columns of the table (1,200)"]) == 1 + MOST_ROWS
+    assert "and 1,000 more; all are in profile.json of a stored run" in page.text
     assert "profile.json" not in Page(render_report(made_up(numbered(200), 4))).text
 
 
@@ -369,12 +453,15 @@ def test_a_wide_profile_is_cut_and_says_where_the_rest_is() -> None:
 def test_hostile_names_come_out_as_they_are_and_run_nothing(name: str) -> None:
     content = made_up([name, "b", "c"], 3)
     target = {**content.contract["target"], "name": name, "classes": [name]}
-    hostile = replace(with_contract(content, target=target, loss=name), title=name, warnings=[name])
+    hostile = with_contract(content, target=target, loss=name)
+    hostile = replace(hostile, run=name, source=name, warnings=[name])
     page = Page(render_report(hostile))
     assert page.open == []
     assert not {"script", "b", "img"} & {tag for tag, _ in page.elements}
     assert name in [row[0] for row in page.tables["Kept features (3)"]]
-    assert page.texts.count(name) >= 6  # title, heading, target twice, classes, feature, warning
+    assert page.texts.count(name) >= 5  # run, target, classes, feature, warning
+    title = f"{name}: features that predict {name}"
+    assert page.texts.count(title) == 2  # title, heading
 
 
 @settings(max_examples=25, deadline=None)
@@ -412,7 +499,7 @@ def test_a_run_without_a_test_part_is_judged_on_out_of_fold_rows() -> None:
         dataset={**contract["dataset"], "rows_by_part": rows},
     )
     page = Page(render_report(content))
-    assert "Out-of-fold loss, selected 0.0826" in page.text
+    assert "Log loss 0.0826 0.0987 with all Figures of the out-of-fold rows" in page.text
     assert "Difference of the out-of-fold losses (log loss" in page.text
     assert "by a paired bootstrap over 185,185 rows." in page.text
     table = page.tables["Losses of the final models and those of the folds (log loss)"]

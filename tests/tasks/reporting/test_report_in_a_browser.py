@@ -1,0 +1,71 @@
+"""The report as a browser shows it: on a phone, and what its links download."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaffinch.flows.prefect_runtime.artifacts import reports_served
+from chaffinch.storage.files import to_json
+from chaffinch.tasks.reporting import ReportContent, render_report
+from tests import browser
+from tests.flows.cli.programs import free_port
+from tests.tasks.reporting.made_up_report import made_up
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(
+        browser.program() is None,
+        reason="there is no Chromium here; make e2e-needs installs it",
+    ),
+]
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def content() -> ReportContent:
+    """Names without a space, some wider than a phone."""
+    names = [f"{'long_name_' * (place % 9)}{place}" for place in range(40)]
+    sets = {
+        "settings": {"number": 1, "tau": 0.5, "quality": "permutation", "dissimilarity": "dice"},
+        "status": "optimal",
+        "confidence": 0.95,
+        "chosen": {"features": names[30:], "quality": 2.0},
+        "sets": [
+            {"features": names[25:35], "quality": 1.5, "bound": 1.5, "status": "optimal"}
+            | {"test_loss": 0.5, "difference": 0.1, "interval": [-0.1, 0.3]}
+        ],
+        "prices": [],
+    }
+    sets["settings"] |= {"search": "sequential", "aggregate": "sum"}
+    return replace(made_up(names, 10), alternatives=sets, source=f"{'wide_' * 30}.csv")
+
+
+def test_a_phone_scrolls_in_one_direction(content, tmp_path) -> None:
+    path = tmp_path / "report.html"
+    path.write_bytes(render_report(content))
+    with browser.opened(browser.program()) as page:
+        page.set_viewport_size(PHONE)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.goto(path.as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_a_served_report_downloads_the_contract_byte_for_byte(content, tmp_path) -> None:
+    folder = tmp_path / "runs" / "orders-1"
+    folder.mkdir(parents=True)
+    (folder / "report.html").write_bytes(render_report(content))
+    port = free_port()
+    with reports_served(tmp_path, port), browser.opened(browser.program()) as page:
+        page.goto(f"http://127.0.0.1:{port}/runs/orders-1/report.html")
+        found = {}
+        for link in page.locator("a[download]").all():
+            with page.expect_download() as begun:
+                link.click()
+            found[begun.value.suggested_filename] = Path(begun.value.path()).read_bytes()
+    assert found["selection.json"] == to_json(dict(content.contract))
+    assert found["features.csv"].startswith(b"feature,type,rank,")
+    assert len(found["features.csv"].splitlines()) == 11
