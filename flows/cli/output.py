@@ -229,6 +229,14 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     )
     _print_metrics(console, contract, f"all {total}", f"selected {kept}")
     _print_line(console, how_stable(contract))
+    if result.changes is not None:
+        lines = lines_of_changes(result.changes)
+        for line in lines[: NAMES_SHOWN + 1]:
+            _print_line(console, line)
+        if len(lines) > NAMES_SHOWN + 1:
+            _print_line(
+                console, f"  and {len(lines) - NAMES_SHOWN - 1} more (the report lists all)"
+            )
     table = Table("part")
     table.add_column("rows", justify="right")
     loss = Text(printable(loss_in_words(contract["loss"])))
@@ -258,9 +266,6 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     if result.alternatives is not None:
         n_units, loss_name = contract["comparison"]["units"], loss_in_words(contract["loss"])
         for line in lines_of_alternatives(result.alternatives, loss_name, n_units):
-            _print_line(console, line)
-    if result.changes is not None:
-        for line in lines_of_changes(result.changes):
             _print_line(console, line)
     if with_warnings:
         _print_warnings(console, result.warnings)

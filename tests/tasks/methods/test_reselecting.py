@@ -17,6 +17,7 @@ from sklearn.linear_model import LinearRegression
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
+from chaffinch.flows.cli.output import show
 from chaffinch.storage.errors import StorageError
 from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.reporting.sections import lines_of_changes
@@ -112,6 +113,15 @@ def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_
     page = Page(after.report(tmp_path / "report.html").read_bytes())
     assert [row[:2] for row in page.tables["What changed"][1:]] == [["extra", "returned"]]
     assert any(line.startswith("  Returned: extra") for line in lines_of_changes(after.changes))
+
+
+def test_the_terminal_ends_a_long_list_of_changes_with_how_many_follow(capsys) -> None:
+    result = run_of(causes("x1", "x2"))
+    gone = [{"feature": f"a{place}", "reason": "it is gone"} for place in range(50)]
+    changes = {"sentence": "Many are gone.", "gone": gone, "changes": []}
+    show(dataclasses.replace(result, changes=changes), as_json=False)
+    shown = capsys.readouterr().out
+    assert "  Left: a39 (it is gone)\n  and 10 more (the report lists all)\n" in shown
 
 
 def test_the_one_feature_of_a_set_cannot_be_done_without(tmp_path) -> None:
