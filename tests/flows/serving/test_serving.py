@@ -21,7 +21,7 @@ from tests.flows.cli.programs import (
     in_process,
     started,
 )
-from tests.flows.conftest import Server, names_of, nightly, on_new_data
+from tests.flows.conftest import Server, day_of, names_of, nightly, on_new_data
 
 pytestmark = pytest.mark.e2e
 
@@ -88,10 +88,10 @@ def test_a_run_started_from_the_form_gives_the_features(
         "settings": small,
         "execution": {"store": str(store), "cluster": "none", "workers": None},
     }
-    accepted = server.accepted(deployments["feature_selection/on-demand"]["id"], parameters)
+    accepted = server.accepted(deployments["feature_selection/select-on-demand"]["id"], parameters)
     run = server.ended(accepted["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
-    assert run["name"] == "harvest.csv gbmo lightgbm"
+    assert run["name"] == f"harvest gbmo lightgbm {day_of(run)}"
     (contract,) = store.glob("runs/*/selection.json")
     found = json.loads(contract.read_bytes())
     assert [f["name"] for f in found["features"]] == ["first", "second"]
@@ -139,7 +139,7 @@ def test_new_data_that_are_announced_start_a_run_of_them(deployments, server, ta
     run = server.ended(run["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     assert run["parameters"]["data"] == str(newer)
-    assert run["name"] == "harvest-2026-11-21.csv auto lightgbm"
+    assert run["name"] == f"harvest auto lightgbm {day_of(run)}"
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,8 @@ def test_a_wrong_value_is_refused_with_the_reason(
         inner = inner[group]
     inner[last] = value
     response = server.start(
-        deployments["feature_selection/on-demand"]["id"], {"data": str(table), "settings": settings}
+        deployments["feature_selection/select-on-demand"]["id"],
+        {"data": str(table), "settings": settings},
     )
     assert response.status_code == 409
     assert reason in response.text
@@ -240,7 +241,7 @@ def test_a_wrong_value_is_refused_with_the_reason(
 
 def test_a_password_in_the_form_is_refused(deployments, server, small):
     response = server.start(
-        deployments["feature_selection/on-demand"]["id"],
+        deployments["feature_selection/select-on-demand"]["id"],
         {"data": "postgresql://me:pw@h/d#t", "settings": small},
     )
     assert response.status_code == 409
