@@ -21,7 +21,7 @@ from prefect.deployments import run_deployment
 def select(table: str) -> list[str]:
     """Start the deployment on a table, wait for its end, and return the kept features."""
     run = run_deployment(
-        "feature-selection/on-demand",
+        "feature-selection/select-on-demand",
         parameters={"data": table},
         timeout=3600,
         as_subflow=False,

@@ -1,10 +1,10 @@
 """The comparison flow: the steps of `chaffinch.tasks.comparing.run` as Prefect tasks."""
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
-from collections.abc import Sequence
-from typing import Annotated
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
-from prefect import runtime
 from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
@@ -24,25 +24,32 @@ from chaffinch.flows.prefect_runtime.tasks import (
     from_block,
     in_form,
     name_in_title,
-    prepare_logs,
     table_flow,
 )
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import looked_up_too
+from chaffinch.tasks.comparing.plan import ALL
 from chaffinch.tasks.comparing.run import STEPS, ComparisonResult, compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.pipeline.run import check_settings
 from chaffinch.tasks.settings.selection import ExecutionSettings
+from chaffinch.tasks.statistics.verdict import VERDICTS
 
 Minutes = Annotated[float, Field(gt=0, title="Minutes")]
 
 
-def comparison_title() -> str:
-    """Return the name of the flow run: its tables, and the numbers of methods and models."""
-    parameters = runtime.flow_run.parameters
+def comparison_title(parameters: Mapping[str, Any]) -> str:
+    """Return the name of a flow run: its tables, and the numbers of methods and models."""
     settings = parameters["settings"]
     asked = (_counted(settings.methods, "method"), _counted(settings.models, "model"))
-    return f"{_tables(parameters['data'])}: {', '.join(asked)}"
+    return f"{_tables(parameters['data'])}: {', '.join(asked)},"
+
+
+def verdicts_in_brief(result: ComparisonResult) -> str:
+    """Return how many of the methods have each verdict against all features."""
+    outcomes = [outcome for table in result.summary.tables for outcome in table.outcomes]
+    found = Counter(outcome.verdict for outcome in outcomes if outcome.contender.method != ALL)
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
 
 
 def _counted(things: Sequence[object], word: str) -> str:
@@ -57,6 +64,7 @@ def _tables(data: Sequence[str]) -> str:
     name="comparison",
     description="Tables in; verdicts on methods of selection out, over folds and seeds.",
     title=comparison_title,
+    in_brief=verdicts_in_brief,
 )
 def comparison(
     data: Annotated[list[TablePath], in_form("Tables", "What the methods are compared on.")],
@@ -103,7 +111,6 @@ def comparison(
         source.check()
     for model in settings.models:
         check_settings(settings.selection(model, 0))
-    prepare_logs()
     within = within_limits(limits, sources, execution.store)
     with within as wrap_step, looked_up_too(from_block):
         run = compare_methods(
@@ -124,6 +131,6 @@ def comparison(
     create_markdown_artifact(
         "\n\n".join([lines, *warnings, report_in_markdown(run.folder)]),
         key=key_of(_tables(data), "comparison verdicts"),
-        description="What is better, as good with fewer columns or worse than all features",
+        description=verdicts_in_brief(result),
     )
     return result

@@ -4,10 +4,10 @@ It does what `chaffinch shuffle` and `chaffinch descend` do, one after the other
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from prefect import runtime
 from prefect.artifacts import create_table_artifact
 
 from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact
@@ -16,7 +16,6 @@ from chaffinch.flows.prefect_runtime.tasks import (
     as_task,
     in_form,
     name_in_title,
-    prepare_logs,
     table_flow,
 )
 from chaffinch.storage.errors import InputError
@@ -62,9 +61,8 @@ RawFiles = Annotated[
 ]
 
 
-def descent_title() -> str:
-    """Return the name of the present flow run: its table, and what it is to reach."""
-    parameters = runtime.flow_run.parameters
+def descent_title(parameters: Mapping[str, Any]) -> str:
+    """Return the name of a flow run: its table, and what it is to reach."""
     settings = parameters["settings"]
     aim = (
         f"penalty {settings.penalty:g}"
@@ -74,10 +72,16 @@ def descent_title() -> str:
     return f"{name_in_title(parameters['data'])} {aim}"
 
 
+def in_brief(found: Descended) -> str:
+    """Return how many features a descent chose."""
+    return f"{len(found.content['features']):,} of {found.content['table']['columns']:,} features"
+
+
 @table_flow(
     name="differentiable-selection",
     description="A table of any length in; the features for a linear model in a file out.",
     title=descent_title,
+    in_brief=in_brief,
 )
 def differentiable_selection(
     data: ShuffledPath,
@@ -96,7 +100,6 @@ def differentiable_selection(
     path_from(folder, "the folder of the features")
     if start is not None:
         start_from(start)
-    prepare_logs()
     steps = STEPS if files is None else (SHUFFLE, *STEPS)
     progress = ProgressArtifact(PROGRESS, "Differentiable selection", steps)
     if files is not None:
@@ -120,10 +123,8 @@ def _check_files_for(shuffle: ShuffleSettings, files: list[str] | None) -> None:
 def _publish(found: Descended) -> None:
     """Put the features into the UI, the best first."""
     best_first = sorted(found.content["features"], key=lambda one: -one["score"])
-    n_columns = found.content["table"]["columns"]
     create_table_artifact(
         [{"feature": one["name"], "score": one["score"]} for one in best_first[:MOST_ROWS]],
         key=FEATURES,
-        description=f"{len(best_first):,} of {n_columns:,} features, the best first: "
-        f"`{Path(found.folder) / 'features.json'}`",
+        description=f"{in_brief(found)}, the best first: `{Path(found.folder) / 'features.json'}`",
     )

@@ -4,13 +4,12 @@ The UI shows the progress and the result as artifacts.
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from prefect import runtime
-
-from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact, key_of
+from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact, in_brief, key_of
 from chaffinch.flows.prefect_runtime.limits import within_limits
-from chaffinch.flows.prefect_runtime.promotion import check_promotion, conclude, shown_as
+from chaffinch.flows.prefect_runtime.promotion import check_promotion, conclude
 from chaffinch.flows.prefect_runtime.tasks import (
     ExecutionForm,
     LimitsForm,
@@ -19,7 +18,7 @@ from chaffinch.flows.prefect_runtime.tasks import (
     from_block,
     in_form,
     name_in_title,
-    prepare_logs,
+    shown_as,
     table_flow,
 )
 from chaffinch.storage.sources import source_of
@@ -31,17 +30,24 @@ from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
 
-def run_title() -> str:
-    """Return the name of the flow run: its table, method and model."""
-    parameters = runtime.flow_run.parameters
-    settings = parameters["settings"]
-    return f"{name_in_title(parameters['data'])} {settings.method.kind} {settings.model.name}"
+def run_title(parameters: Mapping[str, Any]) -> str:
+    """Return the name of a flow run: its data set, method and model."""
+    settings, data_set = parameters["settings"], data_set_in_title(parameters)
+    return f"{data_set} {settings.method.kind} {settings.model.name}"
+
+
+def data_set_in_title(parameters: Mapping[str, Any]) -> str:
+    """Return the name of a run's data set: the one that was given, or the table's."""
+    promotion, limits = parameters["promotion"], parameters["limits"]
+    given = (promotion and promotion.name) or (limits and limits.data_set)
+    return given or name_in_title(parameters["data"])
 
 
 @table_flow(
     name="feature-selection",
     description="A table in; the features worth keeping, a model retrained on them, a report out.",
     title=run_title,
+    in_brief=in_brief,
 )
 def feature_selection(
     data: TablePath,
@@ -95,7 +101,6 @@ def selected(
     source.check()
     check_settings(settings)
     check_promotion(source, settings, execution.store, promotion)
-    prepare_logs()
     within = within_limits(limits, [source], execution.store, promotion)
     with within as wrap_step, looked_up_too(from_block):
         run = select_features(

@@ -1,12 +1,13 @@
 """The reselection flow: the steps of `feature_selection`, and one that judges the changes."""
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from prefect import runtime
 from pydantic import WithJsonSchema
 
-from chaffinch.flows.feature_selection import selected
+from chaffinch.flows.feature_selection import data_set_in_title, selected
+from chaffinch.flows.prefect_runtime.artifacts import in_brief
 from chaffinch.flows.prefect_runtime.tasks import (
     NAMED,
     ExecutionForm,
@@ -35,16 +36,16 @@ FormerRun = Annotated[
 ]
 
 
-def reselection_title() -> str:
-    """Return the name of the flow run: its table and the former run."""
-    parameters = runtime.flow_run.parameters
-    return f"{name_in_title(parameters['data'])} after {name_in_title(parameters['former'])}"
+def reselection_title(parameters: Mapping[str, Any]) -> str:
+    """Return the name of a flow run: its data set and the former run."""
+    return f"{data_set_in_title(parameters)} after {name_in_title(parameters['former'])}"
 
 
 @table_flow(
     name="reselection",
     description="Newer rows and a former run in; which features leave or return, and why.",
     title=reselection_title,
+    in_brief=in_brief,
 )
 def reselection(
     former: FormerRun,

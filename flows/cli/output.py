@@ -231,8 +231,8 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     _print_line(console, how_stable(contract))
     if result.changes is not None:
         lines = lines_of_changes(result.changes)
-        for line in lines[: NAMES_SHOWN + 1]:
-            _print_line(console, line)
+        for change in lines[: NAMES_SHOWN + 1]:
+            _print_line(console, change)
         if len(lines) > NAMES_SHOWN + 1:
             _print_line(
                 console, f"  and {len(lines) - NAMES_SHOWN - 1} more (the report lists all)"

@@ -1,6 +1,7 @@
 """Artifacts of a run in the Prefect UI: progress, verdict, tables, charts and the report."""
 
 import base64
+import math
 import os
 import re
 import socket
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 from urllib.parse import quote
 from uuid import UUID
 
@@ -20,7 +21,6 @@ from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import FileResponse
 from prefect import get_run_logger
 from prefect.artifacts import (
-    create_image_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -43,7 +43,7 @@ from chaffinch.tasks.reporting.tables import (
     losses_of_parts,
     metric_rows,
 )
-from chaffinch.tasks.reporting.text import on_scales, stability_in_words
+from chaffinch.tasks.reporting.text import on_scales, stability_in_words, verdict_in_brief
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.verdict import part_in_words
@@ -178,6 +178,11 @@ class ProgressArtifact:
         )
 
 
+def in_brief(result: SelectionResult) -> str:
+    """Return the verdict on a result in a few words."""
+    return verdict_in_brief(result.contract)
+
+
 def publish(
     run: Run,
     result: SelectionResult,
@@ -189,7 +194,7 @@ def publish(
     verdict = create_markdown_artifact(
         _verdict(result, governance),
         key=key_of(data_set, "verdict"),
-        description=f"{len(result.features)} of {len(result.candidates)} features kept",
+        description=in_brief(result),
     )
     losses = [
         {
@@ -227,15 +232,31 @@ def publish(
             "removed at step": None if kept or not step else int(step),
             **({} if shares is None else {"share of folds": shares[name]}),
         }
-        for name, kept, step in zip(result.candidates, result.mask, result.steps, strict=True)
+        for name, kept, step in _most_useful_first(result)
     ]
     create_table_artifact(
         features,
         key=key_of(data_set, "features"),
-        description="Every feature in the table's order; the later it was removed, the more useful",
+        description="Every feature, the kept ones first, and of each the most useful first",
     )
     _publish_charts(run, result, data_set, difference)
     return cast(UUID, verdict)  # a coroutine only with an event loop
+
+
+def _most_useful_first(result: SelectionResult) -> list[tuple[Any, bool, int]]:
+    """Return the name of each feature, whether it is kept, and the step of its removal.
+
+    Kept features come first. Of two, the one with the higher score comes first, or without scores
+    the one that the search removed later or never.
+    """
+    found = [*zip(result.candidates, result.mask, result.steps, strict=True)]
+
+    def rank(one: tuple[Any, bool, int]) -> tuple[bool, float]:
+        name, kept, step = one
+        useful = result.scores[name] if result.scores is not None else step or math.inf
+        return not kept, -useful
+
+    return sorted(found, key=rank)
 
 
 def _publish_charts(
@@ -244,7 +265,7 @@ def _publish_charts(
     charts = {
         "elimination curve": (
             elimination_image(run),
-            "Loss as ever fewer features are left; the axis names the rows",
+            "Loss by the number of features left; the axis names the rows",
         ),
         "set overlap": (
             overlap_image(_sets(result, difference)),
@@ -254,8 +275,11 @@ def _publish_charts(
     for kind, (image, description) in charts.items():
         if image is not None:
             coded = base64.b64encode(image).decode()
-            url = f"data:image/svg+xml;base64,{coded}"
-            create_image_artifact(url, key=key_of(data_set, kind), description=description)
+            # as markdown, since the UI prints the whole data URL of an image artifact
+            image_in_markdown = f"![{kind}](data:image/svg+xml;base64,{coded})"
+            create_markdown_artifact(
+                image_in_markdown, key=key_of(data_set, kind), description=description
+            )
 
 
 def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, list[str]]:

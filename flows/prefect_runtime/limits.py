@@ -21,7 +21,7 @@ from prefect.logging.handlers import APILogWorker
 from prefect.states import Failed
 
 from chaffinch.flows.prefect_runtime.events import resource_of
-from chaffinch.flows.prefect_runtime.tasks import as_task
+from chaffinch.flows.prefect_runtime.tasks import TimeLimitError, as_task
 from chaffinch.storage.errors import InputError, TableTooLargeError
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources.data_set_name import name_of_data_set
@@ -33,10 +33,6 @@ from chaffinch.tasks.workers.signals import OutOfTime, stopped_after
 _SECONDS_OF_GRACE = 120
 _SECONDS_TO_SEND = 10
 _GOES_ON = "finished steps are kept: started again the run continues, and limits can allow it more"
-
-
-class TimeLimitError(TimeoutError):
-    """A run or one of its stages took longer than its limits allow."""
 
 
 @contextmanager

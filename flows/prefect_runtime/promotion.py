@@ -24,8 +24,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.storage.sources import source_of
-from chaffinch.storage.sources.data_set_name import name_of_data_set, name_of_table
+from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.promotion.gate import decide
 from chaffinch.tasks.promotion.promote import (
     AgainstPromoted,
@@ -62,17 +61,6 @@ def check_promotion(
         check_target(
             Store(path_from(store, "store").absolute()).promotions, name, settings.target, task
         )
-
-
-def shown_as(data: Any, promotion: PromotionSettings | None) -> str:
-    """Return the name of a run's artifacts: that of its promotion data set, if it has one."""
-    if promotion is not None and promotion.name:
-        return promotion.name
-    label = source_of(data).name
-    try:
-        return name_of_table(label, "promotion.name: orders")
-    except InputError:
-        return label
 
 
 def conclude(result: SelectionResult, data_set: str, promotion: PromotionSettings | None) -> None:

@@ -8,26 +8,38 @@ environment, or from a Secret block of Prefect.
 # No `from __future__ import annotations` in flow modules: served runs could not resolve them.
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import wraps
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
+from weakref import WeakSet
 
 import httpx
-from prefect import Flow, task
+from prefect import Flow, runtime, task
 from prefect.blocks.system import Secret
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
 from prefect.logging import get_logger
+from prefect.states import Completed
 from pydantic import Field, WithJsonSchema
 
 from chaffinch.flows.prefect_runtime.cancellation import ended_by_cancelling
-from chaffinch.storage.errors import InputError
+from chaffinch.flows.prefect_runtime.server import ServerError
+from chaffinch.storage.errors import InputError, StorageError, TableTooLargeError
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import SECRET
+from chaffinch.storage.sources.data_set_name import name_of_table
+from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings
 from chaffinch.tasks.workers.logging import ContextFilter
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class TimeLimitError(TimeoutError):
+    """A run or one of its stages took longer than its limits allow."""
 
 
 def in_form(title: str, description: str | None = None) -> Any:
@@ -69,16 +81,35 @@ TablePath = Annotated[
 
 
 def name_in_title(source: str) -> str:
-    """Return the name of a source for a run's name: ``unnamed`` if it has none.
+    """Return the name of a source's data set for a run's name: ``unnamed`` if it has none.
 
     Prefect needs the name before the flow begins, and an exception here crashes the run. The flow
     itself refuses an invalid source with a message.
     """
     try:
-        name = source_of(source).name
+        name = shown_as(source)
     except InputError:
         return "unnamed"
     return name if name.strip() and name.isprintable() else "unnamed"
+
+
+def shown_as(data: Any, promotion: PromotionSettings | None = None) -> str:
+    """Return the name that a run and its artifacts have for its data set.
+
+    That is the name of its promotions, if there is one, or the table's without its endings.
+    """
+    if promotion is not None and promotion.name:
+        return promotion.name
+    label = source_of(data).name
+    try:
+        return name_of_table(label, "promotion.name: orders")
+    except InputError:
+        return label
+
+
+def date_in_title() -> str:
+    """Return the date on which the present flow run was to begin, on this machine's calendar."""
+    return f"{runtime.flow_run.scheduled_start_time.astimezone():%Y-%m-%d}"
 
 
 class TableFlow(Flow[P, R]):
@@ -94,16 +125,33 @@ class TableFlow(Flow[P, R]):
 
 
 def table_flow(
-    name: str, description: str, title: Callable[[], str]
+    name: str,
+    description: str,
+    title: Callable[[Mapping[str, Any]], str],
+    in_brief: Callable[[R], str],
 ) -> Callable[[Callable[P, R]], TableFlow[P, R]]:
-    """Return a decorator that makes a `TableFlow` of a function."""
+    """Return a decorator that makes a `TableFlow` of a function.
+
+    A run's name is `title` of its parameters and the date; the message of its completed state is
+    `in_brief` of its result.
+    """
 
     def decorate(function: Callable[P, R]) -> TableFlow[P, R]:
+        @wraps(function)
+        def concluded(*args: P.args, **kwargs: P.kwargs) -> R:
+            prepare_logs()
+            result = function(*args, **kwargs)
+            # returned as the flow's own state, whose data calling the flow returns
+            return cast(R, Completed(message=in_brief(result), data=result))
+
+        def run_name() -> str:
+            return f"{title(runtime.flow_run.parameters)} {date_in_title()}"
+
         return TableFlow(
-            ended_by_cancelling(function),
+            ended_by_cancelling(concluded),
             name=name,
             description=description,
-            flow_run_name=title,
+            flow_run_name=run_name,
             validate_parameters=True,
             persist_result=False,
         )
@@ -127,20 +175,41 @@ def from_block(variable: str) -> str | None:
 _in_context = ContextFilter()
 
 
+# The last completed task of a flow run, by the run's id.
+_last_task: ContextVar[tuple[str, State[Any]] | None] = ContextVar("last_task", default=None)
+
+
 def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the Prefect task of a plain step.
+    """Return a function that runs a plain step as a Prefect task, after the last one of its flow.
 
     Not cached by Prefect: a step stores its finished work in the run's folder, verified by
     content hash, where every entry point finds it.
     """
     name = step.__name__.replace("_", "-")
     make_task = task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)
-    return make_task(step)
+
+    def in_line(*arguments: Any, **options: Any) -> Any:
+        # Without parameters, which Prefect would search for results of other tasks: the graph
+        # shows the line that the steps are.
+        def bound() -> Any:
+            return step(*arguments, **options)
+
+        flow_run, last = str(runtime.flow_run.id), _last_task.get()
+        before = [last[1]] if last is not None and last[0] == flow_run else []
+        state = make_task(bound)(return_state=True, wait_for=before)
+        if state.is_completed():
+            _last_task.set((flow_run, state))
+        return state.result()
+
+    return in_line
 
 
 def prepare_logs() -> None:
     """Send log lines to the server, prefixed with run, stage and data set."""
     shorten_tracebacks()
+    for name in ("prefect.flow_runs", "prefect.task_runs"):
+        logging.getLogger(name).addFilter(_in_one_line)
+    logging.getLogger("prefect.task_runs").addFilter(_name_completed)
     log = logging.getLogger("chaffinch")
     for handler in log.handlers:
         handler.addFilter(_in_context)
@@ -158,6 +227,37 @@ def shorten_tracebacks() -> None:
     for name in _WHO_ASKS:
         get_logger(name).addFilter(_without_traceback)
     logging.getLogger("asyncio").addFilter(_is_of_use)
+
+
+# Errors whose text has all that a user needs: what is wrong, and how to correct it.
+_EXPLAINED = (
+    InputError,
+    StorageError,
+    TableTooLargeError,
+    WorkersError,
+    ServerError,
+    TimeLimitError,
+)
+_logged: WeakSet[BaseException] = WeakSet()
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Log an explained error once, in one line: Prefect does for task, flow and process."""
+    error = record.exc_info[1] if record.exc_info else None
+    if not isinstance(error, _EXPLAINED):
+        return True
+    if error in _logged:
+        return False
+    _logged.add(error)
+    record.msg, record.args, record.exc_info = str(error), (), None
+    return True
+
+
+def _name_completed(record: logging.LogRecord) -> bool:
+    """Name the task that is completed: Prefect logs the same line for each."""
+    if record.getMessage() == "Finished in state Completed()":
+        record.msg, record.args = f"{getattr(record, 'task_run_name', 'task')}: completed", ()
+    return True
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:

@@ -73,7 +73,10 @@ def announce(data: str, name: str | None = None) -> str:
     return resource
 
 
-ON_DEMAND, NIGHTLY, ON_NEW_DATA = "on-demand", "nightly", "on-new-data"
+NIGHTLY, ON_NEW_DATA = "nightly", "on-new-data"
+# Deployments that are started from the form alone.
+SELECT, COMPARE = "select-on-demand", "compare-on-demand"
+RESELECT, DESCEND = "reselect-on-demand", "descend-on-demand"
 
 # Triggered runs: for one table, the next waits until the last has ended.
 _ONE_AFTER_THE_OTHER = ConcurrencyLimitConfig(
@@ -170,13 +173,13 @@ def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
         make_missing()
         return serve_until_stopped(
             [
-                _deployment(feature_selection, ON_DEMAND, selecting),
+                _deployment(feature_selection, SELECT, selecting),
                 *chain.from_iterable(
                     _of_data_set(one.name, one.unasked(execution), one.schedule) for one in tables
                 ),
-                _deployment(comparison, ON_DEMAND, comparing),
-                _deployment(reselection, ON_DEMAND, {**common, "data": selecting["data"]}),
-                _deployment(differentiable_selection, ON_DEMAND, {}),
+                _deployment(comparison, COMPARE, comparing),
+                _deployment(reselection, RESELECT, {**common, "data": selecting["data"]}),
+                _deployment(differentiable_selection, DESCEND, {}),
             ]
         )
 

@@ -176,7 +176,7 @@ def ingest(
         try:
             return Dataset.open(folder, read_json(note, {"hash": str})["hash"])
         except FileNotFoundError:
-            logger.info("%s is to be read: no such file was read before", source)
+            logger.debug("%s is to be read: no such file was read before", source)
         except StorageError as error:
             logger.info("%s is to be read: %s", source, error)
     with spill_folder(folder) as aside:

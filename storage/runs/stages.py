@@ -324,17 +324,18 @@ class Run:
 
         It must if it was never recorded, has another key, or a file is missing or changed.
         """
-        manifest = _manifest(self.folder, stage)
+        manifest, level = _manifest(self.folder, stage), logging.INFO
         try:
             record = _read(manifest, self.folder)
             reason = _outdated(record, key)
         except FileNotFoundError as error:
             is_new = error.filename == str(manifest)
             reason = "it was not done before" if is_new else f"{error.filename} is missing"
+            level = logging.DEBUG if is_new else level
         except (InputError, OSError) as error:
             reason = str(error)
         if reason:
-            logger.info("stage %s is to be done: %s", stage, reason)
+            logger.log(level, "stage %s is to be done: %s", stage, reason)
             return None
         return record
 

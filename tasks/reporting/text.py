@@ -9,7 +9,9 @@ from typing import Any
 
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import HistorySettings
+from chaffinch.tasks.statistics.verdict import is_nothing_to_select_from, judged_on
 
 NOTHING = "\N{EN DASH}"
 _LONGEST_LIST = 30
@@ -77,6 +79,23 @@ def flattened(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[st
             yield from flattened(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", plain(value)
+
+
+def verdict_in_brief(contract: Mapping[str, Any]) -> str:
+    """Return the verdict in a few words, for lists of runs."""
+    kept, total = len(contract["features"]), len(contract["candidates"])
+    some = f"{number(kept)} of {counted(total, 'feature')}"
+    if kept == total:
+        return f"Kept {some}"
+    if is_nothing_to_select_from(contract["comparison"]):
+        return f"Nothing to select from: no model is shown to beat a constant; kept {some}"
+    losses = contract["losses"][judged_on(contract)]
+    loss = f"{loss_in_words(contract['loss'])} {number(losses['selected'])}"
+    against = f"{loss} against {number(losses['all_features'])} with all"
+    verdict = contract["comparison"]["verdict"]
+    if verdict == "cannot tell":
+        return f"Cannot tell: {some}, {against}"
+    return f"{verdict.removesuffix(' with fewer columns').capitalize()} with {some}: {against}"
 
 
 def visible(text: str) -> str:

@@ -223,7 +223,11 @@ class Settings(BaseModel):
     """Immutable settings that refuse unknown names and invalid values in one line."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra=choices_in_words
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        json_schema_extra=choices_in_words,
+        model_title_generator=lambda model: model.__name__.replace("Settings", " settings"),
     )
     # settings that are known by another name where they are given
     shown_as: ClassVar[Mapping[str, str]] = MappingProxyType({})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -237,10 +237,17 @@ def declared(kind: str) -> Method:
     return class_of(kind).model_construct(kind=kind)
 
 
-def _classes() -> Iterator[type[Method]]:
-    # the UI shows the first that shares most settings by name with the start of a form
-    classes = dict.fromkeys(map(class_of, _CLASSES))
-    yield from sorted(classes, key=lambda one: len(one.model_fields))
+def _classes() -> list[type[Method]]:
+    """Return all methods, each before those that have all of its settings and more.
+
+    The UI shows settings in the form of the first method that has most of them by name.
+    """
+    ordered: list[type[Method]] = []
+    for one in dict.fromkeys(map(class_of, _CLASSES)):
+        names = set(one.model_fields)
+        place = (i for i, other in enumerate(ordered) if names < set(other.model_fields))
+        ordered.insert(next(place, len(ordered)), one)
+    return ordered
 
 
 class _OneOfAll:

@@ -123,15 +123,15 @@ class SelectionSettings(Constrained):
     target: str = Field(
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
-    task: TaskOrAuto = setting("auto", 1, "Task", TASK_IN_WORDS)
     method: AnyMethod = setting(
         "auto",
-        2,
+        1,
         "Method",
         "How the features are chosen; each way has settings of its own.",
         validate_default=True,
     )
-    model: ModelSettings = setting(ModelSettings(), 3, "Model", "The model and its tuning.")
+    model: ModelSettings = setting(ModelSettings(), 2, "Model", "The model and its tuning.")
+    task: TaskOrAuto = setting("auto", 3, "Task", TASK_IN_WORDS)
     columns: ColumnSettings = setting(ColumnSettings(), 4, "Columns", "What columns are for.")
     alternatives: AlternativeSettings | None = setting(
         None,

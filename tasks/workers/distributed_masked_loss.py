@@ -65,7 +65,7 @@ def spread_masked_loss(
             logger.info("masked losses by one prediction each: %s", uncovered)
             return _spread_masks(evaluator, workers)
         return loss_of_all
-    logger.info("masked losses stay in this process: %s", reason)
+    logger.debug("masked losses stay in this process: %s", reason)
     return some if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)
 
 
@@ -77,7 +77,7 @@ def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: OverDas
     start = time.perf_counter()
     some.without_each()
     seconds = len(rows) / n_timed * (time.perf_counter() - start)
-    logger.info("a step of masked losses takes about %.1f ms on one thread", 1e3 * seconds)
+    logger.debug("a step of masked losses takes about %.1f ms on one thread", 1e3 * seconds)
     if seconds < _WORTH_A_STEP:
         return "that is less than it takes to ask the workers"
     n_threads = workers.n_threads

@@ -31,6 +31,7 @@ class ContextFilter(logging.Filter):
 
     ``run=orders-gbmo-lightgbm-1a2b dataset=625ca62ed1be060c stage=split: message``, and the same as
     attributes of the record. Non-printable characters are escaped, so that each record is one line.
+    Records of Prefect have no prefix: its UI shows their run and task.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -39,7 +40,8 @@ class ContextFilter(logging.Filter):
             setattr(record, _MARK, True)
             for name in ("run", "stage", "dataset"):
                 setattr(record, name, about.get(name))
-            prefix = " ".join(f"{name}={about[name]}" for name in about)
+            is_prefect = record.name.startswith("prefect.")
+            prefix = "" if is_prefect else " ".join(f"{name}={about[name]}" for name in about)
             message = _SECRET.sub(r"\1***", record.getMessage())
             record.msg, record.args = printable(f"{prefix}: {message}" if prefix else message), ()
         return True

@@ -180,7 +180,7 @@ class Serving:
         """Start a run of the table, as the form does."""
         execution = {"store": str(store), "cluster": "local", "workers": 2}
         asked = {"data": str(self._table), "settings": SETTINGS, "execution": execution}
-        on_demand = self._deployments["feature_selection/on-demand"]["id"]
+        on_demand = self._deployments["feature_selection/select-on-demand"]["id"]
         made = self._api.start(on_demand, asked).raise_for_status().json()
         return ServedRun(made["id"], self._api)
 

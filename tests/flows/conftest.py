@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ SERVER_SECONDS = 90
 BUSY = 503  # Service Unavailable
 ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 ON_DEMAND = {
-    f"{flow}/on-demand"
-    for flow in ("feature_selection", "comparison", "reselection", "differentiable_selection")
+    "feature_selection/select-on-demand",
+    "comparison/compare-on-demand",
+    "reselection/reselect-on-demand",
+    "differentiable_selection/descend-on-demand",
 }
 
 
@@ -31,6 +34,11 @@ def nightly(data_set: str) -> str:
 def on_new_data(data_set: str) -> str:
     """Return what the one is called that is started by an announcement."""
     return f"feature_selection/on-new-data-{data_set}"
+
+
+def day_of(run: dict[str, Any]) -> str:
+    """Return the date of a flow run's planned start, as in its name."""
+    return f"{datetime.fromisoformat(run['expected_start_time']).astimezone():%Y-%m-%d}"
 
 
 def names_of(*data_sets: str) -> set[str]:
@@ -125,6 +133,23 @@ class Server:
         """Return a flow run's artifacts by their keys."""
         wanted = {"id": {"any_": [flow_run]}}
         return {a["key"]: a for a in self.find("artifacts", flow_runs=wanted)}
+
+    def edges(self, flow_run: str) -> list[tuple[str, list[str]]]:
+        """Return each task of a flow run's graph with the tasks that it is drawn after."""
+        nodes = [node for _, node in self.get(f"/flow_runs/{flow_run}/graph-v2")["nodes"]]
+        name = {node["id"]: node["label"] for node in nodes}
+        return [(one["label"], [name[p["id"]] for p in one["parents"]]) for one in nodes]
+
+    def log_of(self, flow_run: str, end: str) -> list[str]:
+        """Return the log lines of a flow run once there is one that begins with `end`."""
+
+        def look() -> list[str]:  # Prefect sends lines by the second, also after the end
+            wanted = {"flow_run_id": {"any_": [flow_run]}}
+            found = self.find("logs", logs=wanted, sort="TIMESTAMP_ASC")
+            lines = [line["message"] for line in found]
+            return lines if any(line.startswith(end) for line in lines) else []
+
+        return eventually(look)
 
     def start(self, deployment: str, parameters: dict[str, Any]) -> Any:
         """Ask for a run of a deployment, as the UI's form does; return the server's response."""

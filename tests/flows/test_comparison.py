@@ -12,8 +12,9 @@ import chaffinch
 from chaffinch.flows.cli.terminal import Showing
 from chaffinch.flows.prefect_runtime.artifacts import watching
 from chaffinch.tasks.comparing.run import STEPS
+from chaffinch.tasks.statistics.verdict import VERDICTS
 from tests.flows.cli.programs import eventually
-from tests.flows.conftest import Server
+from tests.flows.conftest import Server, day_of
 
 LINEAR = chaffinch.ModelSettings(name="linear", tuning="none")
 ASKED: dict[str, Any] = {"methods": ("flbmo", "anova_f"), "models": (LINEAR,), "folds": 2}
@@ -32,10 +33,14 @@ def flow_run(
     return run, state.result()
 
 
-def test_it_is_named_by_its_tables_methods_and_models(flow_run):
-    run, _ = flow_run
+def test_it_is_named_by_its_tables_methods_models_and_date_and_ends_with_its_verdicts(flow_run):
+    run, result = flow_run
+    (table,) = result.summary.tables
+    found = [outcome.verdict for outcome in table.outcomes if outcome.contender.method != "all"]
+    counts = [f"{found.count(one)} {one}" for one in VERDICTS if one in found]
+    assert run["state"]["message"] == ", ".join(counts)
     assert run["state_type"] == "COMPLETED"
-    assert run["name"] == "harvest.csv: 2 methods, 1 model"
+    assert run["name"] == f"harvest: 2 methods, 1 model, {day_of(run)}"
 
 
 def test_every_step_is_a_task_run(flow_run, server):
@@ -52,8 +57,9 @@ def test_every_step_is_a_task_run(flow_run, server):
 def test_progress_ends_at_100_and_the_verdicts_are_there_to_read(flow_run, server):
     run, result = flow_run
     artifacts = server.artifacts(run["id"])
-    assert artifacts["harvest-csv-comparison-progress"]["data"] == 100
-    verdicts = artifacts["harvest-csv-comparison-verdicts"]["data"]
+    assert artifacts["harvest-comparison-progress"]["data"] == 100
+    assert artifacts["harvest-comparison-verdicts"]["description"] == run["state"]["message"]
+    verdicts = artifacts["harvest-comparison-verdicts"]["data"]
     assert all(line in verdicts for line in result.lines)
     assert str(result.folder / "report.html") in verdicts
 
@@ -84,6 +90,6 @@ def test_what_is_odd_about_a_table_is_beside_the_verdicts_and_told_to_whoever_wa
     assert told == [warning]
     assert warning.startswith("odd: ")
     artifacts = server.artifacts(str(state.state_details.flow_run_id))
-    *_, said, _report = artifacts["odd-csv-comparison-verdicts"]["data"].split("\n\n")
+    *_, said, _report = artifacts["odd-comparison-verdicts"]["data"].split("\n\n")
     shown = warning.replace("_", "\\_").replace("*", "\\*")
     assert said == f"**Warning:** {shown}"

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ import pytest
 import chaffinch
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.progress import STEPS
-from chaffinch.tasks.reporting.text import stability_in_words
+from chaffinch.tasks.reporting.text import stability_in_words, verdict_in_brief
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from tests.flows.cli.programs import eventually
-from tests.flows.conftest import Server
+from tests.flows.conftest import Server, day_of
 
 
 @pytest.fixture(scope="session")
@@ -55,15 +56,34 @@ def test_a_strict_run_fails_at_warnings_in_one_line_and_trains_nothing(
 
 
 def image_in(artifact: dict[str, Any]) -> str:
-    kind, coded = artifact["data"].split(",")
-    assert kind == "data:image/svg+xml;base64"
+    kind, coded = artifact["data"].removesuffix(")").split(",")
+    assert re.fullmatch(r"!\[[a-z ]+\]\(data:image/svg\+xml;base64", kind)
     return base64.b64decode(coded).decode()
 
 
-def test_the_run_is_completed_and_named_by_table_method_and_model(flow_run):
-    run, _ = flow_run
+def test_the_run_is_named_by_data_set_method_model_and_date_and_ends_with_its_verdict(flow_run):
+    run, result = flow_run
     assert run["state_type"] == "COMPLETED"
-    assert run["name"] == "harvest.csv gbmo lightgbm"
+    assert run["name"] == f"harvest gbmo lightgbm {day_of(run)}"
+    assert run["state"]["message"] == verdict_in_brief(result.contract)
+    words = {"better": "Better with", "as good with fewer columns": "As good with"}
+    assert run["state"]["message"].startswith(f"{words[result.comparison['verdict']]} 2 of 6 feat")
+
+
+def test_the_graph_is_the_line_that_the_steps_are(flow_run, server):
+    run, _ = flow_run
+    names = [step.replace("_", "-") for step in STEPS]
+    line = [(names[0], []), *((name, [last]) for last, name in pairwise(names))]
+    assert eventually(lambda: len(server.edges(run["id"])) == len(line))
+    assert sorted(server.edges(run["id"])) == sorted(line)
+
+
+def test_the_log_names_what_is_done_and_nothing_for_programmers(flow_run, server):
+    run, _ = flow_run
+    log = server.log_of(run["id"], "Finished in state Completed('")
+    done = [f"{step.replace('_', '-')}: completed" for step in STEPS]
+    assert [line for line in log if line.endswith(": completed")] == done
+    assert not any("is to be" in line or "Completed()" in line for line in log)
 
 
 def test_every_step_is_a_task_run_of_its_name(flow_run, server):
@@ -90,7 +110,7 @@ def test_the_verdict_names_the_report_and_no_other_path(flow_run, server, table)
     report = result.folder / "report.html"
     assert report.exists()
     assert verdict["data"] == f"{result.verdict}\n\nReport: `{report}`"
-    assert verdict["description"] == "2 of 6 features kept"
+    assert verdict["description"] == verdict_in_brief(result.contract)
     artifacts = server.artifacts(run["id"]).values()
     assert not any(str(table.parent) in f"{a['data']} {a['description']}" for a in artifacts)
 
@@ -123,10 +143,11 @@ def test_losses_metrics_and_features_are_tables(flow_run, server):
         pytest.approx(found["selected"], rel=1e-5) for found in result.metrics.values()
     ]
     features = json.loads(artifacts["harvest-features"]["data"])
-    assert [row["feature"] for row in features] == result.candidates
-    assert tuple(row["feature"] for row in features if row["kept"]) == ("first", "second")
-    removed = [row["removed at step"] for row in features if not row["kept"]]
-    assert sorted(removed) == [1, 2, 3, 4]
+    assert {row["feature"] for row in features} == set(result.candidates)
+    # the target is 3 * first - 2 * second
+    assert [row["feature"] for row in features if row["kept"]] == ["first", "second"]
+    assert [row["kept"] for row in features] == [True, True, False, False, False, False]
+    assert [row["removed at step"] for row in features] == [None, None, 4, 3, 2, 1]
 
 
 def test_the_folds_of_the_default_method_are_shown_with_their_stability(
@@ -148,7 +169,7 @@ def test_the_elimination_curve_is_an_image_that_needs_no_network(flow_run, serve
     run, _ = flow_run
     artifacts = server.artifacts(run["id"])
     curve = artifacts["harvest-elimination-curve"]
-    assert curve["type"] == "image"
+    assert curve["type"] == "markdown"  # the UI prints the whole URL of an image artifact
     assert "<svg" in image_in(curve)
     assert "features left" in image_in(curve)
     assert "harvest-set-overlap" not in artifacts  # there is nothing that it could overlap with
@@ -242,6 +263,11 @@ def test_bad_input_fails_the_run_with_one_line(server, table, tmp_path, settings
     assert "InputError: " in told["message"]
     assert message in told["message"]
     assert "\n" not in told["message"]
+    log = server.log_of(str(state.state_details.flow_run_id), "Finished in state Failed")
+    assert not any("Traceback" in line for line in log)
+    reasons = [line for line in log if not line.startswith(("Beginning", "Finished"))]
+    assert len(reasons) == 1
+    assert message in reasons[0]
     assert Store(execution.store).runs() == []
     with pytest.raises(chaffinch.InputError):
         state.result()

@@ -112,6 +112,18 @@ def test_every_parameter_has_a_title_a_description_and_a_position(flow):
         assert asked.get("description") or group.get("description"), name
 
 
+def test_the_first_settings_are_those_that_people_change(schema):
+    settings = schema["definitions"]["SelectionSettings"]["properties"]
+    assert [*settings][:3] == ["target", "method", "model"]
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_groups_of_settings_have_titles_in_words(flow):
+    titles = {name: group["title"] for name, group in schema_of(flow)["definitions"].items()}
+    assert not any(title.endswith("Settings") for title in titles.values())
+    assert titles.get("LimitSettings", "Limit settings") == "Limit settings"
+
+
 @pytest.mark.parametrize("flow", FLOWS)
 def test_what_can_be_chosen_between_is_named_in_words(flow):
     for name, details in fields(schema_of(flow)):
@@ -210,15 +222,15 @@ def test_the_method_is_a_toggle_of_forms(schema):
     assert [schema["definitions"][form]["title"] for form in forms] == [
         "FLBMO",
         "Sequential",
-        "Ranking",
-        "RFE",
         "Robust elimination",
         "Automatic",
         "GBMO",
-        "RFECV",
-        "DFS",
-        "Particle swarm",
         "AFS-BM",
+        "Ranking",
+        "DFS",
+        "RFE",
+        "RFECV",
+        "Particle swarm",
         "PEFS",
     ]
     directions = schema["definitions"]["Sequential"]["properties"]["kind"]

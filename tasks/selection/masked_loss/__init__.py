@@ -93,7 +93,7 @@ def masked_loss(
     except NotCovered as reason:
         logger.info("masked losses of the %s model by one prediction each: %s", model.kind, reason)
         return BlackBox(evaluator)
-    logger.info("masked losses of the %s model by %s", model.kind, type(engine).__name__)
+    logger.debug("masked losses of the %s model by %s", model.kind, type(engine).__name__)
     return engine
 
 

@@ -12,6 +12,7 @@ from chaffinch import ExecutionSettings, ReselectionSettings
 from chaffinch.tasks.pipeline.progress import steps_of
 from tests.flows.cli.programs import chaffinch as program
 from tests.flows.cli.programs import eventually, in_process
+from tests.flows.conftest import day_of
 
 LINEAR = chaffinch.ModelSettings(name="linear", tuning="none")
 
@@ -77,7 +78,7 @@ def test_as_a_flow(former, newer, server):
     state = chaffinch.reselection(former.run, str(newer), execution=execution, return_state=True)
     result = state.result()
     run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
-    assert run["name"] == f"next.csv after {former.run}"
+    assert run["name"] == f"next after {former.run} {day_of(run)}"
     plain = chaffinch.reselect(former, newer)
     assert (plain.run, plain.changes) == (result.run, result.changes)
     artifacts = server.artifacts(run["id"])

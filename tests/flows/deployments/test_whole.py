@@ -174,7 +174,7 @@ def test_the_flows_are_served_and_a_table_goes_from_the_storage_through_the_work
     with machine.runs("serve"):
         deployed = eventually(lambda: up.deployments("harvest"))
         assert set(deployed) == names_of("harvest")
-        on_demand = deployed["feature_selection/on-demand"]
+        on_demand = deployed["feature_selection/select-on-demand"]
         assert on_demand["parameters"]["data"] == "s3://tables/harvest.csv"
         assert (
             on_demand["parameters"]["execution"]["cluster"]
@@ -211,7 +211,7 @@ def test_a_worker_in_place_of_serving_runs_what_prefect_yaml_deploys(up, machine
         env = machine.environment(worker)
         subprocess.run(deploy, env=env, cwd=tmp_path, check=True, capture_output=True)
         deployed = eventually(lambda: up.deployments("table"))
-        on_demand = deployed["feature_selection/on-demand"]
+        on_demand = deployed["feature_selection/select-on-demand"]
         assert on_demand["work_pool_name"] == "chaffinch"
         execution = {
             "store": str(tmp_path / "store"),

@@ -9,7 +9,7 @@ from prefect.blocks.system import Secret
 
 import chaffinch
 from chaffinch import ComparisonSettings, ExecutionSettings, InputError, SelectionSettings
-from tests.flows.conftest import Server
+from tests.flows.conftest import Server, day_of
 from tests.object_storage import ObjectStorage
 
 
@@ -42,7 +42,7 @@ def test_what_the_environment_lacks_is_in_a_secret_block(
     state = chaffinch.feature_selection(address, settings, execution, return_state=True)
     run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
     assert run["state_type"] == "COMPLETED"
-    assert run["name"] == "harvest.csv gbmo lightgbm"
+    assert run["name"] == f"harvest gbmo lightgbm {day_of(run)}"
     assert run["parameters"]["data"] == address
     (contract,) = tmp_path.glob("runs/*/selection.json")
     assert [f["name"] for f in json.loads(contract.read_bytes())["features"]] == ["first", "second"]

@@ -12,7 +12,8 @@ from prefect import flow
 
 import chaffinch
 from chaffinch import ExecutionSettings, InputError, SelectionSettings
-from chaffinch.flows.prefect_runtime.limits import TimeLimitError, data_sets, within_limits
+from chaffinch.flows.prefect_runtime.limits import data_sets, within_limits
+from chaffinch.flows.prefect_runtime.tasks import TimeLimitError
 from chaffinch.storage.errors import TableTooLargeError
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.memory import check_shape
@@ -62,7 +63,7 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_run_that_takes_too_long_is_stopped_leaves_nothing_running_and_goes_on(
     server, served, slow, store
 ):
-    select = served["feature_selection/on-demand"]
+    select = served["feature_selection/select-on-demand"]
     execution = {"store": str(store / "slow"), "cluster": "local", "workers": 2}
     limits = {"timeout": 6 * SECONDS}
     asked = start(server, select, **slow, execution=execution, limits=limits)
@@ -235,7 +236,8 @@ def test_runs_of_one_data_set_wait_for_each_other_and_others_do_not(
     """What a run that continues holds is held here by the test."""
     other = tmp_path / "other.csv"
     other.write_bytes(table.read_bytes())
-    on_demand, every_night = served["feature_selection/on-demand"], served[nightly("harvest")]
+    on_demand = served["feature_selection/select-on-demand"]
+    every_night = served[nightly("harvest")]
 
     def waits(run: str) -> bool:
         logged = server.find("logs", logs={"flow_run_id": {"any_": [run]}})
@@ -256,10 +258,10 @@ def test_runs_of_one_data_set_wait_for_each_other_and_others_do_not(
 
 @pytest.mark.e2e
 def test_a_form_offers_the_limits_and_refuses_what_cannot_be(server, served, table, small):
-    on_demand = served["feature_selection/on-demand"]
+    on_demand = served["feature_selection/select-on-demand"]
     limits = {"retries": 2, "retry_delay": 1, "timeout": 1440, "stage_timeout": 720}
     assert on_demand["parameters"]["limits"] == {**limits, "data_set": None}
-    assert served["comparison/on-demand"]["parameters"]["limits"]["timeout"] is None
+    assert served["comparison/compare-on-demand"]["parameters"]["limits"]["timeout"] is None
     unasked = served[nightly("harvest")]["parameters"]["limits"]
     assert unasked == {**limits, "data_set": "harvest"}
     parameters = {"data": str(table), "settings": small, "limits": {"timeout": 0}}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.conftest import Server
+from tests.flows.conftest import Server, day_of
 
 SETTINGS = {"target": "y"}
 SOURCES = [
@@ -41,7 +41,8 @@ def test_a_source_that_cannot_be_one_fails_the_run_and_does_not_name_it(
     execution = {"store": str(tmp_path / "store"), "cluster": "none"}
     given = {"data": source, "settings": SETTINGS, "execution": execution}
     run = ended(server, "feature_selection", given)
-    assert (run["name"], run["state_name"]) == ("unnamed auto lightgbm", "Failed")
+    name = f"unnamed auto lightgbm {day_of(run)}"
+    assert (run["name"], run["state_name"]) == (name, "Failed")
     assert reason in run["state"]["message"]
     assert "hidden" not in run["state"]["message"]
     assert list(tmp_path.iterdir()) == []
@@ -53,13 +54,13 @@ def test_a_source_that_cannot_be_one_fails_the_run_and_does_not_name_it(
         (
             "comparison",
             {"data": ["orders.csv", "foo://x/y"], "settings": SETTINGS},
-            "orders.csv, unnamed: 4 methods, 1 model",
+            "orders, unnamed: 4 methods, 1 model,",
             "nothing is read from foo: addresses",
         ),
         (
             "comparison",
             {"data": [], "settings": SETTINGS},
-            "no tables: 4 methods, 1 model",
+            "no tables: 4 methods, 1 model,",
             "there is no table to compare on",
         ),
         (
@@ -81,5 +82,5 @@ def test_so_does_every_flow(server, tmp_path, monkeypatch, flow, given, name, re
     if "folder" not in given:
         given |= {"execution": {"store": str(tmp_path / "store"), "cluster": "none"}}
     run = ended(server, flow, given)
-    assert (run["name"], run["state_name"]) == (name, "Failed")
+    assert (run["name"], run["state_name"]) == (f"{name} {day_of(run)}", "Failed")
     assert reason in run["state"]["message"]

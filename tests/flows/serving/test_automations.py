@@ -109,7 +109,7 @@ def test_a_run_that_is_killed_with_what_serves_it_crashes_and_is_told_of(
         Store.open(store).turn("harvest"),  # so that it continues until it is killed
         started(*command, *more, env=server.env, log=tmp_path / "serve.log") as serving,
     ):
-        deployment = eventually(server.deployments)["feature_selection/on-demand"]
+        deployment = eventually(server.deployments)["feature_selection/select-on-demand"]
         asked = server.accepted(deployment["id"], {"data": str(table), "settings": small})
         run = asked["id"]
 
@@ -136,7 +136,7 @@ def test_a_run_that_fails_is_told_of(server, forgotten, told, table, small, tmp_
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
     more = ("--store", str(store), "--cluster", "none")
     with started(*command, *more, env=server.env, log=tmp_path / "serve.log"):
-        deployment = eventually(server.deployments)["feature_selection/on-demand"]
+        deployment = eventually(server.deployments)["feature_selection/select-on-demand"]
         parameters = {"data": str(tmp_path / "none.csv"), "settings": small}
         run = server.accepted(deployment["id"], parameters)["id"]
         assert server.ended(run)["state_type"] == "FAILED"

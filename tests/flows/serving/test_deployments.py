@@ -81,7 +81,7 @@ def test_a_worker_runs_it(deployed, server, table, small, folder):
         "settings": small,
         "execution": {"store": str(store), "cluster": "none"},
     }
-    accepted = server.accepted(deployed["feature_selection/on-demand"]["id"], parameters)
+    accepted = server.accepted(deployed["feature_selection/select-on-demand"]["id"], parameters)
     run = server.ended(accepted["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     (contract,) = store.glob("runs/*/selection.json")
@@ -97,7 +97,7 @@ def test_the_server_takes_a_number_of_alternatives_for_settings_with_it(
             "settings": {**small, "alternatives": alternatives},
             "execution": {"store": str(folder / "alternatives"), "cluster": "none"},
         }
-        return server.start(deployed["feature_selection/on-demand"]["id"], parameters)
+        return server.start(deployed["feature_selection/select-on-demand"]["id"], parameters)
 
     for alternatives in (0, 1.5, {"tau": 0.3}):
         response = start_with(alternatives)
@@ -119,6 +119,6 @@ def test_serve_py_serves_its_own_settings_and_schedule(server, table, folder):
     server.forget_deployments()
     (schedule,) = served[nightly("harvest")]["schedules"]
     assert schedule["schedule"]["timezone"] == "Europe/Vienna"
-    settings = served["feature_selection/on-demand"]["parameters"]["settings"]
+    settings = served["feature_selection/select-on-demand"]["parameters"]["settings"]
     assert settings["target"] == "yield"
     assert settings["method"] == {"kind": "flbmo", "n_features": [10]}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.cli.programs import CHAFFINCH, eventually, started
-from tests.flows.conftest import Server, nightly
+from tests.flows.conftest import Server, day_of, nightly
 
 
 def has_a_run_every_minute(server: Server, env: dict[str, str], table: Path, folder: Path) -> None:
@@ -20,9 +20,10 @@ def has_a_run_every_minute(server: Server, env: dict[str, str], table: Path, fol
             runs = server.find("flow_runs", deployments=wanted)
             assert all(run["auto_scheduled"] for run in runs)
             assert not [run for run in runs if run["state_type"] in ("FAILED", "CRASHED")]
-            return [run["name"] for run in runs if run["state_type"] == "COMPLETED"]
+            ended = [run for run in runs if run["state_type"] == "COMPLETED"]
+            return [run["name"].removesuffix(f" {day_of(run)}") for run in ended]
 
-        assert set(eventually(done, 150)) == {"harvest.csv auto lightgbm"}
+        assert set(eventually(done, 150)) == {"harvest auto lightgbm"}
     server.forget_deployments()
     assert len(list(folder.glob("store/runs/*/report.html"))) == 1
 

@@ -69,7 +69,7 @@ def test_neither_takes_over_from_the_other_nor_stops_what_the_other_does(
         (announced,) = eventually(lambda: runs_of(on_new_data("harvest")))
         eventually(lambda: list(harvest.parent.glob("chaffinch-store/runs/harvest-*/run.json")))
         # with the table and the store that the other suggested last
-        on_demand = deployments["feature_selection/on-demand"]
+        on_demand = deployments["feature_selection/select-on-demand"]
         ended = server.ended(server.accepted(on_demand["id"], {"settings": QUICK})["id"])
     assert announced["parameters"]["data"] == str(harvest)
     assert ended["state_type"] == "COMPLETED", ended["state"]["message"]

@@ -19,9 +19,10 @@ from tests.flows.cli.programs import (
     eventually,
     free_port,
     in_process,
+    processes_of,
     started,
 )
-from tests.flows.conftest import Server, names_of, nightly, on_new_data
+from tests.flows.conftest import Server, day_of, names_of, nightly, on_new_data
 
 pytestmark = pytest.mark.e2e
 
@@ -85,28 +86,37 @@ def test_a_run_started_from_the_form_gives_the_features(
 ):
     parameters = {
         "data": str(table),
-        "settings": small,
+        "settings": small | {"method": {"kind": "rfe", "n_features": [2]}},
         "execution": {"store": str(store), "cluster": "none", "workers": None},
     }
-    accepted = server.accepted(deployments["feature_selection/on-demand"]["id"], parameters)
+    accepted = server.accepted(deployments["feature_selection/select-on-demand"]["id"], parameters)
     run = server.ended(accepted["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
-    assert run["name"] == "harvest.csv gbmo lightgbm"
+    assert run["name"] == f"harvest rfe lightgbm {day_of(run)}"
     (contract,) = store.glob("runs/*/selection.json")
     found = json.loads(contract.read_bytes())
     assert [f["name"] for f in found["features"]] == ["first", "second"]
     dataset = found["dataset"]["hash"][:16]
-    where = f"run={contract.parent.name} dataset={dataset} stage=optimise_mask: masked losses of"
-
-    def is_logged() -> bool:  # Prefect sends lines by the second, also after the end
-        logged = server.find("logs", logs={"flow_run_id": {"any_": [run["id"]]}})
-        return any(line["message"].startswith(where) for line in logged)
-
-    eventually(is_logged)
+    where = f"run={contract.parent.name} dataset={dataset} stage=optimise_mask: rfe fits model"
+    assert server.log_of(run["id"], where)
     link = f"http://127.0.0.1:{port}/runs/{contract.parent.name}/report.html"
     said = [artifact["data"] for artifact in server.find("artifacts") if artifact["data"]]
     assert any(f"Report: [{contract.parent.name}]({link})" in str(data) for data in said)
     assert httpx.get(link).content == (contract.parent / "report.html").read_bytes()
+
+
+def test_a_run_that_is_refused_leaves_one_line_of_its_reason_and_no_traceback(
+    deployments, server, table, small, store
+):
+    parameters = {"data": str(table), "settings": small | {"target": "yeild"}}
+    deployment = deployments["feature_selection/select-on-demand"]["id"]
+    run = server.ended(server.accepted(deployment, parameters)["id"])
+    reason = "target 'yeild' is no column of the table; did you mean 'yield'?"
+    assert run["state"]["message"].endswith(f"InputError: {reason}")
+    eventually(lambda: not processes_of(run["id"]))
+    log = server.log_of(run["id"], "Finished in state Failed")
+    assert log.count(reason) == 1
+    assert "Traceback" not in "".join([*log, (store / "serve.log").read_text()])
 
 
 def test_newer_rows_are_announced_as_what_their_contract_is_promoted_as(server, table, tmp_path):
@@ -139,7 +149,7 @@ def test_new_data_that_are_announced_start_a_run_of_them(deployments, server, ta
     run = server.ended(run["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     assert run["parameters"]["data"] == str(newer)
-    assert run["name"] == "harvest-2026-11-21.csv auto lightgbm"
+    assert run["name"] == f"harvest auto lightgbm {day_of(run)}"
 
 
 @pytest.mark.parametrize(
@@ -232,7 +242,8 @@ def test_a_wrong_value_is_refused_with_the_reason(
         inner = inner[group]
     inner[last] = value
     response = server.start(
-        deployments["feature_selection/on-demand"]["id"], {"data": str(table), "settings": settings}
+        deployments["feature_selection/select-on-demand"]["id"],
+        {"data": str(table), "settings": settings},
     )
     assert response.status_code == 409
     assert reason in response.text
@@ -240,7 +251,7 @@ def test_a_wrong_value_is_refused_with_the_reason(
 
 def test_a_password_in_the_form_is_refused(deployments, server, small):
     response = server.start(
-        deployments["feature_selection/on-demand"]["id"],
+        deployments["feature_selection/select-on-demand"]["id"],
         {"data": "postgresql://me:pw@h/d#t", "settings": small},
     )
     assert response.status_code == 409

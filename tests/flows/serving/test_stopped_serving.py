@@ -47,7 +47,7 @@ def test_killed_it_leaves_runs_that_end_by_themselves_at_their_next_line(
     with started(*command, env=server.env, log=log) as program:
         deployments = eventually(lambda: server.deployments("slow"))
         execution = {"store": str(store), "workers": 1}
-        select = deployments["feature_selection/on-demand"]["id"]
+        select = deployments["feature_selection/select-on-demand"]["id"]
         run = server.accepted(select, {"settings": SETTINGS, "execution": execution})["id"]
         eventually(lambda: list(store.glob("runs/*/stages/train_base_model.json")))
         program.kill()
@@ -74,7 +74,7 @@ def test_stopped_it_pauses_the_nights_ends_its_runs_and_serves_again(
     command = (*CHAFFINCH, "serve", "--data", str(slow), "--target", "y", "--store", str(store))
     with started(*command, env=server.env, log=log) as program:
         deployments = eventually(lambda: server.deployments("slow"))
-        select = deployments["feature_selection/on-demand"]
+        select = deployments["feature_selection/select-on-demand"]
         execution = {"store": str(store), "workers": 1}
         run = server.accepted(select["id"], {"settings": SETTINGS, "execution": execution})["id"]
         eventually(lambda: list(store.glob("runs/*/stages/train_base_model.json")))
@@ -105,7 +105,7 @@ def test_it_waits_for_a_server_that_is_away_and_ends_in_lines_without_it(slow, t
         with prefect_server(tmp_path, port) as server:
             program = serving.enter_context(started(*command, env=server.env, log=log))
             eventually(lambda: server.deployments("slow"))
-            select = server.deployments("slow")["feature_selection/on-demand"]["id"]
+            select = server.deployments("slow")["feature_selection/select-on-demand"]["id"]
             going_on = server.accepted(select, {"settings": SETTINGS, "execution": execution})["id"]
             eventually(lambda: list(store.glob(trained)))
         eventually(lambda: "the Prefect server does not answer" in log.read_text())

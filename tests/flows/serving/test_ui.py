@@ -11,7 +11,7 @@ import chaffinch
 from chaffinch.tasks.settings.method import kinds, method_of
 from tests import browser
 from tests.flows.cli.programs import AUTH, CHAFFINCH, eventually, free_port, started
-from tests.flows.conftest import Server
+from tests.flows.conftest import Server, day_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -54,8 +54,7 @@ def form(page: "Page", server: Server) -> "Page":
     """Go from the front page to the form of the selection, as a person does."""
     page.goto(server.url.removesuffix("/api"))
     page.get_by_role("link", name="Deployments").click()
-    row = page.get_by_role("row").filter(has_text="feature-selection").filter(has_text="on-demand")
-    row.get_by_role("link", name="on-demand").click()
+    page.get_by_role("link", name="select-on-demand", exact=True).click()
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Custom run").click()
     page.get_by_text("Method (Optional)").wait_for()
@@ -83,7 +82,7 @@ def start(form: "Page") -> None:
 
 
 def runs(server: Server, deployments: dict[str, Any]) -> list[dict[str, Any]]:
-    wanted = {"id": {"any_": [deployments["feature_selection/on-demand"]["id"]]}}
+    wanted = {"id": {"any_": [deployments["feature_selection/select-on-demand"]["id"]]}}
     return server.find("flow_runs", deployments=wanted)
 
 
@@ -171,7 +170,7 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
     page = form
     home = server.url.removesuffix("/api")
     page.goto(f"{home}/v2/runs/flow-run/{run['id']}")
-    page.get_by_text("harvest.csv auto lightgbm").first.wait_for()
+    page.get_by_text(f"harvest auto lightgbm {day_of(run)}").first.wait_for()
     page.get_by_role("tab", name="Artifacts").click()
     page.get_by_text("harvest-verdict").wait_for()
     artifacts = server.artifacts(run["id"])

@@ -171,7 +171,7 @@ def test_threads_change_no_bit_and_what_is_given_is_left_alone() -> None:
 
 def test_the_log_says_which_engine_was_taken_and_why(caplog) -> None:
     X, y = table(50, 0)
-    with caplog.at_level(logging.INFO, "chaffinch"):
+    with caplog.at_level(logging.DEBUG, "chaffinch"):
         masked_loss(fitted(Ridge(), 0), X, y, loss="squared_error")
         masked_loss(own_function(0)[0], X, y, loss="squared_error")
         masked_loss(fitted(Ridge(), 0), X, y, loss="r2")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.tables import MOST_ROWS
-from chaffinch.tasks.reporting.text import NOTHING
+from chaffinch.tasks.reporting.text import NOTHING, verdict_in_brief
 from tests.tasks.reporting.made_up_report import Page, made_up, numbered, ranked, with_contract
 
 
@@ -101,6 +101,38 @@ def downloads(page: Page) -> dict[str, bytes]:
     return {
         str(one["download"]): b64decode(str(one["href"]).partition(";base64,")[2]) for one in links
     }
+
+
+@pytest.mark.parametrize(
+    ("verdict", "n_kept", "words"),
+    [
+        ("better", 4, "Better with 4 of 12 features: log loss 0.0826 against 0.0987 with all"),
+        (
+            "as good with fewer columns",
+            1,
+            "As good with 1 of 12 features: log loss 0.0945 against 0.0987 with all",
+        ),
+        ("worse", 4, "Worse with 4 of 12 features: log loss 0.1204 against 0.0987 with all"),
+        (
+            "cannot tell",
+            4,
+            "Cannot tell: 4 of 12 features, log loss 0.1001 against 0.0987 with all",
+        ),
+        ("cannot tell", 12, "Kept 12 of 12 features"),
+    ],
+)
+def test_the_verdict_in_brief_has_the_number_of_features_and_both_losses(
+    verdict, n_kept, words
+) -> None:
+    assert verdict_in_brief(made_up(numbered(12), n_kept, verdict).contract) == words
+
+
+def test_the_verdict_in_brief_begins_with_a_constant_that_nothing_beats() -> None:
+    contract = made_up(numbered(12), 4, "cannot tell").contract
+    beaten = {"over_constant": [-0.1, 0.2], "all_features_over_constant": [-0.2, 0.1]}
+    words = verdict_in_brief({**contract, "comparison": contract["comparison"] | beaten})
+    nothing = "Nothing to select from: no model is shown to beat a constant"
+    assert words == f"{nothing}; kept 4 of 12 features"
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,7 @@ def test_small_problems_stay_in_this_process(two_workers, caplog, monkeypatch) -
     monkeypatch.setattr(distributed_masked_loss, "_WORTH_A_STEP", 60.0)
     for way in ("for_each", "for_batches"):
         monkeypatch.setattr(two_workers, way, lambda *_: pytest.fail("it was sent away"))
-    with caplog.at_level(logging.INFO, "chaffinch"):
+    with caplog.at_level(logging.DEBUG, "chaffinch"):
         for case in CASES[0], CASES[5], CASES[7]:
             few = trained(*case, n_rows=100)
             assert eliminate(two_workers.masked_loss(*few)) == eliminate(
@@ -305,7 +305,7 @@ def test_what_does_not_add_up_rows_stays_as_well(
         model = fit(name, asked[1], asked[0].schema, {}, seed=0)
         asked = (model, *asked[1:])
     asked = (asked[0], asked[1], Loss(loss, "regression"), asked[3])
-    with caplog.at_level(logging.INFO, "chaffinch"):
+    with caplog.at_level(logging.DEBUG, "chaffinch"):
         there = two_workers.masked_loss(*asked)
     assert "stay in this process: their engine does not add up rows" in caplog.text
     assert eliminate(there) == eliminate(InProcess().masked_loss(*asked))
@@ -322,7 +322,7 @@ def test_rows_that_no_engine_covers_are_found_wherever_they_are(
     rows = Rows(X, rows.y, rows.weight)
     with pytest.raises(ValueError, match="absolute_error must be finite"):
         InProcess().masked_loss(model, rows, loss, baseline).without_each()
-    with caplog.at_level(logging.INFO, "chaffinch"):
+    with caplog.at_level(logging.DEBUG, "chaffinch"):
         there = two_workers.masked_loss(model, rows, loss, baseline)
     assert "by one prediction each: an encoded value is not finite" in caplog.text
     with pytest.raises(ValueError, match="absolute_error must be finite"):
@@ -336,14 +336,14 @@ def test_rows_that_take_longer_to_send_than_a_walk_would_gain_stay(
     monkeypatch.setattr(distributed_masked_loss, "_WORTH_A_STEP", 0.0)
     monkeypatch.setattr(distributed_masked_loss, "_BYTES_A_SECOND", 1.0)
     asked = trained(*CASES[0])
-    with caplog.at_level(logging.INFO, "chaffinch"):
+    with caplog.at_level(logging.DEBUG, "chaffinch"):
         there = two_workers.masked_loss(*asked)
     assert "would take longer than a walk would gain" in caplog.text
     assert eliminate(there) == eliminate(InProcess().masked_loss(*asked))
 
 
 def test_a_step_moves_a_few_vectors(two_workers, always_spread, caplog) -> None:
-    with caplog.at_level(logging.INFO, "chaffinch"):
+    with caplog.at_level(logging.DEBUG, "chaffinch"):
         there = two_workers.masked_loss(*trained(*CASES[0]))
         there.without_each()
     (told,) = [r.getMessage() for r in caplog.records if "each step" in r.getMessage()]

@@ -64,4 +64,4 @@ def test_every_line_of_a_run_says_its_run_and_data_set(said, tmp_path):
     begun = f"run={result.run} dataset={dataset} stage="
     of_stages = [line for line in said() if line.startswith("run=")]
     assert all(line.startswith(begun) for line in of_stages)
-    assert any(line.startswith(f"{begun}optimise_mask: masked losses") for line in of_stages)
+    assert any(line.startswith(f"{begun}optimise_mask: auto fits model") for line in of_stages)
