@@ -335,6 +335,7 @@ def test_the_test_rows_play_no_part_in_the_choice(folder, tmp_path, method) -> N
         def __init__(self, inner: Dataset) -> None:
             self.inner = inner
             self.hash, self.n_rows = "scrambled", inner.n_rows
+            self.columns, self.path = inner.columns, inner.path
 
         def read(self, columns=None):
             import pyarrow as pa
