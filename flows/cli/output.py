@@ -295,7 +295,9 @@ def show_check(
     echo(f"{sum(parts.values()):,} rows; {n_features} of {len(profile)} columns are features.")
     what = f"{description.task}, {classes} classes" if classes else description.task
     echo(f"Task: {what}: {description.task_reason}.")
-    echo(f"Rows: {', '.join(f'{n:,} {part_in_words(part)}' for part, n in parts.items())}.")
+    judged = "" if "test" in parts else "; folds of these rows judge"
+    words = ", ".join(f"{n:,} {part_in_words(part)}" for part, n in parts.items())
+    echo(f"Rows: {words}{judged}.")
     shares = {one["name"]: one["missing"] / one["rows"] for one in profile if one["missing"]}
     if shares:
         most = sorted(shares, key=shares.__getitem__, reverse=True)[:NAMES_MISSING]

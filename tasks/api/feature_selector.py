@@ -31,7 +31,8 @@ from chaffinch.tasks.settings.selection import TOLERANCE, Baseline, ModelSetting
 class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """Select features with any method of chaffinch, as a step of a scikit-learn pipeline.
 
-    The parameters are those of `chaffinch.select`, with scikit-learn's name for the seed.
+    The parameters mean what they mean in `chaffinch.select`; `random_state` is the seed there.
+    Columns to drop are left out of ``X``, by a ColumnTransformer for example.
 
     Parameters
     ----------

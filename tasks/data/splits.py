@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.stratified_split import Index, assign_groups, assign_rows, assign_times
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.base import FEWEST_OUTER_FOLDS
+from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import SelectionSettings
 
@@ -111,7 +113,10 @@ def _split_by_shares(rows: Roles, settings: SelectionSettings) -> Splits:
 
 def _as_given(rows: Roles, settings: SelectionSettings) -> Splits:
     """Split rows as the user did; what he calls validation is training for cross-fitting."""
-    train, validation, test = (np.flatnonzero(rows.given == code) for code in range(len(GIVEN)))
+    train, validation, test = parts = [
+        np.flatnonzero(rows.given == code) for code in range(len(GIVEN))
+    ]
+    _check_given(rows, parts, settings.columns)
     if settings.method.is_cross_fitted and settings.alternatives is None:
         rest = np.sort(np.concatenate([train, validation]))
         return Splits(rest[_is_before(rest, test, rows)], _NO_ROWS, _NO_ROWS, test)
@@ -122,6 +127,28 @@ def _as_given(rows: Roles, settings: SelectionSettings) -> Splits:
     earlier = train[_is_before(train, validation, rows)]
     masks, models = (some[_is_before(some, test, rows)] for some in (masks, models))
     return Splits(earlier, masks, models, test)
+
+
+def _check_given(rows: Roles, parts: Sequence[Index], columns: ColumnSettings) -> None:
+    """Raise InputError if given parts tear a group, or are not in the order of time."""
+    there = [(name, part) for name, part in zip(GIVEN, parts, strict=True) if len(part)]
+    for (name, part), (later_name, later) in combinations(there, 2):
+        if rows.groups is not None:
+            n_torn = len(np.intersect1d(rows.groups[part], rows.groups[later]))
+            if n_torn:
+                raise InputError(
+                    f"split column {columns.split!r} has {n_torn} groups of {columns.group!r} in "
+                    f"both {name} and {later_name}",
+                    "correct the split, or leave out the group column",
+                )
+        if rows.times is not None:
+            n_late = int((rows.times[part] >= rows.times[later].min()).sum())
+            if n_late:
+                raise InputError(
+                    f"split column {columns.split!r} has {n_late} rows of {name} that are not "
+                    f"earlier by {columns.time!r} than every row of {later_name}",
+                    "correct the split, or leave out the time column",
+                )
 
 
 def _is_before(index: Index, later: Index, rows: Roles) -> NDArray[np.bool_]:

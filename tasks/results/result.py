@@ -378,14 +378,14 @@ def _curve(
 ) -> Iterator[dict[str, Any]]:
     """Yield numbers of features with their losses; see `SelectionResult.curve`."""
     searched = found["optimise_mask"]
+    is_walk = {"feature", "loss", "features_left"} <= {*path.column_names}
     if "sizes" in searched:
         columns = ("n_features", "loss", "standard_error")
         yield from ({name: one[name] for name in columns} for one in searched["sizes"])
-    elif {"loss", "features_left"} <= {*path.column_names}:
+    elif is_walk:
         yield {"n_features": n_candidates, "loss": searched["unmasked_loss"]}
         for step in path.select(["features_left", "loss"]).to_pylist():
-            if step["loss"] is not None:
-                yield {"n_features": step["features_left"], "loss": step["loss"]}
+            yield {"n_features": step["features_left"], "loss": step["loss"]}
     else:
         for one in found["choose_mask"]["candidates"]:
             yield {"n_features": one["n_features"], "loss": one["model_validation_loss"]}

@@ -36,7 +36,10 @@ def test_rows_parts_missing_values_and_warnings_are_printed(check):
     lines = check("--target", "price").splitlines()
     assert lines[0] == "300 rows; 3 of 5 columns are features."
     assert lines[1].startswith("Task: regression: ")
-    assert lines[2:4] == ["Rows: 300 train.", "Missing values: 'a' 33.3%."]
+    assert lines[2:4] == [
+        "Rows: 300 train; folds of these rows judge.",
+        "Missing values: 'a' 33.3%.",
+    ]
     assert any(line.startswith("Warning: ") and "'leak'" in line for line in lines)
     assert any(line.startswith("Warning: left out: 'customer'") for line in lines)
 

@@ -438,6 +438,28 @@ def test_without_given_validation_rows_the_others_are_split_by_shares():
 
 
 def test_given_parts_in_time_keep_rows_early_enough_only():
-    rows = Roles(np.zeros(60), times=np.arange(60), given=np.repeat([0, 2, 0], 20), embargo=5)
+    rows = Roles(np.zeros(60), times=np.arange(60), given=np.repeat([0, 2], [40, 20]), embargo=5)
     splits = split_rows(rows, settings_of(method=HOLDOUT, tuning="none"))
-    np.testing.assert_array_equal(splits.train, np.arange(16))
+    np.testing.assert_array_equal(splits.train, np.arange(36))
+
+
+@pytest.mark.parametrize(
+    ("given_as", "message"),
+    [
+        (
+            {"times": np.arange(60)},
+            "has 1 rows of train that are not earlier by 't' than every row",
+        ),
+        (
+            {"groups": np.arange(60) // 40},
+            "has 1 groups of 'g' in both train and test; correct the",
+        ),
+    ],
+)
+def test_given_parts_against_time_or_groups_are_refused(given_as, message):
+    given = np.repeat([0, 2, 0], [30, 29, 1]) if "times" in given_as else np.repeat([0, 2], 30)
+    columns = {"time": "t"} if "times" in given_as else {"group": "g"}
+    rows = Roles(np.zeros(60), given=given, **given_as)
+    for method in ("gbmo", HOLDOUT):
+        with pytest.raises(InputError, match=message):
+            split_rows(rows, settings_of(method=method, split="part", **columns))
