@@ -24,6 +24,7 @@ from rich.text import Text
 
 from chaffinch.flows.cli.terminal import ProgressLines, Showing, echo, echo_json, numbered
 from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory, printable
+from chaffinch.storage.memory import free_memory
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import ComparisonResult
@@ -274,7 +275,11 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
 
 
 def show_check(
-    description: TableDescription, rows_by_part: Mapping[str, int], *, as_json: bool
+    description: TableDescription,
+    rows_by_part: Mapping[str, int],
+    needed_memory: float,
+    *,
+    as_json: bool,
 ) -> None:
     """Print what a run would take the columns of a table for, or its profile in JSON."""
     profile, parts = description.profile, {part: n for part, n in rows_by_part.items() if n}
@@ -286,6 +291,7 @@ def show_check(
             "features": list(description.features),
             "left_out": description.excluded,
             "rows_by_part": parts,
+            "memory": {"needed": round(needed_memory), "free": free_memory()},
             "warnings": list(description.warnings),
             "columns": profile,
         }
@@ -298,6 +304,8 @@ def show_check(
     judged = "" if "test" in parts else "; folds of these rows judge"
     words = ", ".join(f"{n:,} {part_in_words(part)}" for part, n in parts.items())
     echo(f"Rows: {words}{judged}.")
+    free = free_memory()
+    echo(f"Memory: about {needed_memory / 1e9:.1f} GB of {free / 1e9:.1f} GB that are free.")
     shares = {one["name"]: one["missing"] / one["rows"] for one in profile if one["missing"]}
     if shares:
         most = sorted(shares, key=shares.__getitem__, reverse=True)[:NAMES_MISSING]

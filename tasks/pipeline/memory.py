@@ -53,12 +53,13 @@ def check_shape(
     `in_files`: whether its rows may be in files, as those of a comparison may not.
     """
     model, method = settings.model.name, settings.method
-    needed, free = _needed(n_rows, n_columns, is_cross_fitted=method.is_cross_fitted), free_memory()
-    less = _needed_in_files(n_rows, n_columns, settings)
+    needed, free = needed_memory(n_rows, n_columns, settings, in_files=in_files), free_memory()
     remedy = ""
-    if in_files and _reads_files(settings):
-        needed = min(needed, less)
-    elif in_files and less <= free:
+    if (
+        in_files
+        and not _reads_files(settings)
+        and _needed_in_files(n_rows, n_columns, settings) <= free
+    ):
         models, methods = " or ".join(_MODELS_IN_FILES), "auto, gbmo or select_from_model"
         remedy = (
             f"model {model} needs its rows in memory, use {models}; "
@@ -71,6 +72,16 @@ def check_shape(
             f"{_gigabytes(needed)} of memory but {_gigabytes(free)} is free; {remedy}drop columns, "
             "give fewer rows, or use a machine with more memory"
         )
+
+
+def needed_memory(
+    n_rows: int, n_columns: int, settings: SelectionSettings, *, in_files: bool = True
+) -> float:
+    """Return about how many bytes of memory a run needs, at least."""
+    needed = _needed(n_rows, n_columns, is_cross_fitted=settings.method.is_cross_fitted)
+    if in_files and _reads_files(settings):
+        needed = min(needed, _needed_in_files(n_rows, n_columns, settings))
+    return needed
 
 
 def is_in_files(dataset: Dataset, settings: SelectionSettings) -> bool:

@@ -31,7 +31,7 @@ from chaffinch.tasks.pipeline.ingestion import (
     rows_counted_in_the_source,
     split,
 )
-from chaffinch.tasks.pipeline.memory import check_memory, workers_for
+from chaffinch.tasks.pipeline.memory import check_memory, needed_memory, workers_for
 from chaffinch.tasks.pipeline.progress import OnProgress, Warn, no_progress, no_warnings
 from chaffinch.tasks.pipeline.report import write_report
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
@@ -108,12 +108,14 @@ def check(
 
 def preflight(
     data: Any, settings: SelectionSettings, execution: ExecutionSettings
-) -> tuple[TableDescription, dict[str, int]]:
-    """Check the inputs of a run in memory; return what describes the table, and rows by part."""
+) -> tuple[TableDescription, dict[str, int], float]:
+    """Check the inputs of a run in memory; return a description, rows by part and bytes needed."""
     begun = _begun(data, settings, execution, _unwrapped, no_progress, None, in_memory=True)
     with with_hints_for(settings), begun as run:
         split(run)
-        return run.description, run.records["split"].result["rows"]
+        shape = run.dataset.n_rows, len(run.dataset.columns)
+        rows = run.records["split"].result["rows"]
+        return run.description, rows, needed_memory(*shape, settings)
 
 
 def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
