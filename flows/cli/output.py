@@ -83,6 +83,8 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
         yield f"  {room}"
     for known in filter(None, (proof_of_all(found), why_worthless(found))):
         yield f"  {known}."
+    chosen = found["chosen"]["quality"]
+    of_chosen = "" if chosen is None else f" (chosen: {chosen:.4g})"
     for place, one in enumerate(found["sets"], start=1):
         difference = number(one["difference"], "+")
         if one["interval"] is not None:
@@ -90,7 +92,7 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
         known = proof(found, one)
         yield (
             f"  {place}. test {loss_name} {one['test_loss']:.4g}, {difference} "
-            f"to the chosen; quality {one['quality']:.4g}"
+            f"to the chosen; quality {one['quality']:.4g}{of_chosen}"
             f"{known and f', {known}'}"
         )
         where = " (--json lists all)" if len(one["features"]) > NAMES_SHOWN else ""

@@ -151,7 +151,10 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     most = max((len(price["qualities"]) for price in prices), default=0)
     each = f"of the first {number(_CURVES)} sets" if most > _CURVES else "of each set"
     text = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
-    text += "The line marks the tau asked for."
+    text += (
+        "The line marks the tau asked for. The chosen set was not found by this quality, so other "
+        "sets can have a higher one."
+    )
     taus = [number(price["tau"]) for price in prices if any(_are_open(asked, price))]
     if taus:
         text += f" An open point, as at a tau of {listed(taus)}, is "

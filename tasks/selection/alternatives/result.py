@@ -76,10 +76,11 @@ class Alternatives(Sequence[FeatureSet]):
         unknown.
     status : "optimal", "feasible", "infeasible" or "not_solved"
         All are best, by `total` (if that is the smallest, a better set may be improvable, and is
-        then feasible); all were found, with a bound; proven that there are no more sets than these;
-        not all were found, without a proof: time was over or a heuristic got stuck. Greedy searches
-        get stuck when features run out, a climb when all sets visited have a quality of -inf, and a
-        simultaneous search when there are too many sets to list and none found are diverse enough.
+        then feasible); all were found, with a bound; proven that there are no more sets than these,
+        or, for a simultaneous search, not so many at once, so that it has none; not all were found,
+        without a proof: time was over or a heuristic got stuck. Greedy searches get stuck when
+        features run out, a climb when all sets visited have a quality of -inf, and a simultaneous
+        search when there are too many sets to list and none found are diverse enough.
     seconds : float
         Total search time.
     aggregate : "sum" or "min"
