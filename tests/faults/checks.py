@@ -19,8 +19,9 @@ from chaffinch.tasks.results.result import load_result
 from tests.faults.starter import MARK
 
 # Beside the results they tell when and for how long; manifests hold the SHA-256 of such files.
-_SECONDS_IN_REPORT = re.compile(
+_TIMES_IN_REPORT = re.compile(
     rb'<tr[^>]*><th scope="row" class="text">[a-z ]+</th><td class="number">[\d.,]+</td></tr>'
+    rb"|\d+ \w+ \d{4}, \d\d:\d\d UTC"
 )
 
 
@@ -42,7 +43,7 @@ def results(folder: Path) -> dict[str, Any]:
             continue
         content = path.read_bytes()
         if name == "report.html":
-            found[name] = _SECONDS_IN_REPORT.sub(b"", content)
+            found[name] = _TIMES_IN_REPORT.sub(b"", content)
         elif name == "metrics.json":
             found[name] = {**json.loads(content), "seconds": None}
         elif name == "run.json":

@@ -19,15 +19,15 @@ QUICK = ("--tuning", "none", "--cluster", "none", "--n-features", "2")
 
 
 @pytest.mark.parametrize("with_prefect", [False, True])
-def test_a_first_run_needs_nothing_and_leaves_nothing_running(home, table, with_prefect):
+def test_a_first_run_needs_nothing_and_leaves_nothing_running(tmp_path, table, with_prefect):
     store = "flow-store" if with_prefect else "chaffinch-store"
     asked = ("--store", store, *["--prefect"] * with_prefect)
-    ended = run(str(table), "--target", "yield", *QUICK, *asked, home=home)
+    ended = run(str(table), "--target", "yield", *QUICK, *asked, home=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    assert still_running(home) == []
-    assert bool([*home.glob("prefect/*.db")]) is with_prefect
+    assert still_running(tmp_path) == []
+    assert bool([*tmp_path.glob("prefect/*.db")]) is with_prefect
 
-    (report,) = home.glob(f"{store}/runs/*/report.html")
+    (report,) = tmp_path.glob(f"{store}/runs/*/report.html")
     *table_lines, last = ended.stdout.splitlines()
     assert last == f"Report: {report}"
     shown = "\n".join(table_lines)

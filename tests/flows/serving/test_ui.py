@@ -184,7 +184,7 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
     show("harvest-verdict")
     verdict = page.get_by_test_id("markdown-display")
     verdict.get_by_text("with 2 of 6 features, chosen separately in each fold").wait_for()
-    link = verdict.get_by_role("link", name=next(store.glob("runs/*")).name)
+    link = verdict.get_by_role("link", name=next(store.glob("runs/*/report.html")).parent.name)
     report = page.context.browser.new_page()  # the other one shows the server's address alone
     report.goto(link.get_attribute("href"))
     report.get_by_text("with 2 of 6 features, chosen separately in each fold").first.wait_for()
