@@ -242,7 +242,8 @@ def test_the_chart_of_prices_says_which_curves_it_has_and_why_they_end(given, en
     each = "of the first 6 sets" if given["settings"]["number"] == 8 else "of each set"
     assert price_caption(given) == (
         f"What it costs to differ: the quality {each} by tau, searched for in the same way. The "
-        f"line marks the tau asked for.{ends}"
+        "line marks the tau asked for. The chosen set was not found by this quality, so other sets "
+        f"can have a higher one.{ends}"
     )
 
 
