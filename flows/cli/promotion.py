@@ -11,6 +11,7 @@ from chaffinch.flows.cli.options import STORE, json_flag, settings_options
 from chaffinch.flows.cli.terminal import echo, echo_json
 from chaffinch.flows.prefect_runtime.server import is_configured, prepare
 from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.storage.extras import require
 from chaffinch.storage.files import path_from
 from chaffinch.tasks.settings.selection import ExecutionSettings
 
@@ -152,6 +153,7 @@ def _send_owed(name: str, store: Path) -> None:
     """Send unsent events if a server is configured; print a warning if that fails."""
     if not is_configured():
         return
+    require("prefect", f"an event of {name} that is not sent yet")
     prepare()
     from chaffinch.flows.prefect_runtime.events import send_owed
 

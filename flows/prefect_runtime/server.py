@@ -37,7 +37,6 @@ _SECONDS_TO_STOP = 30
 # The last line of a traceback: an error's name and message.
 _REASON = re.compile(r"[\w.]*(Error|Exception)\b.*")
 
-
 _FILES = (".env", "prefect.toml", "pyproject.toml")  # that Prefect reads in the present folder
 _DEFAULTS = {
     # Works offline, without telemetry.

@@ -112,7 +112,7 @@ def _split_by_shares(rows: Roles, settings: SelectionSettings) -> Splits:
 
 
 def _as_given(rows: Roles, settings: SelectionSettings) -> Splits:
-    """Split rows as the user did; what he calls validation is training for cross-fitting."""
+    """Split rows as the user did; cross-fitting trains on rows of validation as well."""
     train, validation, test = parts = [
         np.flatnonzero(rows.given == code) for code in range(len(GIVEN))
     ]

@@ -28,7 +28,7 @@ from chaffinch.tasks.data.reselection_fit import (
 )
 from chaffinch.tasks.data.splits import PARTS, split_rows
 from chaffinch.tasks.data.table_check import check_names, describe_table
-from chaffinch.tasks.pipeline.memory import check_disk, check_memory, check_shape
+from chaffinch.tasks.pipeline.memory import check_memory, check_shape, log_disk_space
 from chaffinch.tasks.pipeline.selection_run import (
     DESCRIPTION,
     PROFILE_FILE,
@@ -67,7 +67,7 @@ def ingest(data: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
 def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Dataset:
     _check_header(source, settings)
     check_memory(source, settings)
-    check_disk(source, settings, datasets)
+    log_disk_space(source, settings, datasets)
     label, source = source.label, _with_history(source, settings)
     with _fit_for_the_former_run(source, settings):
         found = dataset.ingest(source, datasets, **_reading(settings))

@@ -91,7 +91,7 @@ def is_in_files(dataset: Dataset, settings: SelectionSettings) -> bool:
     return _reads_files(settings) and needed > SHARE_IN_MEMORY * free_memory()
 
 
-def check_disk(source: Source, settings: SelectionSettings, folder: Path) -> None:
+def log_disk_space(source: Source, settings: SelectionSettings, folder: Path) -> None:
     """Log the disk space that a large table needs; a warning where there is less."""
     if (shape := source.shape()) is None:
         return

@@ -19,7 +19,7 @@ from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.storage import sources
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.pipeline import memory
-from chaffinch.tasks.pipeline.memory import check_disk, check_memory, n_local_workers
+from chaffinch.tasks.pipeline.memory import check_memory, log_disk_space, n_local_workers
 from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import method_of
@@ -111,7 +111,7 @@ def test_the_disk_that_a_large_table_needs_is_logged(
 ) -> None:
     caplog.set_level("INFO", "chaffinch.tasks.pipeline.memory")
     for n_rows in (1_000, 10**8, 10**12):
-        check_disk(Huge(n_rows), SelectionSettings(target="y"), tmp_path / "new")
+        log_disk_space(Huge(n_rows), SelectionSettings(target="y"), tmp_path / "new")
     small, large = caplog.records
     assert small.getMessage().startswith(f"huge may need 120.0 GB of disk in {tmp_path}/new, ")
     assert large.levelname == "WARNING"

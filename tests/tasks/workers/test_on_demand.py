@@ -27,7 +27,8 @@ class Cluster(InProcess):
 
 
 def power(shared, item):
-    return sum(range(20_000)) * 0 + shared**item
+    sum(range(20_000))  # takes some CPU time, which decides where the next item is computed
+    return shared**item
 
 
 @pytest.fixture
