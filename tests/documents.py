@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     [
-        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+        *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / room / "README.md" for room in ("deployments", "examples")),
     ]
@@ -47,8 +47,14 @@ def python(*, with_prefect: bool) -> list[tuple[Path, list[str]]]:
 
 
 def commands(page: Path) -> list[str]:
-    """Return the lines of shell that run `chaffinch`, continued lines as one."""
-    lines = "".join(blocks(page)).replace("\\\n", " ").splitlines()
+    """Return the lines of shell that run `chaffinch`, continued lines as one.
+
+    The commands of a tutorial are in blocks named bash, those of a CI job in blocks named yaml.
+    """
+    shell = [block for name in ("", "bash") for block in blocks(page, name)]
+    lines = "".join(shell).replace("\\\n", " ").splitlines()
+    steps = [line.strip() for block in blocks(page, "yaml") for line in block.splitlines()]
+    lines += [line.removeprefix("- run: ") for line in steps]
     return [line for line in lines if line.startswith("chaffinch ")]
 
 

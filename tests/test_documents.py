@@ -1,19 +1,26 @@
-"""README and docs hold: snippets run, commands parse, links lead somewhere."""
+"""README and docs hold: snippets run, commands and settings parse, links lead somewhere."""
 
 import gzip
+import re
 import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from sklearn.datasets import dump_svmlight_file
 
+import chaffinch
 from chaffinch.flows.cli.commands import cli
+from chaffinch.flows.cli.settings_file import COMMANDS, each_table, read_settings
+from chaffinch.tasks.settings.method import class_of, declared, kinds
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from tests.documents import (
     INTERNAL,
     PAGES,
     ROOT,
     anchors,
+    blocks,
     commands,
     links,
     name_of,
@@ -50,6 +57,44 @@ def test_every_command_has_the_options_that_it_is_given(page):
         words = words[1 : words.index(">") if ">" in words else None]
         command = cli.commands[words[0]]
         command.make_context(words[0], words[1:])
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "toml")], ids=name_of)
+def test_every_file_of_settings_is_one(page, tmp_path):
+    for text in blocks(page, "toml"):
+        (tmp_path / "selection.toml").write_text(text)
+        for settings in each_table(read_settings(str(tmp_path / "selection.toml")), "serve"):
+            groups = {"execution": ExecutionSettings, **COMMANDS}
+            assert settings.pop("data")
+            for group in settings.keys() & groups:
+                groups[group].model_validate(settings.pop(group))
+            SelectionSettings.model_validate(settings)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "yaml")], ids=name_of)
+def test_every_ci_job_is_yaml(page):
+    for text in blocks(page, "yaml"):
+        assert yaml.safe_load(text)["jobs"]
+
+
+def test_the_guide_to_methods_has_each_with_its_needs():
+    guide = (ROOT / "docs" / "methods" / "index.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| ([a-z ]+) \|([^|]*)\|", guide, re.MULTILINE)
+    assert sorted(kind for kind, *_ in rows) == sorted(kinds())
+    for kind, finds, needs in rows:
+        by_default = class_of(kind).model_fields["n_features"].default
+        may_find = by_default is None and "min_score" not in class_of(kind).model_fields
+        limit = declared(kind).limits_size
+        assert finds == ("yes" if limit else "unless given" if may_find else "no"), kind
+        assert ("no weights" in needs) is not declared(kind).takes_weights, kind
+
+
+def test_the_reference_has_the_public_names_and_no_others():
+    pages = "".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.rst"))
+    listed = re.findall(r"^\.\. auto\w+:: chaffinch\.(\w+)$", pages, re.MULTILINE)
+    assert sorted(listed) == sorted({*chaffinch.__all__} - {"__version__"})
+    for module in ("methods", "qualities"):  # autodoc lists all public names of these
+        assert f".. automodule:: chaffinch.{module}\n   :members:\n" in pages
 
 
 @pytest.mark.parametrize("page", [*PAGES, *INTERNAL], ids=name_of)

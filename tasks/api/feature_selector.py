@@ -74,9 +74,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Features, verdict, losses, contract and model.
     model_ : SelectedModel
         Model retrained on the selected features, which predicts from tables.
-    ranking_ : ndarray of int, shape (n_features_in_,)
+    ranking_ : ndarray of int, shape (d,)
         1 for a selected feature; the others from 2 on, the last removed first. Features that the
-        method does not tell apart share a rank.
+        method does not distinguish share a rank.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of str

@@ -71,7 +71,8 @@ class AfsBm(SearchMethod[MaskingWalks]):
         None,
         2,
         "At most this many features",
-        "A search that would end with more masks the feature that costs least, and continues.",
+        "Keep at most this many features: a search that would end with more continues to mask the "
+        "feature that costs least.",
     )
     drift_cap: Slack | None = setting(
         None,

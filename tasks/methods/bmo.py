@@ -75,13 +75,16 @@ class Gbmo(_MaskOptimisation):
         min_length=1,
     )
     n_features: Count | None = setting(
-        None, 2, "At most this many features", "Go on removing until no more than these are left."
+        None,
+        2,
+        "At most this many features",
+        "Keep at most this many features: removals continue until no more are left.",
     )
     drift_cap: Slack | None = setting(
         None,
         3,
         "Drift cap",
-        "Stop as well once the loss exceeds the unmasked loss x (1 + cap). By default no cap.",
+        "Also stop once the loss exceeds the unmasked loss x (1 + cap). By default no cap.",
     )
 
     def candidates(self, found: EliminationPath) -> list[Candidate]:

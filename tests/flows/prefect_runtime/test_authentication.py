@@ -26,7 +26,7 @@ from tests.flows.cli.programs import (
     stop,
 )
 from tests.flows.conftest import Server
-from tests.flows.test_ten_lines import lines, programs
+from tests.flows.test_tutorials import nightly_commands, programs
 
 pytestmark = pytest.mark.e2e
 in_one_worker = pytest.mark.xdist_group("secrets")
@@ -89,7 +89,7 @@ def ten_lines(home: Path) -> Iterator[Asked]:
     for name in ("PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING"):
         del env[name]
     (home / "makes.py").write_text(MAKES)
-    typed = [line.replace("4200", port) for line in lines()]
+    typed = [line.replace("4200", port) for line in nightly_commands()]
     first, last = (
         next(i for i, line in enumerate(typed) if line.startswith(start))
         for start in ("export", "until")
