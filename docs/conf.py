@@ -1,6 +1,7 @@
 """Sphinx: `make docs` builds the site from the Markdown of the repository and from docstrings."""
 
 import inspect
+import re
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel
@@ -11,13 +12,12 @@ from sphinx.util.typing import stringify_annotation
 import chaffinch
 
 project = "chaffinch"
-author = "The chaffinch founders"
-project_copyright = f"2026, {author}"
-version = release = chaffinch.__version__
+project_copyright = "2026, The chaffinch founders"
+release = chaffinch.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]
 
 # The source is the repository, so that links between its pages lead to the same place on a code
-# host and on the site. README and CONTRIBUTING are for people who look at the repository.
+# host and on the site.
 root_doc = "docs/index"
 include_patterns = [
     "docs/**",
@@ -27,7 +27,6 @@ include_patterns = [
     *(f"tasks/{room}/README.md" for room in ("methods", "selection")),
 ]
 myst_heading_anchors = 4
-smartquotes = False  # or --option becomes one dash
 highlight_language = "sh"
 default_role = "py:obj"  # `chaffinch.select` in a docstring is code, and a link if it is public
 
@@ -36,44 +35,46 @@ html_title = f"chaffinch {release}"
 html_extra_path = ["redirect"]
 html_static_path = ["static"]
 html_css_files = ["site.css"]
-html_copy_source = False
-pygments_style = "tango"
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
-napoleon_use_ivar = True
 napoleon_use_param = False  # two parameters that share a text have it once
 napoleon_use_rtype = False
 
 
-def add_settings(
-    app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
-) -> None:
+def is_settings(thing: Any) -> bool:
+    return inspect.isclass(thing) and issubclass(thing, BaseModel)
+
+
+def add_settings(app: Sphinx, what: str, name: str, thing: Any, _: Any, lines: list[str]) -> None:
     """Give the docstring of a class of settings its parameters, from the fields of pydantic."""
-    if not (inspect.isclass(thing) and issubclass(thing, BaseModel)):
+    if not is_settings(thing):
         return
     types = get_type_hints(thing)
     lines += ["", "Parameters", "----------"]
     for field, info in thing.model_fields.items():
-        kind = stringify_annotation(types[field], "smart").replace("~", "")
+        kind = re.sub(r"~?[\w.]+\.(\w+)", r"\1", stringify_annotation(types[field], "smart"))
         default = info.get_default(call_default_factory=True)
-        required = default is PydanticUndefined
-        lines += [f"{field} : {kind}" + ("" if required else f", default {default!r}")]
-        lines += [f"    {info.description or ''}"]
+        if default is not PydanticUndefined:
+            kind += f", default {default!r}"
+        lines += [f"{field} : {kind}", f"    {info.description or ''}"]
 
 
-def hide_signature(app: Sphinx, what: str, name: str, thing: Any, *rest: Any) -> Any:
-    """Leave out the signature of a class of settings, as its parameters are listed."""
-    return ("", None) if inspect.isclass(thing) and issubclass(thing, BaseModel) else None
+def hide_signature(app: Sphinx, what: str, name: str, thing: Any, _: Any, *signature: Any) -> Any:
+    """Leave out the signature of a class of settings, and of one that no user constructs."""
+    return ("", None) if is_settings(thing) or " _" in f"{signature[0]}" else None
 
 
-def escape(app: Sphinx, context: Any, lines: list[str]) -> None:
-    """Keep the stars of a cron schedule in the help of a command."""
-    lines[:] = [line.replace(" *", r" \*") for line in lines]
+def mark_options(app: Sphinx, context: Any, lines: list[str]) -> None:
+    """Show options in the help of a command as code, and keep the stars of a cron schedule."""
+    for i, line in enumerate(lines):
+        if not (line.strip().startswith("..") or "`" in line):
+            lines[i] = re.sub(r"--[a-z][a-z-]*", r"``\g<0>``", line.replace(" *", r" \*"))
 
 
 def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", add_settings, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", hide_signature)
-    app.connect("sphinx-click-process-options", escape)
+    app.connect("sphinx-click-process-description", mark_options)
+    app.connect("sphinx-click-process-options", mark_options)

@@ -50,6 +50,10 @@ def test_the_python_snippets_of_a_page_run_in_their_order(page, snippets):
         exec(compile(code, name_of(page), "exec"), names)  # noqa: S102
 
 
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().split()) <= 1200
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_command_has_the_options_that_it_is_given(page):
     for line in commands(page):
