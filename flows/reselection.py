@@ -55,7 +55,7 @@ def reselection(
     promotion: PromotionForm = None,
     limits: LimitsForm = None,
 ) -> SelectionResult:
-    """Begin with the features of a former run, and change them where newer rows say so.
+    """Start from the features of a former run, and change them where newer rows show a reason.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ OUT_OF_MEMORY = 4
 DIALECTS = ("postgresql", "mysql", "mssql", "oracle", "sqlite")
 
 
-@click.command(short_help="Print the columns that a source must give.")
+@click.command(short_help="Print the columns that a job must load.")
 @click.argument("run")
 @click.option(
     "--as",
@@ -110,7 +110,7 @@ def columns(
     source: str | None,
     store: str | None,
 ) -> None:
-    """Print the columns that a source must give for the features of RUN.
+    """Print the columns that a job must load for the features of RUN.
 
     RUN is the name of a finished run in the store, a name that it was promoted under, its folder,
     or its selection.json.
@@ -159,7 +159,7 @@ def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
     return f"SELECT {', '.join(map(quote, names))}\nFROM {levels}"
 
 
-@click.command(short_help="Begin with a former run, and change what newer rows say.")
+@click.command(short_help="Update the features of an earlier run by newer rows.")
 @click.argument("run")
 @click.argument("data", required=False)
 @config_option
@@ -177,7 +177,7 @@ def reselect(
     verbosity: str | None,
     **given: Any,
 ) -> None:
-    """Begin with the features of RUN, and let them leave or return where newer rows say so.
+    """Start from the features of RUN, and change them only where newer rows show a reason.
 
     RUN is the name of a finished run in the store, a name that it was promoted under, its folder,
     or its selection.json; DATA holds the newer rows. Settings without an option are as in RUN. The
@@ -279,7 +279,7 @@ _WRITERS = ("click", "rich")  # the libraries that write standard output and sta
 )
 @click.version_option(package_name="chaffinch")
 def cli() -> None:
-    """Find the features worth keeping, retrain a model on them, and say honestly what it gained."""
+    """Select the features of a table, retrain a model on them, and report whether that helped."""
 
 
 @cli.command(short_help="Select the features of a table.")

@@ -32,11 +32,11 @@ prefect_flag = click.option(
     "server is configured, as with PREFECT_API_URL.",
 )
 
-_quiet = click.option("--quiet", is_flag=True, help="Say nothing on the way but warnings.")
+_quiet = click.option("--quiet", is_flag=True, help="Print the result and warnings only.")
 _verbose = click.option(
     "--verbose",
     is_flag=True,
-    help="Say on the way what is decided and why, each line with its run, stage and data set.",
+    help="Log decisions and their reasons, each line with its run, stage and data set.",
 )
 
 

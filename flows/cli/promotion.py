@@ -18,13 +18,13 @@ from chaffinch.tasks.settings.selection import ExecutionSettings
 reason_option = click.option("--reason", default="", help="Why, for the history.")
 
 
-@click.command(short_help="Say what differs between two runs.")
+@click.command(short_help="Show the differences between two runs.")
 @click.argument("before")
 @click.argument("after")
 @settings_options(ExecutionSettings, STORE)
 @json_flag
 def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
-    """Say what differs between the runs BEFORE and AFTER of one target.
+    """Show the differences between the runs BEFORE and AFTER of one target.
 
     Which features were gained and lost, what that does to the loss on the test rows of AFTER, with
     both sets refitted on its rows, and how far each feature moved from one table to the other.
@@ -47,7 +47,7 @@ def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
 @settings_options(ExecutionSettings, STORE)
 @json_flag
 def promote(run: str, name: str | None, reason: str, store: str | None, as_json: bool) -> None:
-    """Make the contract of RUN the one in use for its data set, and say what that changes.
+    """Make the contract of RUN the one in use for its data set, and show what that changes.
 
     This is for a person to decide, and so it is carried out in any case. Where a Prefect
     server is configured, it receives the event chaffinch.promoted.
@@ -90,12 +90,12 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
     _send_owed(against.name, _store(store))
 
 
-@click.command(short_help="Say which contracts are in use, and which ones were.")
+@click.command(short_help="Show the contracts in use, or the history of a data set.")
 @click.argument("name", required=False)
 @settings_options(ExecutionSettings, STORE)
 @json_flag
 def promoted(name: str | None, store: str | None, as_json: bool) -> None:
-    """Say what was promoted for the data set NAME, the newest first; without it, for every one.
+    """Show what was promoted for the data set NAME, the newest first; without it, for all.
 
     What is damaged is named on standard error, and the rest is listed; the exit code is 1 if that
     is a contract in use. Events that are owed are sent, where a Prefect server is configured.
@@ -116,7 +116,7 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command(short_help="Go back to the contract that was in use before.")
+@click.command(short_help="Return to the previous contract.")
 @click.argument("name")
 @reason_option
 @settings_options(ExecutionSettings, STORE)

@@ -45,7 +45,7 @@ def serve(tables: Sequence[Selected], execution: ExecutionSettings, **given: Any
     raise Stopped(serve_flows(served, execution))
 
 
-@click.command(short_help="Have the server see to runs that fail or fall silent.")
+@click.command(short_help="Create automations for runs that fail or stop responding.")
 @click.option(
     "--webhook",
     metavar="NAME",
@@ -66,7 +66,7 @@ def automations(webhook: str | None) -> None:
         echo(f"Made automation {made.name!r}: {made.description}")
 
 
-@click.command(short_help="Tell deployments that there are new data.")
+@click.command(short_help="Start a selection on new data.")
 @click.argument("data")
 @click.option("--name", help="Of the data set that they belong to.  [default: the table's name]")
 def announce(data: str, name: str | None) -> None:

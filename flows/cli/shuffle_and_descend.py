@@ -63,19 +63,19 @@ def shuffle(
         echo(f"Wrote {table.path}: {shape}")
 
 
-@click.command(short_help="Choose features of a table that is too large for anything else.")
+@click.command(short_help="Select features of a shuffled table, larger than memory or not.")
 @click.argument("table")
 @click.option(
     "--to",
     required=True,
     metavar="FOLDER",
-    help="Where features.json goes, and state.safetensors to go on from.",
+    help="Folder of features.json, and of state.safetensors, which a later descent continues from.",
 )
 @settings_options(DescentSettings, DESCENT)
 @click.option(
     "--start",
     metavar="STATE",
-    help="The state.safetensors of an earlier descent, to go on from, of a table with the same "
+    help="The state.safetensors of an earlier descent to continue from, of a table with the same "
     "columns in the same order; rows other than it saw last are taken to be newer.",
 )
 @settings_options(SharingSettings, WORKERS)

@@ -178,7 +178,7 @@ def differentiable_path(
 
 
 def save_state(state: DescentState, path: str | Path) -> None:
-    """Keep the state of a descent in a file, to go on from with newer rows.
+    """Write the state of a descent to a file, from which a later one continues with newer rows.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     method : str, mapping, or settings such as Gbmo or Rfecv
         See `chaffinch.select`.
     n_features : int, optional
-        Number of features to keep, at most or exactly, as the method has it.
+        Number of features to keep, at most or exactly, by method; see `chaffinch.select`.
     min_score : float, optional
         Lowest score to keep, of a ranking.
     model : str, ModelSettings or estimator
@@ -57,7 +57,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     baseline : "mean", "median", "zero" or mapping
         What a masked feature is set to.
     shares : four whole percents, in all 100
-        Of the rows to train on, for mask validation, for model validation and for the test.
+        Percent of the rows for training, mask validation, model validation and test.
     tolerance : float in 0..1
         Share of what all features explain that a smaller set may lose and still be as good.
     random_state : int, RandomState or None

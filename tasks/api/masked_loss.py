@@ -112,7 +112,7 @@ def masked_loss(
 
     Notes
     -----
-    Beside X, an engine takes memory for about four tables of its size in float64 while it is made,
+    In addition to X, an engine takes about four tables of its size in float64 while it is made,
     a network's for five to six, and a black box for three to five whenever it is asked.
 
     Examples

@@ -387,7 +387,7 @@ def probabilistic_selection(
         a category one for each value that it may have, 1 for the one that is there, and all less
         those of the baseline, so that a masked feature is 0. It returns a score for each class,
         (rows, classes), no probabilities, or one value in standard deviations of y, (rows, 1).
-        Whatever it changes on its way must be in its buffers, which keep their names, shapes and
+        All that it changes in training must be in its buffers, which keep their names, shapes and
         types. Before a prediction its batch normalisation is recalibrated for the mask. Dropout is
         drawn from the seed: torch's own generator is seeded for each pass, and then given back as
         it was.

@@ -89,7 +89,7 @@ def mutual_information(
         By default classification for text, true and false, and for whole numbers with at most 20
         different values.
     seed : int in 0..4294967295
-        Of the noise that parts equal numbers.
+        Seed of the noise that is added to equal numbers.
 
     Raises
     ------
@@ -124,14 +124,42 @@ def binned_mutual_information(
 
 
 def relieff(X: Any, y: ArrayLike, *, task: Task | None = None, seed: int = 0) -> Univariate:
-    """Return how well each feature separates near rows of different classes, by ReliefF."""
+    """Return how well each feature separates near rows of different targets, by ReliefF.
+
+    The score is the difference between near rows of unlike and of like targets, in -1..1, without
+    unit. At most 250 rows are sampled.
+
+    Parameters
+    ----------
+    X, y, task, seed
+        See `mutual_information`.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other, or the seed is out of its range.
+    """
     seed = checked_seed(seed)
     rows, schema = rows_and_schema(X, y, task)
     return Univariate(relieff_scores(rows, schema, seed), schema.features)
 
 
 def model_gain(model: Any, X: Any) -> Univariate:
-    """Return the importances that a trained model has by itself."""
+    """Return the importances that a trained model has by itself.
+
+    Parameters
+    ----------
+    model : fitted model
+        LightGBM and XGBoost: the total gain of the splits. Any other: ``feature_importances_``, or
+        the sum of absolute coefficients.
+    X : array of numbers (K, M) or pandas.DataFrame
+        Rows of the features that the model was fitted on, for their names.
+
+    Raises
+    ------
+    InputError
+        If the model has no importance for each feature, or one that is not finite.
+    """
     with as_input_error():
         given = read_model(model, "squared_error")
         names = read_given_table(X, given.categories).names
@@ -152,7 +180,22 @@ def model_gain(model: Any, X: Any) -> Univariate:
 
 
 def permutation(model: Any, X: Any, y: ArrayLike, *, loss: str, seed: int = 0) -> Univariate:
-    """Return how much a trained model's loss rises when a feature's values are shuffled."""
+    """Return how much a trained model's loss rises when a feature's values are shuffled.
+
+    The rise is the mean of five shuffles, in the unit of the loss.
+
+    Parameters
+    ----------
+    model, X, y, loss
+        See `chaffinch.masked_loss`.
+    seed : int in 0..4294967295
+        Seed of the shuffles.
+
+    Raises
+    ------
+    InputError
+        If the model, the rows and the loss do not fit each other, or the seed is out of its range.
+    """
     seed = checked_seed(seed)
     with as_input_error():
         _, evaluator, _ = evaluator_of(model, X, y, loss)
@@ -162,7 +205,19 @@ def permutation(model: Any, X: Any, y: ArrayLike, *, loss: str, seed: int = 0) -
 
 
 def masked_loss_importance(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> Univariate:
-    """Return how much a trained model's loss rises when one more feature is masked."""
+    """Return how much a trained model's loss rises when one feature is masked, in its unit.
+
+    Parameters
+    ----------
+    engine : MaskedLoss
+        What `chaffinch.masked_loss` returns, over M features, none of which is masked.
+    names : sequence of str, length M, optional
+
+    Raises
+    ------
+    InputError
+        If it is no such engine, a feature is masked, or names do not fit.
+    """
     check_engine(engine)
     if not engine.mask.all():
         raise InputError(
@@ -174,7 +229,7 @@ def masked_loss_importance(engine: MaskedLoss, *, names: Sequence[str] | None = 
 
 
 def masked_loss(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> MaskedLossQuality:
-    """Return less the loss of a trained model with all but a set masked; nothing is trained.
+    """Return the negative loss of a trained model with all but a set masked; nothing is trained.
 
     Only searched for one set at a time, by swaps: without a bound.
 
@@ -199,9 +254,21 @@ def mrmr(
 ) -> MRMR:
     """Return mean relevance less mean redundancy, both as mutual information in nats.
 
+    Parameters
+    ----------
+    X, y, task, seed
+        See `mutual_information`.
+    processes : int, at least 1
+        Processes that share the pairs of features; the result is the same for any.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other, or a number is out of its range.
+
     Notes
     -----
-    Estimates M M times: minutes for hundreds of features.
+    Estimates the mutual information of each pair of M features: minutes for hundreds of them.
     """
     seed = checked_seed(seed)
     check_processes(processes)
@@ -213,6 +280,16 @@ def mrmr(
 
 def binned_mrmr(X: Any, y: ArrayLike, *, task: Task | None = None, bins: int | None = None) -> MRMR:
     """Return mean relevance less mean redundancy, as mutual information in bins, in nats.
+
+    Parameters
+    ----------
+    X, y, task, bins
+        See `binned_mutual_information`.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other, or `bins` is out of its range.
 
     Notes
     -----
@@ -242,6 +319,17 @@ def fcbf(X: Any, y: ArrayLike, *, task: Task | None = None) -> FCBF:
 
 
 def cfs(X: Any, y: ArrayLike, *, task: Task | None = None) -> CFS:
-    """Return the ratio of relevance to redundancy, both as symmetrical uncertainty."""
+    """Return the ratio of relevance to redundancy, both as symmetrical uncertainty.
+
+    Parameters
+    ----------
+    X, y, task
+        See `mutual_information`.
+
+    Raises
+    ------
+    InputError
+        If the table and the target do not fit each other.
+    """
     rows, schema = rows_and_schema(X, y, task)
     return CFS(*uncertainties(rows, schema), schema.features)

@@ -89,7 +89,7 @@ def select(
         ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``, ``"tree_shap"``,
         ``"mission"`` and ``"dfs"`` rank the features once and keep the best; ``"rfe"``,
         ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"`` and
-        ``"particle_swarm"`` fit the model again and again as they search.
+        ``"particle_swarm"`` refit the model as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned.
@@ -121,8 +121,8 @@ def select(
         Whether features are left out that predict the target, or one of its classes, without the
         others.
     alternatives : int or AlternativeSettings, optional
-        How many feature sets to find that differ from the chosen one and from each other, or how
-        to. They are retrained on and scored as well; nothing else depends on them.
+        Number of feature sets to find that differ from the chosen one and from each other, or
+        settings of that search. Each is refitted and scored; nothing else depends on them.
     lags, rolling : collections of int
         In time order, features made of earlier rows: the value so many rows before, the mean and
         deviation of so many rows before; missing where the past does not reach that far back. New
@@ -136,7 +136,7 @@ def select(
         training part and divided by how far it reaches from that there. Losses, metrics and
         predictions are then on that scale, and the contract's ``scales`` lead back.
     shares : four whole percents, in all 100
-        Of the rows to train on, for mask validation, for model validation and for the test.
+        Percent of the rows for training, mask validation, model validation and test.
     task : "auto", "regression" or "classification"
         What the target is.
     loss : str, optional
@@ -151,7 +151,7 @@ def select(
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local" or a scheduler's address, optional
-        Who computes; None means this process. Never changes the result.
+        What computes; None is this process. The result does not depend on it.
     workers : int, optional
         Processes of a local cluster; by default one per core.
     store : path, optional

@@ -250,7 +250,7 @@ class SelectionResult:
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Metrics of the rows that judge, beside the loss; no decision uses them.
+        """Metrics of the rows that judge, in addition to the loss; no decision uses them.
 
         Returns
         -------

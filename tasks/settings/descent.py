@@ -54,7 +54,7 @@ class ShuffleSettings(Settings):
         None,
         4,
         "Columns",
-        "Of svmlight: how many. By default up to the last one that has a value; say it where "
+        "Of svmlight: how many. By default up to the last one that has a value; set it where "
         "newer rows are to come.",
     )
     dtype: Literal["float32", "float64"] | None = setting(

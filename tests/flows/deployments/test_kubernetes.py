@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 
+import chaffinch
 from tests.flows.deployments.services import FOLDER, asked_of, kubernetes_services, manifests
 
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kubernetes" / "kustomization.yaml").read_text())
@@ -30,8 +31,7 @@ def test_the_kustomization_names_every_file():
 
 
 def test_the_image_has_the_version_of_the_package():
-    project = (FOLDER.parent / "pyproject.toml").read_text()
-    version = re.search(r'^version = "(.*)"$', project, re.MULTILINE)[1]
+    version = chaffinch.__version__
     (image,) = KUSTOMIZATION["images"]
     assert (image["name"], image["newTag"]) == ("chaffinch", version)
     assert f"image: chaffinch:{version}\n" in (FOLDER / "compose.yaml").read_text()
