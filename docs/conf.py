@@ -19,13 +19,9 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 # The source is the repository, so that links between its pages lead to the same place on a code
 # host and on the site.
 root_doc = "docs/index"
-include_patterns = [
-    "docs/**",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    *(f"{room}/README.md" for room in ("deployments", "examples", "storage")),
-    *(f"tasks/{room}/README.md" for room in ("methods", "selection")),
-]
+include_patterns = ["docs/**", "CHANGELOG.md", "CONTRIBUTING.md"]
+include_patterns += [f"{room}/README.md" for room in ("deployments", "examples", "storage")]
+include_patterns += [f"tasks/{room}/README.md" for room in ("methods", "selection")]
 myst_heading_anchors = 4
 highlight_language = "sh"
 default_role = "py:obj"  # `chaffinch.select` in a docstring is code, and a link if it is public
@@ -57,7 +53,8 @@ def add_settings(app: Sphinx, what: str, name: str, thing: Any, _: Any, lines: l
         kind = re.sub(r"~?[\w.]+\.(\w+)", r"\1", stringify_annotation(types[field], "smart"))
         default = info.get_default(call_default_factory=True)
         if default is not PydanticUndefined:
-            kind += f", default {default!r}"
+            shown = re.sub(r"\d\.\d{9,}", lambda found: f"{float(found[0]):.3g}", repr(default))
+            kind += f", default {shown}"
         lines += [f"{field} : {kind}", f"    {info.description or ''}"]
 
 
