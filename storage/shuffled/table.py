@@ -113,6 +113,12 @@ def open_shuffled(path: str | Path) -> ShuffledTable:
     path : path
         The file.
 
+    Returns
+    -------
+    ShuffledTable
+        With `path`, `shape` (rows, and columns without the target), `block_rows`, `columns`,
+        `labels` (classes) and `hash`. No rows are in memory.
+
     Raises
     ------
     InputError

@@ -276,6 +276,11 @@ def shuffle_svmlight(
     block_rows : int, at least 1000, optional
         Minimum rows per block; by default a block has about two million values.
 
+    Returns
+    -------
+    ShuffledTable
+        See `open_shuffled`.
+
     Raises
     ------
     InputError
@@ -321,6 +326,11 @@ def shuffle_parquet(
     sparse : bool
         Whether to omit zeros: for wide tables that are mostly zeros. A dense block takes at
         least 1,024 D numbers of memory.
+
+    Returns
+    -------
+    ShuffledTable
+        See `open_shuffled`.
 
     Raises
     ------

@@ -95,6 +95,10 @@ def differentiable_selection(
     Returns
     -------
     DifferentiableSelection
+        `features` are the positions of the chosen features, ascending; `scores`, shape (D,), are
+        higher for better ones, and `kept`, shape (D,), is the relaxed mask in 0..1. `losses`,
+        `sums` (of the mask) and `penalties` have one value per step. A later call continues from
+        `state`.
 
     Raises
     ------
@@ -156,6 +160,11 @@ def differentiable_path(
         Ascending: what has left does not come back, so that a path cannot go the other way.
     steps : int, at least 1
         For each penalty.
+
+    Returns
+    -------
+    tuple of DifferentiableSelection
+        One for each penalty; see `differentiable_selection`.
 
     Raises
     ------

@@ -411,6 +411,9 @@ def probabilistic_selection(
     Returns
     -------
     ProbabilisticSelection
+        `features` are the kept ones, in the table's order; `mask` and `probabilities` have shape
+        (M,). `sweeps` is the course of the search, and `imputed` names the features whose missing
+        values were replaced by their baseline. `predict` uses the trained network.
 
     Raises
     ------

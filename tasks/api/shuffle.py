@@ -119,6 +119,11 @@ def shuffle_pieces(
     path, seed, block_rows
         See `shuffle_svmlight`.
 
+    Returns
+    -------
+    ShuffledTable
+        See `open_shuffled`.
+
     Raises
     ------
     InputError

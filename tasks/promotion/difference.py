@@ -149,7 +149,9 @@ def difference(
     Returns
     -------
     Difference
-        The losses need the run of `after` and its table in the store, drift the tables of both.
+        With the features `gained` and `lost`, `share_changed` (0..1), the difference of the losses
+        (`loss`) and the `drift` of each feature. The losses need the run of `after` and its table
+        in the store, drift the tables of both.
         Without them, the rest is returned.
 
     Raises

@@ -110,6 +110,10 @@ def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
     store : path
         The store of its promotions.
 
+    Returns
+    -------
+    FeatureContract
+
     Raises
     ------
     InputError
@@ -129,7 +133,16 @@ def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
 def promotions(name: str, *, store: str | Path = _STORE) -> tuple[Promotion, ...]:
     """Return the promotions of a data set, oldest first; the last is in use.
 
-    Parameters are those of `promoted`.
+    Parameters
+    ----------
+    name, store
+        See `promoted`.
+
+    Returns
+    -------
+    tuple of Promotion
+        Each with `run`, `contract` (SHA-256 of its bytes), `promoted` (UTC, ISO 8601), `how` (the
+        gate or a person) and `reason`.
 
     Raises
     ------

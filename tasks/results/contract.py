@@ -268,6 +268,12 @@ class FeatureContract(dict[str, Any]):
             Compressed columns of Parquet, fields of delimited text, or buffers of a table in
             memory.
 
+        Returns
+        -------
+        BytesRead
+            Bytes of the contract's columns (`kept`) and of all columns (`all`), and the share that
+            need not be read (`share_saved`, 0..1).
+
         Raises
         ------
         InputError

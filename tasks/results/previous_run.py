@@ -89,6 +89,10 @@ def load_contract(
     store : path
         The store of named runs.
 
+    Returns
+    -------
+    FeatureContract
+
     Raises
     ------
     InputError

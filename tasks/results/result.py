@@ -430,6 +430,11 @@ def load_run(
         Packages besides scikit-learn whose estimators may be loaded. Name them only if you know
         where the store comes from.
 
+    Returns
+    -------
+    SelectionResult
+        As `select` returned it; columns are named by text.
+
     Raises
     ------
     InputError
