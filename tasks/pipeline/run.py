@@ -165,7 +165,7 @@ def _begun(
         if once:
             check_memory(source, settings)
         rows = source_of(source.read(settings.columns.categorical)) if once else source
-        dataset = wrap_step(ingest)(rows, settings, datasets)
+        dataset = wrap_step(ingest)(rows, settings, datasets, on_progress)
         on_progress("ingest", 1, 1)
         name = run_name(source, settings, dataset, estimator)
         opened.enter_context(logging_about(run=name, dataset=dataset.hash[:16]))
