@@ -22,14 +22,21 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from chaffinch.flows.cli.terminal import ProgressLines, Showing, echo, echo_json, numbered
+from chaffinch.flows.cli.terminal import (
+    ProgressLines,
+    Showing,
+    duration,
+    echo,
+    echo_json,
+    numbered,
+)
 from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory, printable
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import ComparisonResult
-from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.pipeline.progress import STEPS, OnProgress, no_progress
+from chaffinch.tasks.pipeline.run import Preflight
 from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.sections import (
     lines_of_changes,
@@ -60,6 +67,7 @@ from chaffinch.tasks.reporting.text import (
 from chaffinch.tasks.results.result import SelectionResult, is_unfinished_comparison, summary
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.method import declared
+from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.bootstrap import signed
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 from chaffinch.tasks.workers.logging import ContextFilter
@@ -276,28 +284,24 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         _print_path(console, result.folder / "report.html")
 
 
-def show_check(
-    description: TableDescription,
-    rows_by_part: Mapping[str, int],
-    needed_memory: float,
-    *,
-    as_json: bool,
-) -> None:
+def show_check(found: Preflight, settings: SelectionSettings, *, as_json: bool) -> None:
     """Print what a run would take the columns of a table for, or its profile in JSON."""
-    profile, parts = description.profile, {part: n for part, n in rows_by_part.items() if n}
+    description, seconds = found.description, found.seconds_of_fits
+    profile, parts = description.profile, {part: n for part, n in found.rows_by_part.items() if n}
     if as_json:
-        found = {
+        content = {
             "task": description.task,
             "task_reason": description.task_reason,
             "classes": list(description.classes),
             "features": list(description.features),
             "left_out": description.excluded,
             "rows_by_part": parts,
-            "memory": {"needed": round(needed_memory), "free": free_memory()},
+            "memory": {"needed": round(found.bytes_needed), "free": free_memory()},
+            "seconds_of_fits": None if seconds is None else round(seconds, 1),
             "warnings": list(description.warnings),
             "columns": profile,
         }
-        echo_json(found)
+        echo_json(content)
         return
     n_features, classes = len(description.features), len(description.classes)
     echo(f"{sum(parts.values()):,} rows; {n_features} of {len(profile)} columns are features.")
@@ -307,7 +311,9 @@ def show_check(
     words = ", ".join(f"{n:,} {part_in_words(part)}" for part, n in parts.items())
     echo(f"Rows: {words}{judged}.")
     free = free_memory()
-    echo(f"Memory: about {needed_memory / 1e9:.1f} GB of {free / 1e9:.1f} GB that are free.")
+    echo(f"Memory: about {found.bytes_needed / 1e9:.1f} GB of {free / 1e9:.1f} GB that are free.")
+    if seconds is not None:
+        echo(f"Time: at least about {duration(seconds)}, for fits of {settings.model.name}.")
     shares = {one["name"]: one["missing"] / one["rows"] for one in profile if one["missing"]}
     if shares:
         most = sorted(shares, key=shares.__getitem__, reverse=True)[:NAMES_MISSING]

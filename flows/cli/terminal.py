@@ -56,7 +56,7 @@ def numbered(step: str, steps: Sequence[str]) -> str:
     return number + step.replace("_", " ")
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -112,7 +112,7 @@ class ProgressLines:
                 line = f"{numbered(step, self._steps)}: {items}after {seconds:.0f} s"
                 if before < done < total:
                     left = seconds * (total - done) / (done - before)
-                    line += f", about {_duration(left)} left"
+                    line += f", about {duration(left)} left"
                 self._line(line)
 
     def _line(self, line: str) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -150,6 +151,13 @@ class LazyTable:
         return pa.schema((name, TYPES[kind]) for name, kind in self._dataset.columns.items())
 
 
+OnDone = Callable[[int, int], None]
+
+
+def ignored(done: int, total: int) -> None:
+    """Ignore progress; the default of `on_done`."""
+
+
 def ingest(
     data: Any,
     folder: Path,
@@ -159,8 +167,11 @@ def ingest(
     drop: Collection[str] = (),
     labels: str | None = None,
     may_lack: Collection[str] = (),
+    on_done: OnDone = ignored,
 ) -> Dataset:
     """Read a table, type its columns, shuffle its rows and store it as a dataset in `folder`.
+
+    `on_done` is called with the number of columns that are done, each twice, and of all.
 
     The result is cached by the SHA-256 of the file, the arguments and the version of the reading
     rules, so that a file is parsed once. A table in memory is converted each time.
@@ -181,7 +192,7 @@ def ingest(
             logger.info("%s is to be read: %s", source, error)
     with spill_folder(folder) as aside:
         columns, dataset_hash, _ = _in_order(
-            source, aside, categorical, numeric, drop, labels, may_lack
+            source, aside, categorical, numeric, drop, labels, may_lack, on_done
         )
         dataset = _store(columns, column_types(columns.schema), dataset_hash, folder)
         del columns
@@ -226,6 +237,7 @@ def _in_order(
     drop: Collection[str],
     labels: str | None,
     may_lack: Collection[str],
+    on_done: OnDone = ignored,
 ) -> tuple[SpilledColumns, str, pa.Array]:
     """Return the typed and shuffled columns of a source, their hash, and the order of its rows."""
     with source.scan(categorical, drop=drop, aside=aside) as raw:
@@ -239,11 +251,18 @@ def _in_order(
             elif _are_whole_labels(raw[labels]):
                 raw[labels] = decoded(raw[labels])
         typed, columns = SpilledColumns(aside), SpilledColumns(aside)
+        n_columns, done = len(raw), count(1)
+
+        def each_done(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[tuple[str, pa.Array]]:
+            for column in columns:
+                yield column
+                on_done(next(done), 2 * n_columns)
+
         each = typed_columns(raw, categorical=categorical, numeric=numeric, has_others=True)
-        order = row_order(typed.kept(each))
+        order = row_order(each_done(typed.kept(each)))
         types = column_types(typed.schema)
         in_order = columns.kept(shuffled(typed, order))
-        return columns, hash_columns(types, len(order), in_order), order
+        return columns, hash_columns(types, len(order), each_done(in_order)), order
 
 
 def _are_text_labels(column: pa.ChunkedArray) -> bool:

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from scipy.sparse import issparse
 from sklearn.utils import check_consistent_length, column_or_1d
@@ -25,7 +26,10 @@ def as_table(X: Any) -> pa.Table:
         _check_fits(X)
     if isinstance(X, np.ndarray | list | tuple) or issparse(X):
         array: Any = X if issparse(X) else np.asarray(X)
-        return pa.table([*columns_of(array)], names=names_in_array(array.shape[1]))
+        names = names_in_array(array.shape[1])
+        if array.dtype != object:
+            return pa.table([*columns_of(array)], names=names)
+        X = pd.DataFrame(array, columns=names).infer_objects()
     if hasattr(X, "iloc"):  # a named index would become a column
         X = X.reset_index(drop=True)
     return source_of(X).load((), ())

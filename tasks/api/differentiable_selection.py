@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,19 @@ def differentiable_selection(
         if start is not None:
             _check_state("start", start)
         with sharing_of(X, cluster, workers) as sharing:
-            return select_by_descent(X, y, Aim(n_features, penalty), rules, sharing, start)
+            return _named(
+                select_by_descent(X, y, Aim(n_features, penalty), rules, sharing, start), X
+            )
+
+
+def _named(found: DifferentiableSelection, X: Any) -> DifferentiableSelection:
+    """Return a result with the labels of its features, if the columns of X have some."""
+    columns = getattr(X, "columns", None)
+    return (
+        found
+        if columns is None
+        else replace(found, names=tuple(columns[j] for j in found.features))
+    )
 
 
 def differentiable_path(
@@ -183,7 +196,8 @@ def differentiable_path(
             "[0.1, 1.0]"
         ) from error
     with as_input_error(), sharing_of(X, cluster, workers) as sharing:
-        return path_by_descent(X, y, penalties, rules, sharing)
+        path = path_by_descent(X, y, penalties, rules, sharing)
+        return tuple(_named(found, X) for found in path)
 
 
 def save_state(state: DescentState, path: str | Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.random import RandomState
 from numpy.typing import NDArray
@@ -50,6 +51,10 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Groups of features, costs and a budget; see `chaffinch.select`.
     categorical : collection of str or int
         Features of numbers that are categories.
+    embargo : str or float, optional
+        Least time between rows to fit on and later rows that judge; see `chaffinch.select`.
+    drop_leaks : bool
+        Whether features are left out that predict the target without the others.
     task : "auto", "regression" or "classification"
         What the target is.
     loss : str, optional
@@ -106,6 +111,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         keep: Collection[str | int] = (),
         constraints: Constraints | None = None,
         categorical: Collection[str | int] = (),
+        embargo: str | float | None = None,
+        drop_leaks: bool = False,
         task: TaskOrAuto = "auto",
         loss: str | None = None,
         baseline: Baseline = "mean",
@@ -122,6 +129,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.keep = keep
         self.constraints = constraints
         self.categorical = categorical
+        self.embargo = embargo
+        self.drop_leaks = drop_leaks
         self.task = task
         self.loss = loss
         self.baseline = baseline
@@ -131,7 +140,15 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.workers = workers
         self.store = store
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        time: Any = None,
+        split: Any = None,
+    ) -> Self:
         """Select features and retrain the model on them.
 
         Parameters
@@ -145,6 +162,10 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             Weights of the rows; a row of weight 0 is left out.
         groups : array-like, shape (n,), optional
             Rows of a group stay together in every split and fold.
+        time : array-like, shape (n,), optional
+            Times or numbers: models are judged on rows later than those they are fitted on.
+        split : array-like, shape (n,), optional
+            Your own parts: the words train, validation and test.
 
         Returns
         -------
@@ -155,15 +176,16 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             If the data or a parameter cannot be used; it is a ValueError.
         """
-        table = as_table(self._validated(X, y))
+        table = self._validated(X, y)
         names = table.column_names
         table, target = with_column(table, "target", y)
-        weight, group = None, None
-        if groups is not None:
-            table, group = with_column(table, "group", groups)
-        if sample_weight is not None:
-            table, weight = with_column(table, "weight", sample_weight)
-            table = table.filter(pc.not_equal(table[weight], 0))
+        given = {"group": groups, "time": time, "split": split, "weight": sample_weight}
+        roles: dict[str, Any] = {}
+        for role, values in given.items():
+            if values is not None:
+                table, roles[role] = with_column(table, role, values)
+        if "weight" in roles:
+            table = table.filter(pc.not_equal(table[roles["weight"]], 0))
             if not len(table):
                 raise InputError("every sample weight is zero; give one above 0")
         seed = self.random_state
@@ -179,6 +201,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             keep=[_name_of(one, names) for one in listed("keep", self.keep)],
             constraints=named(self.constraints, lambda one: _name_of(one, names)),
             categorical=[_name_of(one, names) for one in listed("categorical", self.categorical)],
+            embargo=self.embargo,
+            drop_leaks=self.drop_leaks,
             task=self.task,
             loss=self.loss,
             baseline=self.baseline,
@@ -188,8 +212,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             cluster=None if self.workers is None else "local",
             workers=self.workers,
             store=self.store,
-            weight=weight,
-            group=group,
+            **roles,
         )
         self._support = np.isin(names, self.result_.features)
         self.ranking_ = self._ranking(names)
@@ -200,14 +223,15 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.result_.model
 
-    def _validated(self, X: Any, y: Any) -> Any:
-        """Return X, as an array of numbers if it is no table; its shape and names are set."""
+    def _validated(self, X: Any, y: Any) -> pa.Table:
+        """Return X as a table; an array must hold numbers. Its shape and names are set."""
         if hasattr(X, "__arrow_c_stream__") or hasattr(X, "iloc"):
+            table = as_table(X)
             validate_data(self, X, y, skip_check_array=True)
-            return X
+            return table
         at_least = {"ensure_min_samples": 2, "ensure_min_features": 2}
         asked = {"accept_sparse": "csc", "ensure_all_finite": "allow-nan"}
-        return validate_data(self, X, y, **asked, **at_least)[0]
+        return as_table(validate_data(self, X, y, **asked, **at_least)[0])
 
     def _ranking(self, names: list[str]) -> NDArray[np.int64]:
         candidates = self.result_.candidates

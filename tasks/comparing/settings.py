@@ -11,12 +11,12 @@ from chaffinch.tasks.settings.base import (
     FEWEST_OUTER_FOLDS,
     MOST_OUTER_FOLDS,
     Count,
+    Settings,
     Size,
     setting,
 )
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.constraints import (
-    Constrained,
     MaybeConstraints,
     constraints_setting,
 )
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _RIVALS = ("auto", "gbmo", "select_from_model", "permutation")
 
 
-class ComparisonSettings(Constrained):
+class ComparisonSettings(Settings):
     """Everything that can change the result of a comparison."""
 
     model_config = ConfigDict(json_schema_extra=form_of_methods("methods"))

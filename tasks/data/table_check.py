@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.datasets.column_names import nearest_or_all, quoted, quoted_with_reasons
+from chaffinch.storage.datasets.dataset import OnDone, ignored
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type
 from chaffinch.tasks.data.column_profile import (
@@ -72,11 +73,15 @@ class TableDescription:
 
 
 def describe_table(
-    table: Any, settings: SelectionSettings, outer_folds: OuterFolds | None = None
+    table: Any,
+    settings: SelectionSettings,
+    outer_folds: OuterFolds | None = None,
+    on_done: OnDone = ignored,
 ) -> TableDescription:
     """Check a table against the settings and return its description.
 
-    Row numbers in errors count the rows of `table` from 1.
+    Row numbers in errors count the rows of `table` from 1. `on_done` is called with the number of
+    columns that are done, and of all.
     """
     roles = check_names(table.schema, settings)
     refuse_others(table, settings)
@@ -122,6 +127,7 @@ def describe_table(
         elif row.role == "target" and target.task == "regression":
             findings.add_target(row)
         profile.append(row)
+        on_done(len(profile), len(table.column_names))
     features = tuple(name for name in roles if roles[name] == "feature" and name not in excluded)
     _check_features(features, excluded, settings)
     _check_baseline(features, categories, settings)

@@ -115,6 +115,10 @@ class AfsBm(SearchMethod[MaskingWalks]):
                 "it out, or set tuning to small"
             )
 
+    def fits(self, n_rows: int, n_features: int, n_folds: int) -> None:
+        """Return None: rounds end where the loss rises."""
+        return
+
     def search(self, context: SearchContext) -> MaskingWalks:
         """Alternate training and masking, once for each slack."""
         search = _Search(

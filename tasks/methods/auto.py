@@ -159,6 +159,17 @@ class Auto(RankedMethod[CrossFittedPath]):
         asks = (columns.time, columns.split, settings.alternatives) != (None, None, None)
         return asks or settings.shares != PERCENT or n_rows > MANY_ROWS
 
+    def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
+        most = n_features if self.n_features is None else min(self.n_features, n_features)
+        sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)
+        if self._is_short(n_rows):
+            return [n_features, *sizes]
+        # outside each fold, and each pair of neighbours
+        return [n_features] * (2 * n_folds + 1) + sizes * n_folds
+
+    def _is_short(self, n_rows: int) -> bool:
+        return self.validation == "holdout" or (self.validation == "auto" and n_rows > MANY_ROWS)
+
     def search(self, context: SearchContext) -> CrossFittedPath:
         """Order the features and choose their number inside each outer fold, then on all rows.
 
@@ -315,8 +326,7 @@ class _Search:
 def _search_of(method: Auto, context: SearchContext) -> _Search:
     rows = context.rows(*_DEVELOPMENT)
     folds = tuple((fit, held[: context.mask_rows]) for fit, held in context.folds(*_DEVELOPMENT))
-    is_short = method.validation == "holdout"
-    is_short |= method.validation == "auto" and len(rows) > MANY_ROWS
+    is_short = method._is_short(len(rows))
     # in time order the first folds are fitted on rows that hold no other fold
     inside = {
         f: tuple(g for g in range(len(folds)) if g != f and np.isin(folds[g][1], fitted).all())

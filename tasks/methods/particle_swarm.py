@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -54,6 +54,9 @@ class ParticleSwarm(MaskMethod):
     @property
     def parts_used(self) -> Mapping[str, str]:
         return PARTS_OF_REFITS
+
+    def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
+        return [n_features // 2] * (self.individuals * self.generations)
 
     def search(self, context: SearchContext) -> FoundMasks:
         """Move a swarm of masks towards the best masks found."""

@@ -177,6 +177,10 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
             )
         return self
 
+    def fits(self, n_rows: int, n_features: int, n_folds: int) -> None:
+        """Return None: the search trains networks of its own."""
+        return
+
     def search(self, context: SearchContext) -> ProbabilisticSearches:
         """Search for each penalty or size on the training rows.
 

@@ -74,6 +74,9 @@ class Rfe(_RecursiveElimination[RankedPath]):
     def refits(self) -> str:
         return _RFE
 
+    def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
+        return sizes_on_the_way(n_features, 1, self.step)[:-1]
+
     def search(self, context: SearchContext) -> RankedPath:
         """Repeatedly refit and drop the least important features."""
         train = context.rows("train")  # nothing is held out
@@ -108,6 +111,9 @@ class Rfecv(_RecursiveElimination[CrossValidatedPath]):
     @property
     def refits(self) -> str:
         return _RFECV
+
+    def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
+        return sizes_on_the_way(n_features, 1, self.step) * (n_folds + 1)
 
     def search(self, context: SearchContext) -> CrossValidatedPath:
         """Eliminate on all training rows, and in each fold for the loss of each size."""

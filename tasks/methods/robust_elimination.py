@@ -32,8 +32,9 @@ from chaffinch.tasks.selection.masked_loss.together import summed, together
 from chaffinch.tasks.selection.robust_elimination import (
     Judge,
     eliminate_in_stages,
-    n_stages,
     on_the_way_down,
+    sizes_down,
+    stage_sizes,
     with_masked_copies,
 )
 from chaffinch.tasks.settings.base import Sizes, setting
@@ -86,6 +87,12 @@ class RobustElimination(RankedMethod[RankedPath]):
             "mask_validation": "the folds of the search; then fitting",
         }
 
+    def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
+        # rows come with masked copies of themselves, which count as another fit
+        stages = 2 * stage_sizes(n_features, 1)[:-1]
+        sized = sizes_down(n_features, 1) if self.n_features is None else []
+        return (stages + sized) * n_folds
+
     def search(self, context: SearchContext) -> RankedPath:
         """Remove features by the held-out masked losses of one model per fold.
 
@@ -96,7 +103,7 @@ class RobustElimination(RankedMethod[RankedPath]):
         rows, folds = context.rows(*seen), tuple(context.folds(*seen))
         refit = Refit(rows, rows, context.schema, context.recipe, context.loss)
         training = _Training(refit, folds, context.baseline, keep, context.seed)
-        n_fits = n_stages(n_features, max(1, len(keep))) * len(folds)
+        n_fits = len(stage_sizes(n_features, max(1, len(keep)))[:-1]) * len(folds)
         logger.info("robust_elimination trains model %s %d times", context.recipe.name, n_fits)
 
         def judges(mask: Mask, stage: int) -> list[Judge]:

@@ -65,6 +65,13 @@ class Sequential(SearchMethod[FoundMasks | EliminationPath]):
     def parts_used(self) -> Mapping[str, str]:
         return PARTS_OF_REFITS
 
+    def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
+        sizes = np.array([*sizes_asked_for(self.n_features, n_features, 1)])
+        forward, backward = np.arange(1, sizes.max() + 1), np.arange(sizes.min(), n_features)
+        size = forward if self._is_forward else backward
+        tried = n_features - size + 1 if self._is_forward else size + 1
+        return np.repeat(size, tried).tolist()
+
     def search(self, context: SearchContext) -> FoundMasks | EliminationPath:
         """Add or remove one feature at a time."""
         keep, n_features = context.keep, len(context.schema.features)

@@ -117,7 +117,8 @@ def _costs(run: SelectionRun, losses: dict[str, float]) -> dict[str, Any]:
     asked = run.settings.constraints
     if asked is None or not asked.has_costs:
         return {}
-    kept, of_all = (run.feasible.cost(mask) for mask in (run.mask, np.ones_like(run.mask)))
+    masks = (run.mask, np.ones_like(run.mask))
+    kept, of_all = (float(f"{run.feasible.cost(mask):.12g}") for mask in masks)  # .1 + .2 = .3
     rise = losses["selected"] - losses["all_features"]
     per_cost = rise / (of_all - kept) if of_all > kept else None
     return {"costs": {"kept": kept, "all": of_all, "loss_per_cost_saved": per_cost}}

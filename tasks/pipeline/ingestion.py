@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from chaffinch.tasks.data.reselection_fit import (
 from chaffinch.tasks.data.splits import PARTS, split_rows
 from chaffinch.tasks.data.table_check import check_names, describe_table
 from chaffinch.tasks.pipeline.memory import check_memory, check_shape, log_disk_space
+from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.pipeline.selection_run import (
     DESCRIPTION,
     PROFILE_FILE,
@@ -52,25 +54,33 @@ def each_read_once() -> Iterator[None]:
         _read_before.reset(before)
 
 
-def ingest(data: Any, settings: SelectionSettings, datasets: Path) -> Dataset:
+def ingest(
+    data: Any,
+    settings: SelectionSettings,
+    datasets: Path,
+    on_progress: OnProgress = no_progress,
+) -> Dataset:
     """Convert a table to typed, content-hashed, hash-shuffled Parquet."""
     source = source_of(data)
     before = _read_before.get()
     if before is None or source.rereadable:
-        return _ingested(source, settings, datasets)
+        return _ingested(source, settings, datasets, on_progress)
     asked = (source, settings.model_dump_json())
     if asked not in before:
-        before[asked] = _ingested(source, settings, datasets)
+        before[asked] = _ingested(source, settings, datasets, on_progress)
     return before[asked]
 
 
-def _ingested(source: Source, settings: SelectionSettings, datasets: Path) -> Dataset:
+def _ingested(
+    source: Source, settings: SelectionSettings, datasets: Path, on_progress: OnProgress
+) -> Dataset:
     _check_header(source, settings)
     check_memory(source, settings)
     log_disk_space(source, settings, datasets)
     label, source = source.label, _with_history(source, settings)
     with _fit_for_the_former_run(source, settings):
-        found = dataset.ingest(source, datasets, **_reading(settings))
+        on_done = partial(on_progress, "ingest")
+        found = dataset.ingest(source, datasets, **_reading(settings), on_done=on_done)
     # now exact, and with what history adds
     check_shape(label, found.n_rows, len(found.columns), settings)
     return found
@@ -163,7 +173,8 @@ def rows_counted_in_the_source(
 def describe(run: SelectionRun, writer: Writer) -> None:
     """Check the table against the settings and profile its columns."""
     table, former = dataset.LazyTable(run.dataset), run.settings.former
-    description = describe_table(table, run.settings)
+    on_done = partial(run.on_progress, "describe")
+    description = describe_table(table, run.settings, on_done=on_done)
     if former is not None:
         since = warnings_since(former, description.classes, run.dataset.hash)
         description = replace(description, warnings=(*since, *description.warnings))

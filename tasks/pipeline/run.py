@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +37,7 @@ from chaffinch.tasks.pipeline.progress import OnProgress, Warn, no_progress, no_
 from chaffinch.tasks.pipeline.report import write_report
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.pipeline.time_estimate import seconds_of_fits
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import check_importances
 from chaffinch.tasks.selection.core import Schema
@@ -106,16 +108,25 @@ def check(
         return run.description.warnings
 
 
-def preflight(
-    data: Any, settings: SelectionSettings, execution: ExecutionSettings
-) -> tuple[TableDescription, dict[str, int], float]:
-    """Check the inputs of a run in memory; return a description, rows by part and bytes needed."""
+@dataclass(frozen=True)
+class Preflight:
+    """What is known of a run before it begins."""
+
+    description: TableDescription
+    rows_by_part: Mapping[str, int]
+    bytes_needed: float
+    seconds_of_fits: float | None  # None if the number of fits is not known
+
+
+def preflight(data: Any, settings: SelectionSettings, execution: ExecutionSettings) -> Preflight:
+    """Check the inputs of a run, and estimate what it needs; nothing is stored."""
     begun = _begun(data, settings, execution, _unwrapped, no_progress, None, in_memory=True)
     with with_hints_for(settings), begun as run:
         split(run)
         shape = run.dataset.n_rows, len(run.dataset.columns)
         rows = run.records["split"].result["rows"]
-        return run.description, rows, needed_memory(*shape, settings)
+        needed = needed_memory(*shape, settings), seconds_of_fits(run)
+        return Preflight(run.description, rows, *needed)
 
 
 def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
@@ -154,7 +165,7 @@ def _begun(
         if once:
             check_memory(source, settings)
         rows = source_of(source.read(settings.columns.categorical)) if once else source
-        dataset = wrap_step(ingest)(rows, settings, datasets)
+        dataset = wrap_step(ingest)(rows, settings, datasets, on_progress)
         on_progress("ingest", 1, 1)
         name = run_name(source, settings, dataset, estimator)
         opened.enter_context(logging_about(run=name, dataset=dataset.hash[:16]))

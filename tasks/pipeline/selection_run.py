@@ -209,7 +209,8 @@ class SelectionRun(StageResults):
         if self._loaded is not None:
             rows = self._loaded.rows.take(index)
             return rows if mask is None else rows.select(mask)
-        folder = self.dataset.path if self.is_in_files else None
+        home = self.dataset.path if self.stored is None else self.stored.folder
+        folder = home if self.is_in_files else None
         return load_rows(self.dataset, self.settings, self.description, index, mask, folder)
 
     def roles(self, *parts: str) -> Roles:

@@ -30,7 +30,7 @@ from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
-from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict, too_few_units
 
 Made = TypeVar("Made")
 
@@ -376,10 +376,7 @@ def _of_loss(found: Difference, loss: LossDifference) -> str:
         else f"{loss.confidence:.0%} interval {interval(loss.interval)}"
     )
     if loss.units < FEWEST_UNITS:
-        return (
-            f"{text}, which decides nothing: it is made of {loss.units} rows, groups or blocks of "
-            f"time, and {FEWEST_UNITS} are needed."
-        )
+        return f"{text}. {too_few_units(loss.units)}."
     if loss.verdict == "cannot tell":
         return f"{text}. These rows cannot tell which set is better."
     return f"{text}. The new set is {loss.verdict}."

@@ -18,7 +18,7 @@ from chaffinch.tasks.promotion.difference import Difference, LossDifference
 from chaffinch.tasks.reporting.text import interval, number, share
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.statistics.bootstrap import Interval
-from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, share_in_words
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, share_in_words, too_few_units
 
 # The new contract is promoted; the promoted one stays; a person decides.
 Outcome = Literal["promote", "keep", "wait"]
@@ -55,11 +55,7 @@ def decide(
     if loss is None:
         return Decision("wait", f"the loss cannot be compared: {difference.why_no_loss}.")
     if loss.interval is None or loss.units < FEWEST_UNITS:
-        return Decision(
-            "wait",
-            f"{loss.units} rows, groups or blocks of time decide nothing; {FEWEST_UNITS} are "
-            "needed.",
-        )
+        return Decision("wait", f"{too_few_units(loss.units)}.")
     worth = _worth(loss, loss.interval, is_smaller=difference.n_after < difference.n_before)
     if worth.outcome == "keep":
         return worth

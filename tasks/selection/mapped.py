@@ -18,6 +18,7 @@ from chaffinch.tasks.selection.errors import UnusableError
 Floats = NDArray[np.float64]
 
 MOST_BYTES = 2**26  # of a matrix in memory
+ASIDE = ".aside-"  # first part of the names of files that a store removes if a process was killed
 
 
 def empty_matrix(shape: tuple[int, int], folder: Path | None) -> Floats:
@@ -40,16 +41,22 @@ def empty_matrix(shape: tuple[int, int], folder: Path | None) -> Floats:
         ) from error
 
 
+def folder_of(X: Floats) -> Path | None:
+    """Return the folder that a matrix has its file in; None if it is in memory."""
+    path = getattr(X, "filename", None)
+    return None if path is None else Path(path).parent
+
+
 def cells(
     X: Floats, index: NDArray[np.int64] | slice, mask: NDArray[np.bool_] | None = None
 ) -> Floats:
     """Return rows of a matrix, of the columns of a mask; in a file if the matrix is in one."""
-    path = getattr(X, "filename", None)
-    if path is None or (isinstance(index, slice) and mask is None):
+    folder = folder_of(X)
+    if folder is None or (isinstance(index, slice) and mask is None):
         return X[index] if mask is None else X[index][:, mask]
     columns = np.arange(X.shape[1]) if mask is None else np.flatnonzero(mask)
     n_rows = len(range(*index.indices(len(X)))) if isinstance(index, slice) else len(index)
-    found = empty_matrix((n_rows, len(columns)), Path(path).parent)
+    found = empty_matrix((n_rows, len(columns)), folder)
     for position, column in enumerate(columns):
         found[:, position] = X[:, column][index]
     return found

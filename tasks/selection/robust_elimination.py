@@ -52,11 +52,6 @@ def with_masked_copies(
     return Rows(both, np.concatenate([rows.y, rows.y]), twice)
 
 
-def n_stages(n_features: int, fewest: int) -> int:
-    """Return how often the models are trained."""
-    return len(_sizes(n_features, fewest)) - 1
-
-
 def eliminate_in_stages(
     judges: Callable[[Mask, int], Sequence[Judge]],
     n_features: int,
@@ -68,7 +63,7 @@ def eliminate_in_stages(
     # `judges` takes a mask and the number of its stage, from 0, to one judge for each fold, at
     # least two
     kept = set(keep)
-    sizes = _sizes(n_features, max(1, len(kept)))
+    sizes = stage_sizes(n_features, max(1, len(kept)))
     mask = np.ones(n_features, dtype=bool)
     removed: list[int] = []
     for stage, size in enumerate(sizes[1:]):
@@ -120,7 +115,7 @@ def sizes_down(n_features: int, fewest: int) -> list[int]:
     return sizes
 
 
-def _sizes(n_features: int, fewest: int) -> list[int]:
+def stage_sizes(n_features: int, fewest: int) -> list[int]:
     """Return the numbers of features at which stages begin, and at last the fewest."""
     sizes = [n_features]
     while sizes[-1] > fewest:

@@ -7,8 +7,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
@@ -130,19 +128,3 @@ MaybeConstraints = Annotated[ConstraintSettings | None, BeforeValidator(constrai
 def constraints_setting(position: int, by_default: str = "By default none.") -> Any:
     words = f"Groups of features, costs and a budget that the kept features obey. {by_default}"
     return setting(None, position, "Constraints", words)
-
-
-class Constrained(Settings):
-    """Settings with `constraints`, which a dump leaves out where there are none.
-
-    So runs without constraints keep the identity that they had before there were any.
-    """
-
-    @model_serializer(mode="wrap")
-    def _without_unset(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = serialize(self)
-        return {
-            name: value
-            for name, value in values.items()
-            if name != "constraints" or value is not None
-        }

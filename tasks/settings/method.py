@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -103,6 +103,13 @@ class Method(Settings):
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         """Return whether some of the rows are held out for the verdict."""
         return True
+
+    def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int] | None:
+        """Return with how many features each fit of the model is made in a search, at most.
+
+        None if the number of fits depends on the rows. `n_rows` are those that are not tested on.
+        """
+        return ()
 
     def fewest_training_rows(self, n_classes: int) -> int:
         """Return how many training rows the method needs; `n_classes` is 0 for regression."""

@@ -33,7 +33,6 @@ from chaffinch.tasks.settings.columns import (
     roles_beside_scale,
 )
 from chaffinch.tasks.settings.constraints import (
-    Constrained,
     MaybeConstraints,
     constraints_setting,
 )
@@ -115,7 +114,7 @@ class ModelSettings(Settings):
         return plain
 
 
-class SelectionSettings(Constrained):
+class SelectionSettings(Settings):
     """Everything that can change the result of a selection."""
 
     model_config = ConfigDict(json_schema_extra=form_of_methods("method"))

@@ -240,8 +240,8 @@ def too_few_units(n_units: int) -> str:
     if n_units >= FEWEST_UNITS:
         return ""
     return (
-        f"There is too little to compare by, {n_units} where {FEWEST_UNITS} rows, groups or blocks "
-        "of time are needed"
+        f"At least {FEWEST_UNITS} rows, groups or blocks of time are needed to compare by, and "
+        f"there {'is' if n_units == 1 else 'are'} {n_units}"
     )
 
 

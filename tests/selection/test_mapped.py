@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection import mapped
-from chaffinch.tasks.selection.core import Rows
+from chaffinch.tasks.selection import mapped, models
+from chaffinch.tasks.selection.core import Rows, Schema
+from chaffinch.tasks.selection.models import xgboost
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +55,33 @@ def test_rows_of_a_file_are_in_a_file_unless_they_are_few(
     assert isinstance(rows.take(np.arange(51)).X, np.memmap)
     assert not isinstance(rows.take(np.arange(50)).X, np.memmap)
     assert not isinstance(Rows(np.ones((100, 4)), np.ones(100)).take(np.arange(51)).X, np.memmap)
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 4])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"max_bin": 32},
+        {"grow_policy": "lossguide", "max_leaves": 15, "subsample": 0.6, "colsample_bytree": 0.6},
+        {"booster": "dart", "rate_drop": 0.3, "num_parallel_tree": 2},
+    ],
+)
+def test_xgboost_fits_the_same_model_to_batches_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_classes: int, parameters: dict
+) -> None:
+    monkeypatch.setattr(xgboost, "_BATCH", 8 * 4 * 300)
+    random = np.random.default_rng(0)
+    X = random.normal(size=(1000, 4))
+    X[:, 0] = random.integers(0, 7, len(X))
+    X[random.random(len(X)) < 0.1, 1] = np.nan
+    y = X[:, 2] + np.nan_to_num(X[:, 1]) + (X[:, 0] == 3)
+    if n_classes:
+        y = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
+    schema = Schema(("c", "x", "y", "z"), (7, 0, 0, 0), n_classes)
+    settings, weight = {**parameters, "n_estimators": 8}, random.random(len(X)) + 0.1
+    fitted = [
+        models.fit("xgboost", Rows(matrix, y, weight), schema, settings, seed=0).to_files()
+        for matrix in (X, in_a_file(X, tmp_path))
+    ]
+    assert fitted[0] == fitted[1]
+    assert not [*tmp_path.iterdir()], "pages are left"

@@ -59,6 +59,8 @@ class DifferentiableSelection:
         lambda, of the term lambda / D sum s.
     state : DescentState
         State for continuing the descent.
+    names : tuple, or None
+        Labels of the chosen features, of a table whose columns have some.
     """
 
     features: NDArray[np.int64]
@@ -68,6 +70,7 @@ class DifferentiableSelection:
     sums: Floats = field(repr=False)
     penalties: Floats = field(repr=False)
     state: DescentState = field(repr=False)
+    names: tuple[Any, ...] | None = None
 
 
 OnStep = Callable[[Descent, Sequence[Step]], None]

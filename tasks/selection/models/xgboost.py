@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
+from uuid import uuid4
 
 import numpy as np
 
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.mapped import ASIDE, folder_of
 from chaffinch.tasks.selection.models.base import (
     FLAG,
     FROM_TARGET,
@@ -201,6 +203,7 @@ def _check(holds: object, what: str) -> None:
 _FILE = "model.ubj"
 _DEFAULT_ROUNDS = 100
 _DEFAULT_BINS = 256
+_BATCH = 2**26  # bytes of rows in files that are read at a time
 _KNOWN = {
     "booster": choice("gbtree", "dart"),
     "n_estimators": whole(1),
@@ -285,16 +288,40 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> XGBoos
     if schema.n_classes > 2:
         settings["num_class"] = schema.n_classes
     rounds = settings.pop("n_estimators", _DEFAULT_ROUNDS)
-    table = xgboost.QuantileDMatrix(
-        rows.X,
-        rows.y,
-        weight=rows.weight,
-        feature_types=["c" if n else "q" for n in schema.n_categories],
-        enable_categorical=True,
-        max_bin=settings.get("max_bin", _DEFAULT_BINS),
-        nthread=1,
-    )
+    table = _binned(rows, schema, settings.get("max_bin", _DEFAULT_BINS))
     return XGBoostModel(schema, xgboost.train(settings, table, num_boost_round=rounds))
+
+
+def _binned(rows: Rows, schema: Schema, max_bin: int) -> Any:
+    """Return the bins of rows: in files if the rows are, which leads to the same model."""
+    import xgboost
+
+    types = ["c" if n else "q" for n in schema.n_categories]
+    given: dict[str, Any] = {"enable_categorical": True, "max_bin": max_bin, "nthread": 1}
+    folder = folder_of(rows.X)
+    if folder is None:
+        return xgboost.QuantileDMatrix(
+            rows.X, rows.y, weight=rows.weight, feature_types=types, **given
+        )
+    prefix = str(folder / f"{ASIDE}{uuid4().hex}")  # of files that go with the matrix
+    size = max(1, _BATCH // (8 * rows.X.shape[1]))
+
+    class Batches(xgboost.DataIter):
+        def __init__(self) -> None:
+            self.reset()
+            super().__init__(cache_prefix=prefix, on_host=False)
+
+        def next(self, input_data: Callable[..., Any]) -> bool:
+            batch = rows.take(slice(self.begin, self.begin + size))
+            self.begin += size
+            if len(batch):
+                input_data(data=batch.X, label=batch.y, weight=batch.weight, feature_types=types)
+            return len(batch) > 0
+
+        def reset(self) -> None:
+            self.begin = 0
+
+    return xgboost.ExtMemQuantileDMatrix(Batches(), **given)
 
 
 @dataclass(frozen=True, eq=False)

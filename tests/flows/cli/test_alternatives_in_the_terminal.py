@@ -104,8 +104,8 @@ def test_where_the_worst_counts_the_proof_is_told_once(capsys) -> None:
 
 
 DECIDES_NOTHING = (
-    "There is too little to compare by, 19 where 20 rows, groups or blocks of time are "
-    "needed, so that these intervals decide nothing."
+    "At least 20 rows, groups or blocks of time are needed to compare by, and there are 19, "
+    "so that these intervals decide nothing."
 )
 
 
@@ -146,6 +146,6 @@ def test_of_one_unit_the_differences_decide_nothing_as_there_are_no_intervals() 
     }
     *_, last = lines_of_alternatives(found, "squared error", 1)
     assert last == (
-        "  There is too little to compare by, 1 where 20 rows, groups or blocks of time "
-        "are needed, so that these differences decide nothing."
+        "  At least 20 rows, groups or blocks of time are needed to compare by, and there is 1, "
+        "so that these differences decide nothing."
     )

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import psutil
 import pytest
 import scipy.sparse
@@ -33,6 +35,15 @@ def made_up(n_rows=9000, n_features=60, seed=0):
     y = X[:, INFORMATIVE] @ [3, -2, 2] + random.normal(size=n_rows)
     order = np.argsort(y)
     return X[order], y[order]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_chosen_features_of_a_table_are_named(kind):
+    X, y = made_up(600, 30)
+    table = kind({f"x{j}": X[:, j] for j in range(30)})
+    found = chaffinch.differentiable_selection(table, y, n_features=3)
+    assert list(found.names) == [f"x{j}" for j in found.features]
+    assert chaffinch.differentiable_selection(X, y, n_features=3).names is None
 
 
 def written(folder, form="sparse", **options):

@@ -138,6 +138,22 @@ def test_weights_and_groups_are_routed():
     assert contract["settings"]["columns"]["weight"] == "weight"
 
 
+def test_times_and_parts_are_those_of_columns():
+    when, parts = np.arange(len(y)), np.resize(["train", "validation", "test"], len(y))
+    for role, values in {"time": when, "split": parts}.items():
+        selector = FeatureSelector(**FAST).fit(X, y, **{role: values})
+        table = X.assign(**{"target": y, role: values})
+        result = chaffinch.select(table, "target", **{role: role}, **FAST)
+        assert selector.get_feature_names_out().tolist() == result.features
+        assert selector.result_.losses == result.losses
+
+
+def test_leaks_are_dropped():
+    table = X.assign(leak=y * 2.0)
+    selector = FeatureSelector(**FAST, drop_leaks=True).fit(table, y)
+    assert "leak" not in selector.get_feature_names_out()
+
+
 def test_kept_features_are_named_or_counted():
     labelled = X.set_axis(range(12), axis=1)
     for table, keep in (
@@ -206,6 +222,14 @@ def test_arrays_are_predicted_from_whole_or_as_transformed():
         (
             lambda: FeatureSelector(**FAST).fit(X, y, groups=y[:9]),
             "inconsistent numbers of samples",
+        ),
+        (
+            lambda: FeatureSelector(**FAST).fit(X.set_axis([*"abcdefghijka"], axis=1), y),
+            "names column 'a' twice",
+        ),
+        (
+            lambda: chaffinch.select(np.array([[1, "a"], [2, 3]] * 9, object), np.arange(18.0)),
+            "Conversion failed for column x1",
         ),
         (lambda: FeatureSelector(keep="x1").fit(X, y), "keep must be a list but is 'x1'"),
         (lambda: chaffinch.select("table.csv", y), "target must name a column of a file"),

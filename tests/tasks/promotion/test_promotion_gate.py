@@ -83,7 +83,7 @@ TABLE = [
     (replace(ONE_CHANGED, gone={"a": "constant"}), "wait", "the newer rows lack 'a'"),
     (replace(ONE_CHANGED, **NONE_CHANGED, gone={"c": "was a number, is a category now"}), "wait",
      "the newer rows lack 'c' of the promoted set"),
-    (replace(ONE_CHANGED, loss=replace(LOSS, units=19)), "wait", "19 rows, groups or blocks"),
+    (replace(ONE_CHANGED, loss=replace(LOSS, units=19)), "wait", "At least 20 rows, groups"),
     (replace(ONE_CHANGED, loss=replace(LOSS, units=20)), "promote", "its loss is lower"),
     (replace(ONE_CHANGED, loss=None, why_no_loss="no table"), "wait",
      "the loss cannot be compared: no table."),

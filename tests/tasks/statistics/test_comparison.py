@@ -441,7 +441,7 @@ def test_few_units_never_decide_and_are_said(n_units: int) -> None:
     for before, after in ((large, small), (small, large)):
         result = _compare(before, after, units=units)
         assert result.verdict == "cannot tell"
-        assert f"too little to compare by, {n_units} where {FEWEST_UNITS}" in result.sentence
+        assert f"At least {FEWEST_UNITS} rows, groups or blocks of time" in result.sentence
         said = "of one unit there is no interval" if n_units == 1 else "95% interval ["
         assert said in result.sentence
         assert (result.interval is None) == (n_units == 1)
