@@ -11,6 +11,8 @@ _EXTRAS = {
     "distributed": "flows",
     "sqlalchemy": "flows",
     "prefect": "flows",
+    "deltalake": "delta",
+    "duckdb": "duckdb",
 }
 
 

@@ -298,7 +298,7 @@ def run(
 ) -> None:
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
-    DATA may be at s3://bucket/key, or a table or query in a database, as in
+    DATA may be at s3://, gs:// or abfss://, a Delta table, or a table or query in a database, as in
     postgresql://host/database#table or "postgresql://host/database#SELECT a FROM b". Credentials
     come from the environment, and never stand in the address.
 
