@@ -12,7 +12,7 @@ from chaffinch.storage.sources.addresses import check_no_secret
 from chaffinch.storage.sources.objects import ObjectSource
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"  # as Google's own libraries name it
-_ANSWER = timedelta(seconds=30)
+_ANSWER = timedelta(seconds=10)  # for each request, retries included
 _DENIED = ("PERMISSION_DENIED", "UNAUTHENTICATED")
 
 
