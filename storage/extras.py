@@ -13,6 +13,7 @@ _EXTRAS = {
     "prefect": "flows",
     "deltalake": "delta",
     "duckdb": "duckdb",
+    "mlflow": "mlflow",
     "openlineage": "openlineage",
     "pandera": "pandera",
 }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # Threads that wait for each other sleep: there are more of them than cores, and what they spin
 # away is another test's. Read when a library with OpenMP is loaded, by child processes too.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when mlflow is imported
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")

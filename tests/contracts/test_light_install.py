@@ -10,7 +10,7 @@ from tests.made_up import good_table
 EXTRAS = (
     "torch", "xgboost", "ortools", "prefect", "fastapi", "uvicorn", "httpx", "dask",
     "distributed", "sqlalchemy", "psycopg", "deltalake", "duckdb",
-    "openlineage", "pandera",
+    "mlflow", "openlineage", "pandera",
 )  # fmt: skip
 BEGIN = f"""
 import sys
@@ -67,6 +67,7 @@ LACKING = {
     "n_alternatives=1, tau=1, search='simultaneous')": "alternatives",
     'chaffinch.select("sqlite:///a.db#table", "y")': "flows",
     'chaffinch.select("duckdb:///a.duckdb#table", "y")': "duckdb",
+    'chaffinch.exports.to_mlflow("orders")': "mlflow",
     'chaffinch.exports.to_openlineage("orders")': "openlineage",
     'chaffinch.exports.to_pandera("orders")': "pandera",
 }
