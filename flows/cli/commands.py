@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
+from chaffinch.flows.cli.export import export
 from chaffinch.flows.cli.options import (
     COMPARISON,
     RESELECTION,
@@ -497,7 +498,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
 
 
 for command in (
-    *(reselect, columns, shuffle, descend),
+    *(reselect, columns, export, shuffle, descend),
     *(diff, promote, promoted, rollback, serve, automations, announce),
 ):
     cli.add_command(command)
