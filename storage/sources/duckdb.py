@@ -115,6 +115,8 @@ class DuckDBSource(DatabaseSource):
                 with duckdb.connect(self.path, read_only=True, config=options) as connection:
                     connection.execute(_SEAL)
                     yield connection
+            except duckdb.OutOfMemoryException as error:
+                raise MemoryError(str(error)) from error
             except (duckdb.Error, pa.ArrowException) as error:
                 raise_if_out_of_memory(error)
                 raise InputError(self._explain(error)) from error

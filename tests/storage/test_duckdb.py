@@ -65,6 +65,15 @@ def test_batches_make_one_table(shop: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert parts.combine_chunks().equals(whole.combine_chunks())
 
 
+def test_a_query_that_needs_more_memory_than_there_is(
+    shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"memory_limit": "20MB", "max_temp_directory_size": "0MB"}
+    monkeypatch.setattr("chaffinch.storage.sources.duckdb._OPTIONS", limits)
+    with pytest.raises(MemoryError, match="Out of Memory"):
+        read_source(at(shop, "SELECT range AS n FROM range(10000000) ORDER BY hash(n)"))
+
+
 def test_names(shop: str) -> None:
     assert source_name(f"{shop}#web.late") == "late"
     query = at(shop, "SELECT n FROM orders")
