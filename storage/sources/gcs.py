@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -13,6 +14,7 @@ from chaffinch.storage.sources.objects import ObjectSource
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"  # as Google's own libraries name it
 _ANSWER = timedelta(seconds=10)  # for each request, retries included
+_NO_TOKEN = re.compile(r"access token .*?error message was: (.*?) error_info=", re.DOTALL)
 _DENIED = ("PERMISSION_DENIED", "UNAUTHENTICATED")
 
 
@@ -45,6 +47,11 @@ class GcsSource(ObjectSource):
         )
 
     def explain(self, error: str) -> str:
+        if found := _NO_TOKEN.search(error):
+            return (
+                f"there are no credentials for {self} ({found[1]}); name a file of them in "
+                "GOOGLE_APPLICATION_CREDENTIALS"
+            )
         if any(code in error for code in _DENIED):
             return (
                 f"reading {self} is not allowed; check GOOGLE_APPLICATION_CREDENTIALS in the "
@@ -53,4 +60,4 @@ class GcsSource(ObjectSource):
         if "Could not connect" in error or "Couldn't connect" in error:
             who = self.endpoint or "Google Cloud Storage"
             return f"{who} does not answer for {self}; check the network and {_EMULATOR}"
-        return super().explain(error)
+        return super().explain(error.partition(" error_info=")[0])

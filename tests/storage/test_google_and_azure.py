@@ -65,6 +65,14 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         read_source("gs://shop/x.csv")
 
 
+def test_credentials_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    message = r"^there are no credentials for gs://shop/x.csv \(Cannot open .*none.json\); name"
+    with pytest.raises(InputError, match=message):
+        read_source("gs://shop/x.csv")
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [
