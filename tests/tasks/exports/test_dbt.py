@@ -16,7 +16,7 @@ from chaffinch import InputError
 from chaffinch.exports import to_dbt
 from tests.tasks.made_up_runs import causes, run_of
 
-ODD = "Größe (m²), 'x'; drop table orders -- % $ 😀"
+UNUSUAL = "Größe (m²), 'x'; drop table orders -- % $ 😀"
 
 
 class Adapter:
@@ -32,39 +32,39 @@ def rendered(text):
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory):
-    """Return a run that keeps a column with an odd name and x2."""
-    folder = tmp_path_factory.mktemp("odd")
-    causes("x1", "x2").rename(columns={"x1": ODD}).to_parquet(folder / "orders.v2.parquet")
+def unusual(tmp_path_factory):
+    """Return a run that keeps a column with an unusual name and x2."""
+    folder = tmp_path_factory.mktemp("unusual")
+    causes("x1", "x2").rename(columns={"x1": UNUSUAL}).to_parquet(folder / "orders.v2.parquet")
     result = run_of(folder / "orders.v2.parquet", folder / "store")
-    assert set(result.features) == {ODD, "x2"}
+    assert set(result.features) == {UNUSUAL, "x2"}
     return result
 
 
-def test_the_model_selects_the_columns_by_their_quoted_names(odd):
-    files = to_dbt(odd)
+def test_the_model_selects_the_columns_by_their_quoted_names(unusual):
+    files = to_dbt(unusual)
     assert list(files) == ["orders_v2_features.sql", "orders_v2_features.yml"]
     text = rendered(files["orders_v2_features.sql"])
-    assert text == f'select\n    "{ODD}",\n    "x2"\nfrom ref:orders_v2'
+    assert text == f'select\n    "{UNUSUAL}",\n    "x2"\nfrom ref:orders_v2'
 
 
-def test_a_source_or_another_model(odd):
-    files = to_dbt(odd, name="sales", table="shop.orders")
+def test_a_source_or_another_model(unusual):
+    files = to_dbt(unusual, name="sales", table="shop.orders")
     assert rendered(files["sales_features.sql"]).endswith("from source:shop.orders")
-    files = to_dbt(odd, table="stg_orders")
+    files = to_dbt(unusual, table="stg_orders")
     assert rendered(files["orders_v2_features.sql"]).endswith("from ref:stg_orders")
 
 
-def test_the_exposure_names_run_table_and_verdict(odd):
-    found = yaml.safe_load(to_dbt(odd)["orders_v2_features.yml"])
+def test_the_exposure_names_run_table_and_verdict(unusual):
+    found = yaml.safe_load(to_dbt(unusual)["orders_v2_features.yml"])
     (model,), (exposure,) = found["models"], found["exposures"]
-    assert [column["name"] for column in model["columns"]] == [ODD, "x2"]
+    assert [column["name"] for column in model["columns"]] == [UNUSUAL, "x2"]
     assert exposure["depends_on"] == ["ref('orders_v2_features')"]
     assert (exposure["name"], exposure["type"]) == ("orders_v2_model", "ml")
     meta = exposure["config"]["meta"]["chaffinch"]
-    assert meta["run"] == odd.run
-    assert meta["dataset_hash"] == odd.contract["dataset"]["hash"]
-    assert meta["verdict"] == odd.comparison["verdict"]
+    assert meta["run"] == unusual.run
+    assert meta["dataset_hash"] == unusual.contract["dataset"]["hash"]
+    assert meta["verdict"] == unusual.comparison["verdict"]
 
 
 def test_columns_that_features_are_made_of(of_days):
@@ -75,8 +75,8 @@ def test_columns_that_features_are_made_of(of_days):
 @pytest.mark.parametrize(
     "name", ['a" from x --', "a`b", "a]b", "{{ env_var('HOME') }}", "{% raw %}", "a\\b", "a\nb"]
 )
-def test_a_name_that_could_not_be_quoted_everywhere_is_refused(name, odd, tmp_path):
-    contract = json.loads((odd.folder / "selection.json").read_text().replace('"x2"', '"x"'))
+def test_a_name_that_could_not_be_quoted_everywhere_is_refused(name, unusual, tmp_path):
+    contract = json.loads((unusual.folder / "selection.json").read_text().replace('"x2"', '"x"'))
     for feature in contract["features"]:
         feature["name"] = name if feature["name"] == "x" else feature["name"]
     (tmp_path / "selection.json").write_text(json.dumps(contract))
@@ -85,8 +85,8 @@ def test_a_name_that_could_not_be_quoted_everywhere_is_refused(name, odd, tmp_pa
     assert "\n" not in str(caught.value)
 
 
-def test_text_of_a_contract_is_no_jinja(odd, tmp_path):
-    contract = json.loads((odd.folder / "selection.json").read_text())
+def test_text_of_a_contract_is_no_jinja(unusual, tmp_path):
+    contract = json.loads((unusual.folder / "selection.json").read_text())
     contract["target"]["name"] = "{{ env_var('HOME') }}"
     contract["comparison"]["verdict"] = "{% do run_query('drop table x') %}"
     (tmp_path / "selection.json").write_text(json.dumps(contract))
@@ -104,14 +104,14 @@ def test_text_of_a_contract_is_no_jinja(odd, tmp_path):
         {"name": ""},
     ],
 )
-def test_other_names_are_refused(names, odd):
+def test_other_names_are_refused(names, unusual):
     with pytest.raises(InputError, match="is no name in dbt"):
-        to_dbt(odd, **names)
+        to_dbt(unusual, **names)
 
 
-def test_a_contract_alone_needs_a_name(odd):
+def test_a_contract_alone_needs_a_name(unusual):
     with pytest.raises(InputError, match="has no name of a data set; give one, as in --name"):
-        to_dbt(odd.folder / "selection.json")
+        to_dbt(unusual.folder / "selection.json")
 
 
 PROFILE = {
@@ -123,7 +123,7 @@ PROFILE = {
 
 
 @pytest.mark.e2e
-def test_dbt_builds_the_model(odd, tmp_path):
+def test_dbt_builds_the_model(unusual, tmp_path):
     """dbt has an environment of its own, as it needs other versions of libraries."""
     uv, venv = Path(sys.executable).with_name("uv"), tmp_path / "venv"
     subprocess.run([uv, "venv", "-q", "--python", sys.executable, venv], check=True)
@@ -133,7 +133,7 @@ def test_dbt_builds_the_model(odd, tmp_path):
 
     project = tmp_path / "project"
     (project / "models").mkdir(parents=True)
-    table = causes("x1", "x2").rename(columns={"x1": ODD})
+    table = causes("x1", "x2").rename(columns={"x1": UNUSUAL})
     with duckdb.connect(project / "shop.duckdb") as connection:
         connection.register("frame", table)
         connection.execute("CREATE TABLE orders AS SELECT * FROM frame")
@@ -142,7 +142,7 @@ def test_dbt_builds_the_model(odd, tmp_path):
     (project / "dbt_project.yml").write_text(yaml.safe_dump(described))
     (project / "profiles.yml").write_text(yaml.safe_dump(PROFILE))
     (project / "models" / "sources.yml").write_text(yaml.safe_dump({"sources": sources}))
-    for name, text in to_dbt(odd, name="orders", table="shop.orders").items():
+    for name, text in to_dbt(unusual, name="orders", table="shop.orders").items():
         (project / "models" / name).write_text(text)
 
     env = {**os.environ, "DO_NOT_TRACK": "1", "PYTHONPATH": ""}
@@ -153,9 +153,9 @@ def test_dbt_builds_the_model(odd, tmp_path):
     assert done.returncode == 0, done.stdout
     with duckdb.connect(project / "shop.duckdb") as connection:
         built = connection.sql("SELECT * FROM orders_features").df()
-    assert built.equals(table[odd.features])
+    assert built.equals(table[unusual.features])
     manifest = json.loads((project / "target" / "manifest.json").read_text())
     (exposure,) = manifest["exposures"].values()
     assert exposure["depends_on"]["nodes"] == ["model.shop.orders_features"]
     address = f"duckdb:///{project}/shop.duckdb#orders_features"
-    chaffinch.load_contract(odd).validate(address)
+    chaffinch.load_contract(unusual).validate(address)
