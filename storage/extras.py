@@ -11,6 +11,11 @@ _EXTRAS = {
     "distributed": "flows",
     "sqlalchemy": "flows",
     "prefect": "flows",
+    "deltalake": "delta",
+    "duckdb": "duckdb",
+    "mlflow": "mlflow",
+    "openlineage": "openlineage",
+    "pandera": "pandera",
 }
 
 

@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from chaffinch.tasks.workers.dask_map import OverDask
-    from tests.object_storage import ObjectStorage
+    from tests.object_storage import GoogleStorage, ObjectStorage
     from tests.postgres import Postgres
 
 # Threads that wait for each other sleep: there are more of them than cores, and what they spin
 # away is another test's. Read when a library with OpenMP is loaded, by child processes too.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when mlflow is imported
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
@@ -61,6 +62,23 @@ def s3(objects: "ObjectStorage", monkeypatch: pytest.MonkeyPatch) -> "ObjectStor
     for name, value in objects.environment.items():
         monkeypatch.setenv(name, value)
     return objects
+
+
+@pytest.fixture(scope="session")
+def google_objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator["GoogleStorage"]:
+    """Start Google's storage; what asks for it names the xdist group "objects"."""
+    from tests.object_storage import google_storage
+
+    with google_storage(tmp_path_factory.mktemp("google")) as storage:
+        yield storage
+
+
+@pytest.fixture
+def gcs(google_objects: "GoogleStorage", monkeypatch: pytest.MonkeyPatch) -> "GoogleStorage":
+    """Return the storage, with its address in the environment."""
+    for name, value in google_objects.environment.items():
+        monkeypatch.setenv(name, value)
+    return google_objects
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""S3-compatible storage for the tests: a server of its own that checks who asks."""
+"""Object storage for the tests: servers of their own, of which that for S3 checks who asks."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def object_storage(folder: Path) -> Iterator[ObjectStorage]:
     command = (sys.executable, "-m", "moto.server", "-p", str(port))
     env = {**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": "3"}  # those that make the user
     with started(*command, env=env, log=log):
-        eventually(lambda: _answers(endpoint))
+        eventually(lambda: _answers(f"{endpoint}/moto-api/"))
         iam = boto3.client(
             "iam",
             endpoint_url=endpoint,
@@ -84,8 +84,42 @@ def object_storage(folder: Path) -> Iterator[ObjectStorage]:
         yield storage
 
 
-def _answers(endpoint: str) -> bool:
+def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{endpoint}/moto-api/").is_success
+        return httpx.get(url).is_success
     except httpx.TransportError:
         return False
+
+
+@dataclass(frozen=True)
+class GoogleStorage:
+    """A running server with one bucket, ``shop``."""
+
+    host: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"STORAGE_EMULATOR_HOST": f"http://{self.host}"}
+
+    def put(self, path: Path, at: str) -> str:
+        """Copy a file, or a folder, to a place in the bucket; return its address."""
+        files = fs.GcsFileSystem(anonymous=True, scheme="http", endpoint_override=self.host)
+        fs.copy_files(str(path), f"shop/{at}", fs.LocalFileSystem(), files)
+        return f"gs://shop/{at}"
+
+
+_GOOGLE = """
+import sys
+from gcp_storage_emulator.server import create_server
+create_server("127.0.0.1", int(sys.argv[1]), in_memory=True, default_bucket="shop").run()
+"""
+
+
+@contextmanager
+def google_storage(folder: Path) -> Iterator[GoogleStorage]:
+    """Start the server, with its log in a folder."""
+    storage = GoogleStorage(f"127.0.0.1:{free_port()}")
+    port = storage.host.partition(":")[2]
+    with started(sys.executable, "-c", _GOOGLE, port, env=os.environ, log=folder / "gcs.log"):
+        eventually(lambda: _answers(f"http://{storage.host}/storage/v1/b/shop"))
+        yield storage

@@ -96,9 +96,9 @@ def test_the_guide_to_methods_has_each_with_its_needs():
 def test_the_reference_has_the_public_names_and_no_others():
     pages = "".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.rst"))
     listed = re.findall(r"^\.\. auto(?!module)\w+:: chaffinch\.([\w.]+)$", pages, re.MULTILINE)
-    public = {*chaffinch.__all__} - {"methods", "qualities", "__version__"}
-    public |= {f"methods.{name}" for name in chaffinch.methods.__all__}
-    public |= {f"qualities.{name}" for name in chaffinch.qualities.__all__}
+    modules = ("exports", "methods", "qualities")
+    public = {*chaffinch.__all__} - {*modules, "__version__"}
+    public |= {f"{one}.{name}" for one in modules for name in getattr(chaffinch, one).__all__}
     assert sorted(listed) == sorted(public)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
+from chaffinch.flows.cli.export import export
 from chaffinch.flows.cli.options import (
     COMPARISON,
     RESELECTION,
@@ -298,7 +299,7 @@ def run(
 ) -> None:
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
-    DATA may be at s3://bucket/key, or a table or query in a database, as in
+    DATA may be at s3://, gs:// or abfss://, a Delta table, or a table or query in a database, as in
     postgresql://host/database#table or "postgresql://host/database#SELECT a FROM b". Credentials
     come from the environment, and never stand in the address.
 
@@ -501,7 +502,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
 
 
 for command in (
-    *(reselect, columns, shuffle, descend),
+    *(reselect, columns, export, shuffle, descend),
     *(diff, promote, promoted, rollback, serve, automations, announce),
 ):
     cli.add_command(command)

@@ -71,9 +71,9 @@ TablePath = Annotated[
         | {
             "pattern": rf"^(?!{SECRET})\s*\S",
             "description": "The table: CSV or TSV (plain or .gz), Parquet file or folder of them, "
-            "at its path on the machine that runs it or at s3://bucket/key; or "
-            "postgresql://host/database#table, where a SELECT may stand in place of the table. "
-            "Never with a password.",
+            "at its path on the machine that runs it or at s3://bucket/key, gs:// or "
+            "abfss://; or postgresql://host/database#table, where a SELECT may stand in place of "
+            "the table. Never with a password.",
         }
     ),
     in_form("Table"),

@@ -1,3 +1,4 @@
+from . import exports as exports
 from . import methods as methods
 from . import qualities as qualities
 from .flows.comparison import comparison as comparison

@@ -3,7 +3,7 @@
 A new kind of source is a file with a frozen dataclass that subclasses `Source`, and its line in
 `KINDS` before `SqlSource`, which takes the schemes of all SQLAlchemy dialects. A new format of
 files is a file with an instance of `Format`, and its line in `FORMATS` of formats.py: files on this
-disk and in S3, the names of data sets and all messages follow. Both have a case in
+disk and in object storage, the names of data sets and all messages follow. Both have a case in
 tests/contracts/test_sources_alike.py. `TAKEN` in formats.py lists in messages what a source may be.
 """
 
@@ -12,7 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from chaffinch.storage.sources.addresses import scheme_of, unknown_scheme
+from chaffinch.storage.sources.azure import AzureSource
+from chaffinch.storage.sources.delta import DeltaSource
+from chaffinch.storage.sources.duckdb import DuckDBSource
 from chaffinch.storage.sources.files import FileSource
+from chaffinch.storage.sources.gcs import GcsSource
 from chaffinch.storage.sources.memory import MemorySource
 from chaffinch.storage.sources.s3 import S3Source
 from chaffinch.storage.sources.source import Source
@@ -21,17 +25,26 @@ from chaffinch.storage.sources.sql import SqlSource
 __all__ = ["KINDS", "Source", "source_of"]
 
 # The first that fits is taken; MemorySource accepts every object.
-KINDS: list[type[Source]] = [FileSource, S3Source, SqlSource, MemorySource]
+KINDS: list[type[Source]] = [
+    DeltaSource,
+    FileSource,
+    S3Source,
+    GcsSource,
+    AzureSource,
+    DuckDBSource,
+    SqlSource,
+    MemorySource,
+]
 
 
 def source_of(data: Any) -> Source:
     """Return the source that a path, an address or a table in memory stands for.
 
-    Taken are paths to delimited text or Parquet, or to a folder of Parquet files; addresses of
-    these in S3, or of a table or query in a database; tables of pandas, polars or Arrow, or with
-    ``__arrow_c_stream__``. A `Source` is returned as it is. Nothing is read. InputError for empty
-    text, the character of code 0, and an address that holds a secret, is malformed or of an unknown
-    scheme.
+    Taken are paths to delimited text or Parquet, or to a folder of Parquet files or a Delta table;
+    addresses of files in object storage, or of a table or query in a database; tables of pandas,
+    polars or Arrow, or with ``__arrow_c_stream__``. A `Source` is returned as it is. No row is
+    read. InputError for empty text, the character of code 0, and an address that holds a secret, is
+    malformed or of an unknown scheme.
     """
     for kind in KINDS:
         if isinstance(data, kind):

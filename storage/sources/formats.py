@@ -12,8 +12,8 @@ from chaffinch.storage.sources.source import Format
 FORMATS = [DELIMITED, PARQUET]
 TAKEN = (
     f"a path to {' or '.join(known.listed for known in FORMATS)}, a folder of Parquet files, any "
-    "of these at s3://bucket/key, postgresql://host/database#table or another database, or a table "
-    "of pandas, polars or Arrow"
+    "of these at s3://bucket/key, gs:// or abfss://, a Delta table, "
+    "postgresql://host/database#table or another database, or a table of pandas, polars or Arrow"
 )
 
 

@@ -23,6 +23,7 @@ WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2*
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # of pandas
 _MAGIC = b"PAR1"  # what a file begins with
+DELTA_LOG = "_delta_log"  # the folder that makes a Delta table of a folder of Parquet files
 
 
 @contextmanager
@@ -54,7 +55,13 @@ def parquet_files(folder: Path) -> list[Path]:
 
 def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]:
     """Return the sorted names of the Parquet files among the entries of a folder."""
-    seen = sorted(entry for entry in entries if entry[0][0] not in "._")
+    entries = sorted(entries)
+    if (DELTA_LOG, True) in entries:  # its files hold removed rows too
+        raise InputError(
+            f"folder {folder} is a Delta table, which is read only from this disk, by a run; copy "
+            "the table here, or its rows into Parquet files"
+        )
+    seen = [entry for entry in entries if entry[0][0] not in "._"]
     inner = [name for name, is_folder in seen if is_folder]
     if inner:
         raise InputError(

@@ -7,9 +7,7 @@ read-only in PostgreSQL and SQLite, and it is never committed.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -27,14 +25,13 @@ from chaffinch.storage.datasets.spilled import SpilledRows
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import credentials, secret_message, without
+from chaffinch.storage.sources.database import DatabaseSource
 from chaffinch.storage.sources.files import reading
-from chaffinch.storage.sources.source import OpenTable, Source
+from chaffinch.storage.sources.source import OpenTable
 
 if TYPE_CHECKING:  # loading SQLAlchemy takes long
     import sqlalchemy as sa
 
-_TABLE = re.compile(r"[^\s.@\"'`;()]+(\.[^\s.@\"'`;()]+)?")
-_QUERY = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with)\b", re.IGNORECASE | re.DOTALL)
 _DRIVERS = {"postgresql": "postgresql+psycopg"}  # SQLAlchemy's default is another
 _SHOWN = 40
 _PASSWORD_FROM = "password_from"  # noqa: S105 - the name of a name
@@ -62,7 +59,7 @@ _TYPES: dict[type, pa.DataType] = {
 
 
 @dataclass(frozen=True)
-class SqlSource(Source):
+class SqlSource(DatabaseSource):
     """A table in a database, or the result of a query.
 
     ``?password_from=NAME`` in the URL names the variable that holds the password. The name must
@@ -74,7 +71,6 @@ class SqlSource(Source):
     url: sa.URL
     query: str  # a table, as in shop.orders, or a SELECT
     password_from: str | None
-    rereadable = False
 
     @classmethod
     def of(cls, data: Any, scheme: str | None) -> Self | None:
@@ -108,7 +104,8 @@ class SqlSource(Source):
         source = cls(
             data, url.difference_update_query([_PASSWORD_FROM]), query.strip(), password_from
         )
-        _check_query(source)
+        source.check_query()
+        _check_file(source)
         _check_password_name(password_from)
         return source
 
@@ -121,26 +118,13 @@ class SqlSource(Source):
         return self.url.get_backend_name()
 
     @property
-    def label(self) -> str:
-        return "the query" if self.is_query else self.query
-
-    @property
-    def is_query(self) -> bool:
-        """Whether the source is a SELECT rather than a table."""
-        return _TABLE.fullmatch(self.query) is None
-
-    @property
-    def name(self) -> str:
-        """The table; for a query the database, and digits that distinguish queries."""
-        if not self.is_query:
-            return self.query.rpartition(".")[2]
-        database = Path(self.url.database or self.backend).stem
-        return f"{database}-{hashlib.sha256(self.query.encode()).hexdigest()[:6]}"
+    def database(self) -> str:
+        return self.url.database or ""
 
     @property
     def file(self) -> Path | None:
         """The file that holds the database; None for a server."""
-        return Path(self.url.database or "") if self.backend == "sqlite" else None
+        return Path(self.database) if self.backend == "sqlite" else None
 
     @property
     def address(self) -> str:
@@ -202,17 +186,7 @@ def _check_password_name(name: str | None) -> None:
         )
 
 
-def _check_query(source: SqlSource) -> None:
-    if not source.query:
-        raise InputError(
-            f"{source} is a whole database; put a table or a SELECT behind it, as in "
-            f"{source}#orders"
-        )
-    if source.is_query and not _QUERY.match(source.query):
-        raise InputError(
-            f"what is asked of {source} must be a table, such as shop.orders, or begin with "
-            f"SELECT or WITH, but begins with {source.query.split()[0][:20]!r}"
-        )
+def _check_file(source: SqlSource) -> None:
     if source.file is not None and str(source.file) in (".", ":memory:"):
         raise InputError("sqlite must name a file, as in sqlite:///shop.db#orders, but names none")
     if source.file is not None and "uri" in source.url.query:

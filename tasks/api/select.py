@@ -71,9 +71,10 @@ def select(
     Parameters
     ----------
     data : path or address, or pandas, polars or Arrow table
-        CSV or TSV (plain or .gz), a Parquet file or folder, here or at ``"s3://bucket/key"``; a
-        table or a query in a database, ``"postgresql://host/database#table"`` or ``"...#SELECT
-        ..."``; or a table in memory. No address holds a password: that comes from the environment.
+        CSV or TSV (plain or .gz), a Parquet file or folder, here or at ``"s3://bucket/key"``,
+        ``gs://`` or ``abfss://``; a folder with a Delta table; a table or a query in a database,
+        ``"postgresql://host/database#table"`` or ``"...#SELECT ..."``; or a table in memory. No
+        address holds a password: that comes from the environment.
     target : str, or array-like of shape (n,)
         Column to predict, or its values, of a table in memory or an array of numbers, whose columns
         are then named x0, x1, ... Columns of a pandas table may be named here and below by their

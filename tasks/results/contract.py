@@ -211,16 +211,14 @@ class FeatureContract(dict[str, Any]):
         predictions are on its scale.
         """
         history, order = self._history(), self["settings"]["columns"]["time"]
-        features = self.features
+        origins = self.origins()
         if history is None:
-            return features
-        made = {c: made_names(c, history) for c in history.columns or (self["target"]["name"],)}
-        origin = {name: column for column, names in made.items() for name in names}
-        asked = [origin.get(name, name) for name in features]
-        needs_order = not origin.keys().isdisjoint(features)
+            return list(origins)
+        needs_order = any(name != column for name, column in origins.items())
         needs_series = needs_order or history.scale == "series"
         roles = [order if needs_order else None, history.series if needs_series else None]
-        return list(dict.fromkeys([*asked, *(role for role in roles if role is not None)]))
+        named = [*origins.values(), *(role for role in roles if role is not None)]
+        return list(dict.fromkeys(named))
 
     def validate(self, table: Any) -> None:
         """Raise InputError for a table that does not fit the contract.
@@ -287,6 +285,15 @@ class FeatureContract(dict[str, Any]):
                 "was made from"
             )
         return BytesRead(sum(found[name] for name in columns), sum(found.values()))
+
+    def origins(self) -> dict[str, str]:
+        """Return the column that each kept feature is, or is made of, in the features' order."""
+        history = self._history()
+        if history is None:
+            return {name: name for name in self.features}
+        made = {c: made_names(c, history) for c in history.columns or (self["target"]["name"],)}
+        origin = {name: column for column, names in made.items() for name in names}
+        return {name: origin.get(name, name) for name in self.features}
 
     def _history(self) -> HistorySettings | None:
         history = self["settings"].get("history")

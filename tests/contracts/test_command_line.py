@@ -31,6 +31,7 @@ COMMANDS = {
     "reselect": ("RUN", "DATA", "--target", "--gain", "--slack", "--seed", "--store", "--json"),
     "compare": ("TABLES", "--methods", "--models", "--seeds", "--sizes", "--time-budget", "--json"),
     "columns": ("RUN", "--as", "--table", "--dialect", "--source", "--store"),
+    "export": ("RUN", "--to", "--output", "--name", "--table", "--store"),
     "shuffle": ("FILES", "--to", "--target", "--sparse", "--zero-based", "--one-based", "--json"),
     "descend": ("TABLE", "--to", "--n-features", "--penalty", "--start", "--cluster", "--json"),
     "announce": ("DATA", "--name"),

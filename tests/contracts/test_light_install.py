@@ -9,7 +9,8 @@ from tests.made_up import good_table
 
 EXTRAS = (
     "torch", "xgboost", "ortools", "prefect", "fastapi", "uvicorn", "httpx", "dask",
-    "distributed", "sqlalchemy", "psycopg",
+    "distributed", "sqlalchemy", "psycopg", "deltalake", "duckdb",
+    "mlflow", "openlineage", "pandera",
 )  # fmt: skip
 BEGIN = f"""
 import sys
@@ -65,6 +66,10 @@ LACKING = {
     "chaffinch.find_alternatives(chaffinch.qualities.Univariate([3, 2, 1]), k=1, "
     "n_alternatives=1, tau=1, search='simultaneous')": "alternatives",
     'chaffinch.select("sqlite:///a.db#table", "y")': "flows",
+    'chaffinch.select("duckdb:///a.duckdb#table", "y")': "duckdb",
+    'chaffinch.exports.to_mlflow("orders")': "mlflow",
+    'chaffinch.exports.to_openlineage("orders")': "openlineage",
+    'chaffinch.exports.to_pandera("orders")': "pandera",
 }
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pyarrow.json
 import pytest
 import sqlalchemy as sa
+from deltalake import write_deltalake
 
 import chaffinch
 from chaffinch import InputError
@@ -23,7 +26,7 @@ from chaffinch.storage.sources.source import Format
 from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.comparing.plan import labels_of
 from chaffinch.tasks.settings.descent import ShuffleSettings
-from tests.object_storage import ObjectStorage
+from tests.object_storage import GoogleStorage, ObjectStorage
 from tests.sources import read_source
 
 N_ROWS = 60
@@ -81,13 +84,32 @@ def on_disk(write: Callable[[Path], Path]) -> Callable[[Path, Any], Any]:
     return lambda folder, request: str(write(folder))
 
 
-def in_s3(write: Callable[[Path], Path]) -> Callable[[Path, Any], Any]:
+def stored(fixture: str, write: Callable[[Path], Path]) -> Callable[[Path, Any], Any]:
     def put(folder: Path, request: Any) -> str:
-        storage: ObjectStorage = request.getfixturevalue("s3")
         path = write(folder)
+        storage: ObjectStorage | GoogleStorage = request.getfixturevalue(fixture)
         return storage.put(path, f"alike/{path.name}")
 
     return put
+
+
+in_s3, in_gcs = partial(stored, "s3"), partial(stored, "gcs")
+
+
+def delta(folder: Path) -> Path:
+    """Write a table whose first version has other rows, in files that stay in the folder."""
+    path = folder / "orders.delta"
+    write_deltalake(path, FRAME[:5])
+    write_deltalake(path, FRAME[:30], mode="overwrite")
+    write_deltalake(path, FRAME[30:], mode="append")
+    return path
+
+
+def duck(folder: Path) -> str:
+    with duckdb.connect(folder / "shop.duckdb") as connection:
+        connection.register("frame", FRAME)
+        connection.execute("CREATE TABLE orders AS SELECT * FROM frame")
+    return f"duckdb:///{folder}/shop.duckdb"
 
 
 KINDS: dict[str, Callable[[Path, Any], Any]] = {
@@ -96,11 +118,16 @@ KINDS: dict[str, Callable[[Path, Any], Any]] = {
     "folder": on_disk(parts),
     "table": lambda folder, request: f"{sqlite(folder)}#orders",
     "query": lambda folder, request: "#".join((sqlite(folder), "SELECT * FROM orders")),
+    "delta": on_disk(delta),
+    "duckdb table": lambda folder, request: f"{duck(folder)}#orders",
+    "duckdb query": lambda folder, request: "#".join((duck(folder), "SELECT * FROM orders")),
     "pandas": lambda folder, request: FRAME,
     "polars": lambda folder, request: pl.from_pandas(FRAME),
     "arrow": lambda folder, request: pa.Table.from_pandas(FRAME),
     **{f"s3 {ending}": in_s3(file(ending)) for ending in FILES},
     "s3 folder": in_s3(parts),
+    **{f"gs {ending}": in_gcs(file(ending)) for ending in FILES},
+    "gs folder": in_gcs(parts),
 }
 pytestmark = pytest.mark.xdist_group("objects")
 
@@ -111,9 +138,12 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
 ) -> None:
     # SQLite stores no booleans
     source = check_alike(KINDS[kind](tmp_path, request), tmp_path, ["yes"] * (kind == "query"))
-    assert source.has_types() == (kind.removeprefix("s3 ") not in TEXT)
-    on_disk_or_s3 = kind.removeprefix("s3 ") in {*FILES, "path", "folder"}
-    assert source.has_header() == on_disk_or_s3
+    form = kind.removeprefix("s3 ").removeprefix("gs ")
+    assert source.has_types() == (form not in TEXT)
+    with_header = {*FILES, "path", "folder", "delta", "duckdb table", "duckdb query"}
+    assert source.has_header() == (form in with_header)
+    n_columns = len(FRAME.columns)
+    assert source.shape() == (None if "query" in kind else (N_ROWS, n_columns))
 
 
 def test_every_ending_of_a_file_is_held() -> None:
@@ -144,7 +174,9 @@ def check_alike(data: Any, tmp_path: Path, drop: Collection[str] = ()) -> Source
     return source
 
 
-@pytest.mark.parametrize("kind", [".csv", ".parquet", "folder", "table"])
+@pytest.mark.parametrize(
+    "kind", [".csv", ".parquet", "folder", "table", "delta", "duckdb table", "duckdb query"]
+)
 def test_a_missing_source_is_one_line(kind: str, tmp_path: Path) -> None:
     data = str(KINDS[kind](tmp_path, None))
     for ask in (Source.check, Source.columns, Source.column_bytes, Source.read):

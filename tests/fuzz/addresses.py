@@ -24,7 +24,7 @@ _ENVIRONMENT = {
 _SCHEMES = [
     *["postgresql"] * 4, "postgresql+psycopg", "postgres", "mysql", "mysql+pymysql", "mssql",
     "oracle", "postgresql+asyncpg", "sqlite+aiosqlite", "sqlite+pysqlcipher", "duckdb", "s3", "S3",
-    "s3a", "gs", "http", "file", "jdbc:postgresql", "", "a\nb", "ftp", "1x", "postgresql+x",
+    "s3a", "gcs", "http", "file", "jdbc:postgresql", "", "a\nb", "ftp", "1x", "postgresql+x",
 ]
 _USERS = ["", "", "", "u@", "u@", "u:hunter2@", ":hunter2@", "u%40x@", "a b@", "u:@", "é@"]
 _HOSTS = ["127.0.0.1:9", "127.0.0.1:9", "localhost:9", "127.0.0.1:99999", "127.0.0.1:x",

@@ -259,7 +259,7 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(address: str) -> Non
     ("address", "message"),
     [
         ("https://host/x.csv", "nothing is read from https: addresses; give a path to .csv"),
-        ("gs://shop/x.csv", "nothing is read from gs: addresses"),
+        ("wasbs://shop/x.csv", "nothing is read from wasbs: addresses"),
         ("s3:/shop/x.csv", "nothing is read from s3: addresses; give .* s3://bucket/key"),
         ("s3:///x.csv", "an address in S3 is s3://bucket/key, with no [?] or #"),
         ("s3://shop/x.csv?versionId=3", "an address in S3 is s3://bucket/key, with no [?] or #"),

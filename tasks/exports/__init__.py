@@ -1,0 +1,1 @@
+"""Finished runs for other tools: one file for each tool, and `TARGETS` in targets.py."""

@@ -1,0 +1,191 @@
+"""A run of MLflow: settings, losses, metrics, contract, report, and the retrained model.
+
+The model is stored as the contract and the native files of its library. MLflow loads it by
+`_load_pyfunc`, so that nothing of it is a pickle or executed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.extras import require
+from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
+from chaffinch.tasks.pipeline.report import REPORT_FILE
+from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, model_files
+from chaffinch.tasks.results.contract import FeatureContract, parse_contract
+from chaffinch.tasks.results.model import SelectedModel
+from chaffinch.tasks.settings.identity import versions
+
+if TYPE_CHECKING:
+    from mlflow.models import ModelSignature
+
+_LOADER = "chaffinch.exports"  # the module whose `_load_pyfunc` MLflow calls
+_MODEL = "model"  # the name of the model, and the folder of its native files
+_LONGEST = 500  # characters of a parameter, on every release of MLflow's server
+# MLflow about its own types, and about an example of input, as the contract has all types
+_OF_NO_USE = r".*(Any type hint is inferred|An input example was not provided)"
+_CREDENTIALS = re.compile(r"//[^/\s]*@")  # in an address
+_EXTRAS = {"mlp": "[torch]", "xgboost": "[xgboost]"}
+_TYPES = {"integer": "long", "number": "double", "boolean": "boolean", "text": "string"}
+
+
+def to_mlflow(run: Exportable, *, experiment: str | None = None, store: str | Path = STORE) -> str:
+    """Log a finished run to MLflow, with its model, and return the id of MLflow's run.
+
+    It goes where MLflow is configured: ``MLFLOW_TRACKING_URI``, or a file in this folder.
+
+    Parameters
+    ----------
+    run : SelectionResult, str or Path
+        A result with a folder in a store, the name of a run or one that it was promoted under, or
+        its folder.
+    experiment : str, optional
+        Name of the experiment, made if it is missing; by default MLflow's own.
+    store : path
+        The store of named runs.
+
+    Returns
+    -------
+    str
+        The id of MLflow's run: ``mlflow.pyfunc.load_model`` finds the model at
+        ``"runs:/ID/model"``.
+
+    Raises
+    ------
+    InputError
+        If mlflow is not installed, MLflow refuses the run, there is no such run, or only its
+        contract is given.
+    StorageError
+        If the run is damaged.
+
+    Notes
+    -----
+    Settings are parameters, of at most 500 characters each; losses and metrics of the rows that
+    judge are metrics; ``selection.json`` has all of it. Each call makes another run of MLflow.
+    """
+    require("mlflow", "a run of MLflow")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", _OF_NO_USE)
+        return _log(Exported.of(run, store), experiment)
+
+
+def _log(exported: Exported, experiment: str | None) -> str:
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    stages = {record.stage: record for record in exported.in_store.records()}
+    files = {
+        CONTRACT_FILE: stages["evaluate"].read(CONTRACT_FILE),
+        **{f"{_MODEL}/{k}": v for k, v in model_files(stages["retrain"], _MODEL).items()},
+    }
+    try:
+        number = None if experiment is None else _experiment(experiment)
+        with (
+            tempfile.TemporaryDirectory(prefix="chaffinch-") as folder,
+            mlflow.start_run(run_name=exported.run, experiment_id=number, nested=True) as logged,
+        ):
+            mlflow.log_params(dict(_parameters(exported.contract["settings"])))
+            mlflow.log_metrics(dict(_metrics(exported.contract)))
+            mlflow.set_tags(_tags(exported))
+            mlflow.log_text(files[CONTRACT_FILE].decode(), CONTRACT_FILE)
+            mlflow.log_text(stages["write_report"].read(REPORT_FILE).decode(), REPORT_FILE)
+            data = Path(folder, _MODEL)
+            for path, content in files.items():
+                (data / path).parent.mkdir(parents=True, exist_ok=True)
+                (data / path).write_bytes(content)
+            kind = exported.contract["model"]["kind"]
+            mlflow.pyfunc.log_model(
+                name=_MODEL,
+                loader_module=_LOADER,
+                data_path=str(data),
+                signature=_signature(exported.contract),
+                pip_requirements=[f"chaffinch{_EXTRAS.get(kind, '')}=={versions()['chaffinch']}"],
+            )
+            return str(logged.info.run_id)
+    except MlflowException as error:
+        reason = _CREDENTIALS.sub("//", str(error))
+        raise InputError(
+            f"MLflow does not take the run ({reason}); check MLFLOW_TRACKING_URI and its "
+            "credentials in the environment"
+        ) from None
+
+
+class PyfuncModel:
+    """The model as MLflow calls it."""
+
+    def __init__(self, model: SelectedModel) -> None:
+        self.model = model
+
+    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+        return self.model.predict(model_input)
+
+
+def _load_pyfunc(path: str) -> PyfuncModel:
+    """Return the model of a folder with a contract and native files; MLflow calls this."""
+    folder = Path(path)
+    contract = parse_contract((folder / CONTRACT_FILE).read_bytes(), folder / CONTRACT_FILE)
+    files = {file.name: file.read_bytes() for file in (folder / _MODEL).iterdir()}
+    return PyfuncModel(SelectedModel.from_contract(contract, files))
+
+
+def _experiment(name: str) -> str:
+    import mlflow
+
+    found = mlflow.get_experiment_by_name(name)
+    return str(found.experiment_id if found else mlflow.create_experiment(name))
+
+
+def _parameters(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each setting by its path, such as ``method.slacks``."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and not before:
+            yield from _parameters(value, f"{name}.")
+        elif value not in (None, [], {}):
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            is_short = len(text) <= _LONGEST
+            yield f"{before}{name}", text if is_short else f"{text[: _LONGEST - 3]}..."
+
+
+def _metrics(contract: FeatureContract) -> Iterator[tuple[str, float]]:
+    yield "n_features", len(contract.features)
+    yield "n_candidates", len(contract["candidates"])
+    losses = contract["losses"].get(contract.get("judged_on", "test"), {})
+    found = {f"loss_{which}": value for which, value in losses.items()}
+    for metric, values in contract.get("metrics", {}).items():
+        found |= {f"{metric}_{which}": values[which] for which in ("all_features", "selected")}
+    yield from ((name, value) for name, value in found.items() if math.isfinite(value))
+
+
+def _tags(exported: Exported) -> dict[str, str]:
+    contract, description = exported.contract, exported.in_store.description
+    return {
+        "chaffinch.run": exported.run,
+        "chaffinch.data_set": description["source"],
+        "chaffinch.dataset_hash": contract["dataset"]["hash"],
+        "chaffinch.verdict": contract["comparison"]["verdict"],
+        "mlflow.note.content": contract["comparison"]["sentence"],
+    }
+
+
+def _signature(contract: FeatureContract) -> ModelSignature:
+    """Return the names of the features and the type of the prediction.
+
+    Features have no types, since MLflow would refuse whole numbers for a number, and numbers or
+    booleans for categories; the model reads all of these.
+    """
+    from mlflow.models import ModelSignature
+    from mlflow.types.schema import AnyType, ColSpec, Schema
+
+    any_type: Any = AnyType  # which has no annotations
+    inputs: list[Any] = [ColSpec(any_type(), name, required=False) for name in contract.features]
+    target = contract["target"]
+    kind = "double" if target["task"] == "regression" else _TYPES[target.get("type", "text")]
+    return ModelSignature(inputs=Schema(inputs), outputs=Schema([ColSpec(kind)]))

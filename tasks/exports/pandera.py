@@ -1,0 +1,98 @@
+"""A schema of pandera for the columns that a contract asks of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from chaffinch.storage.datasets.column_types import as_text
+from chaffinch.storage.errors import InputError
+from chaffinch.storage.extras import require
+from chaffinch.tasks.data.column_profile import LARGEST
+from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
+
+if TYPE_CHECKING:
+    from pandera.api.dataframe.container import DataFrameSchema
+
+
+def to_pandera(
+    run: Exportable,
+    *,
+    library: Literal["pandas", "polars"] = "pandas",
+    store: str | Path = STORE,
+) -> DataFrameSchema[Any]:
+    """Return a pandera schema of the columns that the kept features need.
+
+    Parameters
+    ----------
+    run : SelectionResult, str or Path
+        A result, the name of a run in the store or one that it was promoted under, its folder, or
+        a ``selection.json``.
+    library : {"pandas", "polars"}
+        Library of the tables to validate.
+    store : path
+        The store of named runs.
+
+    Returns
+    -------
+    pandera.pandas.DataFrameSchema or pandera.polars.DataFrameSchema
+        Numbers must be within -1e30..1e30, and categories known; values may be missing. Columns
+        that lag features are made of need only exist. Other columns are ignored.
+
+    Raises
+    ------
+    InputError
+        If pandera is not installed, or there is no such run.
+    StorageError
+        If the run is damaged.
+
+    Notes
+    -----
+    `FeatureContract.validate` differs: it accepts new categories, which the model reads as missing,
+    and refuses true and false where the model learnt from numbers.
+
+    Examples
+    --------
+    >>> schema = chaffinch.exports.to_pandera("orders")  # doctest: +SKIP
+    >>> schema.validate(pandas.read_parquet("newer.parquet"))  # doctest: +SKIP
+    """
+    require("pandera", "a schema of pandera")
+    if library not in ("pandas", "polars"):
+        raise InputError(f"library must be pandas or polars but is {library!r}; name one of them")
+    pandera: Any = import_module(f"pandera.{library}")
+    contract = Exported.of(run, store).contract
+    checks = {
+        feature["name"]: _check(pandera.Check, feature, with_numbers=library == "pandas")
+        for feature in contract["features"]
+    }
+    columns = {
+        name: pandera.Column(checks=checks.get(name), nullable=True) for name in contract.columns
+    }
+    title = f"Features for {contract['target']['name']}"
+    schema: DataFrameSchema[Any] = pandera.DataFrameSchema(columns, name="chaffinch", title=title)
+    return schema
+
+
+def _check(check: Any, feature: Mapping[str, Any], *, with_numbers: bool) -> Any:
+    if feature["type"] == "category":
+        categories = feature["categories"]
+        return check.isin([*categories, *(_untyped(categories) if with_numbers else ())])
+    if feature.get("values") == "boolean":
+        return check.isin([True, False])
+    return check.in_range(-LARGEST, LARGEST)
+
+
+def _untyped(categories: Sequence[str]) -> list[Any]:
+    """Return the numbers and booleans among categories, which a table may hold as such."""
+    found: list[Any] = []
+    for text in categories:
+        values: list[Any] = [True, False]
+        with suppress(ValueError):
+            values.append(float(text))
+        with suppress(ValueError):
+            values.append(int(text))
+        found += [value for value in values if as_text(value) == text][:1]
+    return found

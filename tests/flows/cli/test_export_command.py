@@ -1,0 +1,69 @@
+"""`chaffinch export` writes what the functions of `chaffinch.exports` return."""
+
+import json
+
+import pandera.pandas as pandera
+import pytest
+from click.testing import CliRunner
+
+from chaffinch.exports import to_dbt, to_openlineage, to_pandera
+from chaffinch.flows.cli.commands import cli
+from chaffinch.flows.cli.export import TOOLS
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.exports.openlineage import as_json
+from chaffinch.tasks.exports.targets import TARGETS
+from tests.tasks.made_up_runs import causes, run_of
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    causes("x1", "x2").to_parquet(folder / "orders.parquet")
+    return run_of(folder / "orders.parquet", folder / "store")
+
+
+def export(run, *words):
+    store = run.folder.parent.parent
+    command = ["export", run.run, "--store", str(store), *map(str, words)]
+    done = CliRunner().invoke(cli, command, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_every_tool_can_be_named():
+    assert set(TOOLS) == set(TARGETS)
+
+
+def test_a_schema_is_printed_or_written(run, tmp_path):
+    schema = to_pandera(run)
+    assert pandera.DataFrameSchema.from_yaml(export(run, "--to", "pandera")) == schema
+    path = tmp_path / "orders.yaml"
+    assert export(run, "--to", "pandera", "--output", path) == f"{path}\n"
+    assert pandera.DataFrameSchema.from_yaml(path) == schema
+
+
+def test_models_are_written_to_a_folder(run, tmp_path):
+    options = ("--table", "shop.orders", "--name", "sales")
+    printed = export(run, "--to", "dbt", "--output", tmp_path / "models", *options)
+    files = to_dbt(run, name="sales", table="shop.orders")
+    assert printed.split() == [str(tmp_path / "models" / name) for name in files]
+    assert {path.name: path.read_text() for path in (tmp_path / "models").iterdir()} == files
+
+
+def test_an_event_is_written(run, tmp_path):
+    path = tmp_path / "event.json"
+    export(run, "--to", "openlineage", "--output", path)
+    assert json.loads(path.read_text()) == json.loads(as_json(to_openlineage(run)))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--to", "mlflow", "--output", "x"), "--output is for --to .* but this is --to mlflow"),
+        (("--to", "pandera", "--name", "x"), "--name is for .* but this is --to pandera"),
+        (("--to", "dbt"), "dbt needs --output"),
+    ],
+)
+def test_options_of_other_tools_are_refused(words, message, run):
+    with pytest.raises(InputError, match=message):
+        export(run, *words)

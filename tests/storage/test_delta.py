@@ -1,0 +1,119 @@
+"""Of a Delta table the newest version is read, and no file that it no longer holds."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
+
+import chaffinch
+from chaffinch.storage.datasets.dataset import ingest
+from chaffinch.storage.errors import InputError
+from chaffinch.tasks.api.shuffle import shuffle_files
+from chaffinch.tasks.settings.descent import ShuffleSettings
+from tests.object_storage import ObjectStorage
+from tests.sources import column_bytes, read_source, source_fingerprint, source_name
+
+FRAME = pd.DataFrame(
+    {"n": range(60), "shop": ["a b", "c%d", "é"] * 20, "x": [i / 4 for i in range(60)]}
+)
+pytestmark = pytest.mark.xdist_group("objects")
+
+
+def orders(folder: Path, **options: object) -> Path:
+    path = folder / "orders.delta"
+    write_deltalake(path, FRAME, **options)
+    return path
+
+
+def test_columns_of_partitions_are_columns(tmp_path: Path) -> None:
+    path = orders(tmp_path, partition_by=["shop"])
+    table = read_source(path)
+    assert table.to_pandas().sort_values("n", ignore_index=True).equals(FRAME)
+    assert ingest(path, tmp_path).hash == ingest(FRAME, tmp_path).hash
+    sizes = column_bytes(path)
+    assert list(sizes) == list(FRAME.columns)
+    assert sizes["shop"] == 0  # it is in the names of folders only
+    assert min(sizes["n"], sizes["x"]) > 0
+
+
+def test_deleted_and_changed_rows(tmp_path: Path) -> None:
+    path = orders(tmp_path)
+    DeltaTable(path).delete("n < 10")
+    DeltaTable(path).update(updates={"x": "0.5"}, predicate="n = 20")
+    expected = FRAME[10:].assign(x=FRAME["x"].where(FRAME["n"] != 20, 0.5))
+    assert len(list(path.glob("*.parquet"))) == 3  # also the files of former versions
+    assert ingest(path, tmp_path).hash == ingest(expected, tmp_path).hash
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "rows": lambda path: write_deltalake(path, FRAME[:1], mode="append"),
+    "a column": lambda path: DeltaTable(path).alter.add_columns(
+        [Field("new", PrimitiveType("long"))]
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_new_version_is_read_again(change: str, tmp_path: Path) -> None:
+    path = orders(tmp_path)
+    before = source_fingerprint(path)
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    assert source_fingerprint(copy) == source_fingerprint(path) == before
+    first = ingest(path, tmp_path)
+    CHANGES[change](path)
+    assert source_fingerprint(path) != before
+    assert ingest(path, tmp_path).hash != first.hash
+
+
+def test_the_name_of_the_data_set(tmp_path: Path) -> None:
+    assert source_name(orders(tmp_path)) == "orders"
+
+
+def test_a_selection(tmp_path: Path) -> None:
+    path = orders(tmp_path)
+    model = chaffinch.ModelSettings(name="linear", tuning="none")
+    result = chaffinch.select(path, "x", model=model)
+    assert result.features == ["n"]
+    assert result.run.startswith("orders-")
+    assert len(result.model.predict(path)) == 60
+
+
+def no_log(path: Path) -> None:
+    next((path / "_delta_log").iterdir()).unlink()
+
+
+def damaged_log(path: Path) -> None:
+    next((path / "_delta_log").iterdir()).write_text("{ no json")
+
+
+def no_file(path: Path) -> None:
+    next(path.glob("*.parquet")).unlink()
+
+
+@pytest.mark.parametrize("damage", [no_log, damaged_log, no_file])
+def test_a_damaged_table_is_one_line(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    path = orders(tmp_path)
+    damage(path)
+    with pytest.raises(InputError, match=r"orders.delta is no Delta table that can be read") as one:
+        read_source(path)
+    assert "\n" not in str(one.value)
+
+
+def test_deletion_vectors_are_refused_as_their_rows_would_be_read(tmp_path: Path) -> None:
+    path = orders(tmp_path, configuration={"delta.enableDeletionVectors": "true"})
+    with pytest.raises(InputError, match=r"deletionVectors.*write its rows as Parquet"):
+        read_source(path)
+
+
+def test_elsewhere_it_is_no_folder_of_parquet_files(tmp_path: Path, s3: ObjectStorage) -> None:
+    path = orders(tmp_path)
+    message = r"is a Delta table, which is read only from this disk"
+    with pytest.raises(InputError, match=message):
+        read_source(s3.put(path, "orders.delta"))
+    with pytest.raises(InputError, match=message):
+        shuffle_files([str(path)], tmp_path / "out.parquet", ShuffleSettings(target="x"))

@@ -1,0 +1,137 @@
+"""A run of MLflow has the figures of a run, and its model predicts what the run's model does."""
+
+import json
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import InputError
+from chaffinch.exports import to_mlflow
+from tests.flows.cli.programs import free_port
+from tests.tasks.exports.conftest import orders
+from tests.tasks.made_up_runs import LINEAR, causes, run_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracking(tmp_path_factory):
+    """Log to a file of this module."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    before = Path.cwd()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+        yield folder
+        mlflow.set_tracking_uri(None)
+    assert Path.cwd() == before
+
+
+@pytest.fixture(scope="module")
+def logged(exported):
+    return to_mlflow(exported)
+
+
+def test_settings_are_parameters_and_figures_are_metrics(exported, logged):
+    data = mlflow.get_run(logged).data
+    assert data.params["method.kind"] == "anova_f"
+    assert data.params["target"] == "churned"
+    assert json.loads(data.params["columns.categorical"]) == ["size"]
+    losses = exported.losses[exported.contract["judged_on"]]
+    assert data.metrics["loss_all_features"] == losses["all_features"]
+    assert data.metrics["loss_selected"] == losses["selected"]
+    assert data.metrics["roc_auc_selected"] == exported.metrics["roc_auc"]["selected"]
+    assert data.metrics["n_features"] == len(exported.features)
+    assert data.metrics["n_candidates"] == len(exported.candidates)
+    assert data.tags["chaffinch.verdict"] == exported.comparison["verdict"]
+    assert data.tags["chaffinch.dataset_hash"] == exported.contract["dataset"]["hash"]
+    assert data.tags["chaffinch.data_set"] == "orders.parquet"
+    assert data.tags["mlflow.runName"] == exported.run
+
+
+def test_contract_and_report_are_artifacts(exported, logged):
+    for name in ("selection.json", "report.html"):
+        path = Path(mlflow.artifacts.download_artifacts(f"runs:/{logged}/{name}"))
+        assert path.read_bytes() == (exported.folder / name).read_bytes()
+
+
+def test_the_model_predicts_as_the_run_does(exported, logged):
+    model = mlflow.pyfunc.load_model(f"runs:/{logged}/model")
+    table = orders()
+    expected = exported.model.predict(table)
+    np.testing.assert_array_equal(model.predict(table[exported.features]), expected)
+    features = [column.name for column in model.metadata.signature.inputs]
+    assert features == exported.features
+    rows = table[exported.features].iloc[:4].assign(age=[1, 2, 3, 4], colour=None)
+    np.testing.assert_array_equal(model.predict(rows), exported.model.predict(rows))
+
+
+def test_nothing_of_a_model_is_a_pickle_or_code(logged):
+    folder = Path(mlflow.artifacts.download_artifacts(f"runs:/{logged}/model"))
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert {name for name in files if not name.endswith((".txt", ".yaml", ".yml"))} <= {
+        "MLmodel", "registered_model_meta", "data/model/selection.json",
+        "data/model/model/model.skops",
+    }  # fmt: skip
+    flavour = mlflow.models.Model.load(folder).flavors["python_function"]
+    assert flavour["loader_module"] == "chaffinch.exports"
+    assert not flavour.get("code")
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "mlp"])
+def test_models_of_every_library(name, tmp_path):
+    table = causes("x1", "x2", n=200)
+    options = {"lightgbm": {"n_estimators": 5}, "xgboost": {"n_estimators": 5}, "mlp": {}}
+    model = chaffinch.ModelSettings(name=name, tuning="none", parameters=options[name])
+    result = run_of(table, tmp_path, model=model, method="anova_f")
+    found = mlflow.pyfunc.load_model(f"runs:/{to_mlflow(result)}/model")
+    np.testing.assert_array_equal(found.predict(table), result.model.predict(table))
+
+
+def test_an_experiment_is_made_once(exported):
+    ids = [to_mlflow(exported, experiment="shop") for _ in range(2)]
+    assert len(set(ids)) == 2
+    runs = mlflow.search_runs(experiment_names=["shop"], output_format="list")
+    assert {run.info.run_id for run in runs} == set(ids)
+
+
+def test_inside_a_run_of_the_user_it_is_nested(exported):
+    with mlflow.start_run() as outer:
+        inner = to_mlflow(exported)
+        assert mlflow.active_run().info.run_id == outer.info.run_id
+    assert mlflow.get_run(inner).data.tags["mlflow.parentRunId"] == outer.info.run_id
+
+
+def test_long_settings_are_cut(tmp_path):
+    drop = [f"noise_{i:03}" for i in range(100)]
+    table = causes("x1", "x2").join(pd.DataFrame(1.0, range(600), drop))
+    result = run_of(table, tmp_path, drop=drop)
+    dropped = mlflow.get_run(to_mlflow(result)).data.params["columns.drop"]
+    assert dropped.startswith('["noise_000", "noise_001"')
+    assert len(dropped) == 500
+
+
+def test_a_contract_alone_or_a_result_in_memory_has_no_model(exported):
+    for given in (exported.folder / "selection.json", run_of(causes("x1", "x2"), model=LINEAR)):
+        with pytest.raises(InputError, match="needs a run in a store"):
+            to_mlflow(given)
+
+
+def test_what_mlflow_refuses_is_one_line(exported):
+    with pytest.raises(InputError, match="MLflow does not take the run") as caught:
+        to_mlflow(exported, experiment="")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_does_not_answer_and_its_password(exported, monkeypatch, tracking):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    mlflow.set_tracking_uri(f"http://reader:hid@den@127.0.0.1:{free_port()}")
+    with pytest.raises(InputError, match="check MLFLOW_TRACKING_URI") as caught:
+        to_mlflow(exported)
+    mlflow.set_tracking_uri(f"sqlite:///{tracking}/mlflow.db")
+    assert "127.0.0.1" in str(caught.value)
+    assert "hid" not in str(caught.value)
