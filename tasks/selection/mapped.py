@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shutil import disk_usage
 from tempfile import NamedTemporaryFile
 
 import numpy as np
@@ -35,10 +36,20 @@ def empty_matrix(shape: tuple[int, int], folder: Path | None) -> Floats:
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             return np.memmap(file, np.float64, "r+", shape=shape, order="F")
     except OSError as error:
-        raise UnusableError(
-            f"{n_bytes / 1e9:.1f} GB of rows cannot be written to {folder} ({error.strerror})",
-            "free some space, or name another store",
-        ) from error
+        raise _not_written(folder, n_bytes, str(error.strerror)) from error
+
+
+def check_space(folder: Path, n_bytes: int) -> None:
+    """Raise UnusableError if a library, which ends the process on a full disk, needs more."""
+    if (free := disk_usage(folder).free) < n_bytes:
+        raise _not_written(folder, n_bytes, f"{free / 1e9:.1f} GB are free")
+
+
+def _not_written(folder: Path, n_bytes: int, reason: str) -> UnusableError:
+    return UnusableError(
+        f"{n_bytes / 1e9:.1f} GB of rows cannot be written to {folder} ({reason})",
+        "free some space, or name another store",
+    )
 
 
 def folder_of(X: Floats) -> Path | None:

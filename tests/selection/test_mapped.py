@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from chaffinch.tasks.selection import mapped, models
 from chaffinch.tasks.selection.core import Rows, Schema
+from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models import xgboost
 
 
@@ -85,3 +87,20 @@ def test_xgboost_fits_the_same_model_to_batches_of_a_file(
     ]
     assert fitted[0] == fitted[1]
     assert not [*tmp_path.iterdir()], "pages are left"
+
+
+def test_xgboost_does_not_begin_where_the_disk_is_too_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = np.random.default_rng(0).normal(size=(1000, 4)), np.arange(1000.0)
+    needed = 6 * X.size + 8 * len(X)
+    for free, is_enough in ((needed - 1, False), (needed, True)):
+        disk = SimpleNamespace(free=free)
+        monkeypatch.setattr(mapped, "disk_usage", lambda _, disk=disk: disk)
+        rows = Rows(in_a_file(X, tmp_path), y)
+        given = rows, Schema(tuple("abcd"), (0,) * 4), {"n_estimators": 2}
+        if is_enough:
+            models.fit("xgboost", *given, seed=0)
+        else:
+            with pytest.raises(UnusableError, match="free some space"):
+                models.fit("xgboost", *given, seed=0)

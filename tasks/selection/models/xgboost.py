@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
-from chaffinch.tasks.selection.mapped import ASIDE, folder_of
+from chaffinch.tasks.selection.mapped import ASIDE, check_space, folder_of
 from chaffinch.tasks.selection.models.base import (
     FLAG,
     FROM_TARGET,
@@ -203,6 +203,7 @@ def _check(holds: object, what: str) -> None:
 _FILE = "model.ubj"
 _DEFAULT_ROUNDS = 100
 _DEFAULT_BINS = 256
+_PER_BIN, _PER_ROW = 6, 8  # bytes of these files, at most
 _BATCH = 2**26  # bytes of rows in files that are read at a time
 _KNOWN = {
     "booster": choice("gbtree", "dart"),
@@ -303,6 +304,7 @@ def _binned(rows: Rows, schema: Schema, max_bin: int) -> Any:
         return xgboost.QuantileDMatrix(
             rows.X, rows.y, weight=rows.weight, feature_types=types, **given
         )
+    check_space(folder, _PER_BIN * rows.X.size + _PER_ROW * len(rows))
     prefix = str(folder / f"{ASIDE}{uuid4().hex}")  # of files that go with the matrix
     size = max(1, _BATCH // (8 * rows.X.shape[1]))
 
