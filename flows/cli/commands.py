@@ -375,7 +375,7 @@ def init(
         raise InputError(f"--file must end with .toml but is {file}")
     if path.exists():
         raise InputError(f"{file} exists; remove it, or give another --file")
-    preflight(data, settings, execution)
+    preflight(data, settings, execution, is_timed=False)
     write_file(path, as_toml(data, settings, execution).encode())
     echo(f"Wrote {file}; run it by: chaffinch run --config {file}")
 

@@ -58,15 +58,17 @@ def profile_column(
     distinct = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     if kind != "float64" and max(-ordered[0], ordered[-1]) > _LARGEST_EXACT_INTEGER:
         distinct = pc.count_distinct(column).as_py()
+    lowest, highest = float(ordered[0]), float(ordered[-1])
+    del ordered  # rows may be many
     if kind == "timestamp":
         return profile(distinct)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = float(np.mean(present)), float(np.std(present))
     return profile(
         distinct,
-        minimum=float(ordered[0]),
+        minimum=lowest,
         mean=mean if np.isfinite(mean) else None,
-        maximum=float(ordered[-1]),
+        maximum=highest,
         standard_deviation=deviation if np.isfinite(deviation) else None,
     )
 

@@ -92,6 +92,7 @@ def describe_table(
     target = describe_target(target_column, settings)
     check_roles(table, settings)
     y = encode_target(target_column, settings.target, target.task, target.classes)
+    del target_column
     if target.task == "regression":
         check_magnitude(f"target {settings.target!r}", y.astype(np.float64, copy=False))
     check_parts(table, settings, y, target.classes, outer_folds)
@@ -128,6 +129,7 @@ def describe_table(
             findings.add_target(row)
         profile.append(row)
         on_done(len(profile), len(table.column_names))
+        del column, numbers  # before the next is read
     features = tuple(name for name in roles if roles[name] == "feature" and name not in excluded)
     _check_features(features, excluded, settings)
     _check_baseline(features, categories, settings)

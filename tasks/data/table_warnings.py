@@ -46,13 +46,13 @@ class PerfectPredictors:
         self._y = y
         self._by_class = bool(np.issubdtype(y.dtype, np.integer))
         labels = y.astype(np.int64) if self._by_class else np.zeros(len(y), dtype=np.int64)
-        self._all = np.argsort(labels, kind="stable")
+        by_class = np.argsort(labels, kind="stable")
         sizes = np.bincount(labels)
         share = max(2, _SCREENED_ROWS // len(sizes))
         starts = np.cumsum(sizes) - sizes
         self._sample = np.concatenate(
             [
-                self._all[start + np.unique(np.linspace(0, size - 1, share).astype(np.int64))]
+                by_class[start + np.unique(np.linspace(0, size - 1, share).astype(np.int64))]
                 for start, size in zip(starts, sizes, strict=True)
             ]
         )
@@ -61,10 +61,11 @@ class PerfectPredictors:
         """Return whether a feature alone determines the target or one of its classes."""
         if n_categories * _LEAST_ROWS_PER_CATEGORY > len(values):
             return False
-        return all(
-            self._predicts_in(values[rows], self._y[rows], n_categories)
-            for rows in (self._sample, self._all)
-        )
+        y = self._y[self._sample]
+        if not self._predicts_in(values[self._sample], y, n_categories):
+            return False
+        rows = np.argsort(self._y, kind="stable") if self._by_class else slice(None)
+        return self._predicts_in(values[rows], self._y[rows], n_categories)
 
     def _predicts_in(self, values: Floats, y: Floats | Index, n_categories: int) -> bool:
         if not self._by_class:
@@ -122,6 +123,7 @@ _WITH_UNIT = re.compile(r"[$€£]?\s*[+-]?[$€£]?\d[\d,]*(\.\d+)?\s*[%$€£]
 _IDENTIFIER_NAME = re.compile(r"(?i:(^|[^a-z])(id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
 # not divisible by 2, so that the multiplication loses no bit of a hash
 _ODD = np.uint64(0x9E3779B97F4A7C15)
+_BLOCK = 2**20  # rows that are hashed at a time
 
 # one feature, several of them, and what is true of those named
 _PREDICTS = (
@@ -190,7 +192,7 @@ class Findings:
         self._made = _made_by(settings)  # features of earlier rows cannot leak the target
         self._settings, self._has_classes = settings, bool(classes)
         self._has_made = False
-        self._rows = self._hash(y.astype(np.float64))
+        self._rows = self._hash_array(y + 0.0)
         self._columns: dict[bytes, list[str]] = {}
         self._names: dict[tuple[str, str, str], list[str]] = {}
         self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
@@ -209,9 +211,12 @@ class Findings:
         columns = self._settings.columns
         if is_predictor and columns.drop_leaks and row.name not in columns.keep:
             return True
-        self._rows = self._rows * _ODD + self._hash(numbers)
         content = hashlib.sha256(repr(categories).encode())
-        content.update((numbers + 0.0).data)
+        for start in range(0, len(numbers), _BLOCK):  # no copy of a column of many rows
+            rows = slice(start, start + _BLOCK)
+            block = numbers[rows] + 0.0  # -0.0 becomes 0.0
+            content.update(block.data)
+            self._rows[rows] = self._rows[rows] * _ODD + self._hash_array(block)
         self._columns.setdefault(content.digest(), []).append(row.name)
         name, n_present = row.name, row.rows - row.missing
         self._has_made = self._has_made or is_made
@@ -247,7 +252,8 @@ class Findings:
         found += self._of_target
         found += self._filled_across_series()
         n_rows = len(self._rows)
-        duplicates = n_rows - len(np.unique(self._rows))
+        self._rows.sort()  # in place: rows may be many
+        duplicates = int(np.count_nonzero(self._rows[1:] == self._rows[:-1]))
         if duplicates:
             found.append(
                 f"{duplicates} of {n_rows} rows equal an earlier row in the target and every "
@@ -296,10 +302,6 @@ class Findings:
                 "in the first rows of each series the features made of earlier ones are missing, "
                 f"and the model {model} takes the mean over all series for them; {remedy}"
             )
-
-    def _hash(self, numbers: Floats) -> NDArray[np.uint64]:
-        # adding 0.0 turns -0.0 into 0.0
-        return self._hash_array(numbers + 0.0)
 
 
 def _looks_like_identifier(row: ColumnProfile) -> bool:

@@ -31,7 +31,7 @@ _PER_VALUE, _PER_VALUE_CROSS_FITTED = 12.0, 20.0  # folds are copies of rows
 _WORKER_LIBRARIES, _WORKER_PER_VALUE = 200e6, 16.0
 # With rows in files: of each row its roles, scores and gradients; of each value its bin. Of the
 # libraries those that a model loads.
-_PER_ROW_IN_FILES, _PER_ROW_OF_FOLDS, _PER_VALUE_IN_FILES = 40.0, 60.0, 1.0
+_PER_ROW_IN_FILES, _PER_ROW_OF_FOLDS, _PER_VALUE_IN_FILES = 55.0, 60.0, 1.0
 _LIBRARIES_OF_MODELS, _PER_SAMPLED_VALUE = 200e6, 18.0
 _MODELS_IN_FILES = ("lightgbm", "xgboost")  # they keep a byte of each value
 _DISK_PER_VALUE, _MUCH_DISK = 24.0, 1e9  # bytes; what is read is kept up to three times

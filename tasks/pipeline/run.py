@@ -118,15 +118,17 @@ class Preflight:
     seconds_of_fits: float | None  # None if the number of fits is not known
 
 
-def preflight(data: Any, settings: SelectionSettings, execution: ExecutionSettings) -> Preflight:
+def preflight(
+    data: Any, settings: SelectionSettings, execution: ExecutionSettings, *, is_timed: bool = True
+) -> Preflight:
     """Check the inputs of a run, and estimate what it needs; nothing is stored."""
     begun = _begun(data, settings, execution, _unwrapped, no_progress, None, in_memory=True)
     with with_hints_for(settings), begun as run:
         split(run)
         shape = run.dataset.n_rows, len(run.dataset.columns)
         rows = run.records["split"].result["rows"]
-        needed = needed_memory(*shape, settings), seconds_of_fits(run)
-        return Preflight(run.description, rows, *needed)
+        seconds = seconds_of_fits(run) if is_timed else None
+        return Preflight(run.description, rows, needed_memory(*shape, settings), seconds)
 
 
 def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:

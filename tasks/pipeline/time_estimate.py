@@ -7,6 +7,7 @@ from time import perf_counter
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.methods.fitting import tuning_candidates
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.selection.core import Rows
 
 _ROWS, _VALUES = 4_000, 2_000_000  # of the larger of the two fits
 _FITS_AROUND = 5  # the base model, refits of candidates, both final models
@@ -29,8 +30,8 @@ def seconds_of_fits(run: SelectionRun) -> float | None:
     many = min(len(rows), _ROWS, max(200, _VALUES // n_features))
     few = many // 2
     try:
-        _seconds_of_fit(run, few)  # loads libraries
-        of_few, of_many = _seconds_of_fit(run, few), _seconds_of_fit(run, many)
+        _seconds_of_fit(run, rows.take(slice(few)))  # loads libraries
+        of_few, of_many = (_seconds_of_fit(run, rows.take(slice(n))) for n in (few, many))
     except InputError:  # as where a rare class is in none of the few rows
         return None
 
@@ -41,7 +42,7 @@ def seconds_of_fits(run: SelectionRun) -> float | None:
     return all_features * seconds(n_rows) + n_tuned * seconds(min(len(rows), model.tuning_rows))
 
 
-def _seconds_of_fit(run: SelectionRun, n_rows: int) -> float:
-    rows, began = run.rows("train").take(slice(n_rows)), perf_counter()
+def _seconds_of_fit(run: SelectionRun, rows: Rows) -> float:
+    began = perf_counter()
     run.untuned_recipe.fit(rows, run.schema)
     return perf_counter() - began

@@ -39,7 +39,8 @@ def test_rows_parts_missing_values_and_warnings_are_printed(check):
     assert lines[1].startswith("Task: regression: ")
     assert lines[2] == "Rows: 300 train; folds of these rows judge."
     assert re.fullmatch(r"Memory: about 0\.\d GB of [\d.]+ GB that are free\.", lines[3])
-    assert lines[4] == "Missing values: 'a' 33.3%."
+    assert re.fullmatch(r"Time: at least about \d+ s, for fits of lightgbm\.", lines[4])
+    assert lines[5] == "Missing values: 'a' 33.3%."
     assert any(line.startswith("Warning: ") and "'leak'" in line for line in lines)
     assert any(line.startswith("Warning: left out: 'customer'") for line in lines)
 
@@ -48,9 +49,15 @@ def test_the_settings_count(check):
     found = json.loads(check("--target", "price", "--method", "gbmo", "--drop", "leak", "--json"))
     assert found["features"] == ["a", "b"]
     assert 0 < found["memory"]["needed"] < found["memory"]["free"]
+    assert 0 < found["seconds_of_fits"] < 100
     assert [*found["rows_by_part"].values()] == [135, 90, 30, 45]
     assert found["left_out"] == {"customer": "identifier: every value is different"}
     assert [column["name"] for column in found["columns"]] == ["a", "b", "price", "customer"]
+
+
+def test_time_is_none_where_the_number_of_fits_is_not_known(check):
+    options = ("--target", "price", "--drop", "leak", "--json")
+    assert json.loads(check(*options, "--method", "afs_bm"))["seconds_of_fits"] is None
 
 
 def test_warnings_are_refused_by_strict_and_bad_input_always(check):

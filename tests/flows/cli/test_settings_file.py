@@ -4,6 +4,8 @@ import hashlib
 import re
 
 import click
+import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -259,7 +261,11 @@ def test_a_file_that_cannot_be_read_is_refused(name, content, message, tmp_path)
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_init_writes_settings_that_are_read_back(kind, reached, tmp_path):
+def test_init_writes_settings_that_are_read_back(kind, reached, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    columns = np.random.default_rng(0).normal(size=(120, 5)).T
+    named = dict(zip(["x", "y", "t", "a=b", 'a "b"'], columns, strict=True))
+    pd.DataFrame(named).to_csv("a.csv", index=False)
     file, options = (
         tmp_path / "written.toml",
         ["--target", 'a "b"', "--keep", "x,y", "--workers", "2"],
@@ -319,6 +325,18 @@ def test_constraints_stand_in_a_file_and_their_costs_and_budget_are_options_too(
 def test_a_cost_that_is_none_is_refused(costs, message, reached):
     with pytest.raises(InputError, match=message):
         reached("a.csv", "--target", "y", *(typed for cost in costs for typed in ("--cost", cost)))
+
+
+def test_init_refuses_what_a_run_would(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"x": range(60), "y": range(60)}).to_csv("a.csv", index=False)
+    for options, message in (
+        (["--target", "z"], "'z' is no column"),
+        (["--target", "y", "--keep", "w"], "'w'"),
+    ):
+        invoked = CliRunner().invoke(cli, ["init", "a.csv", *options])
+        assert message in str(invoked.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
 def test_init_replaces_no_file(tmp_path):

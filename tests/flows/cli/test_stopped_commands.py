@@ -21,7 +21,7 @@ SAID = {
     **dict.fromkeys(("promote", "rollback"), DONE_OR_NOT),
     "serve": "The same command serves again.",
     "descend": "The same command continues where it was seconds ago.",
-    **dict.fromkeys(("diff", "columns", "promoted", "runs", "show"), AGAIN),
+    **dict.fromkeys(("diff", "columns", "export", "promoted", "runs", "show"), AGAIN),
     **dict.fromkeys(("announce", "automations", "check", "init", "methods", "shuffle"), AGAIN),
 }
 
