@@ -159,10 +159,10 @@ def masked_predictions(
     model: FittedModel, X: Floats, features: Sequence[int], baseline: Floats
 ) -> NDArray[np.float64]:
     """Return predictions with no feature and with each one masked, (m + 1, n[, n_classes])."""
-    X = X.copy(order="F")
+    X, used = X.copy(order="F"), model.used_features
     predictions = [model.predict(X)]
     for j in features:
-        if not model.used_features[j]:
+        if not used[j]:
             predictions.append(predictions[0])
             continue
         values = X[:, j].copy()

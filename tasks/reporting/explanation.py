@@ -85,29 +85,37 @@ def stand_ins(found: Mapping[str, Any]) -> dict[str, Any] | None:
     groups = found.get("groups", ())
     if not found or not (found["n_dropped"] or groups):
         return None
-    rows = [
-        (one["feature"], _alike(one["dropped"]), _alike(one["kept"]))
-        for one in sorted(groups, key=lambda one: -len(one["dropped"]))
-    ]
-    columns: dict[str, Kind] = {"Kept": "name", "Stands for (dropped)": "name"}
-    columns["Other kept features like it"] = "name"
+    standing = [one for one in groups if one["dropped"]]
+    standing.sort(key=lambda one: -one["n_dropped"])
     return {
         "threshold": number(found["threshold"]),
         "rows": number(found["rows"]),
-        "has_dropped": found["n_dropped"] > 0,
-        "n_dropped": number(found["n_dropped"]),
+        "n_dropped": found["n_dropped"],
         "n_with_stand_in": number(found["n_with_stand_in"]),
-        "n_without": number(found["n_dropped"] - found["n_with_stand_in"]),
-        "table": Table(f"Features alike ({number(len(rows))})", columns, rows, file=_FILE)
-        if rows
-        else None,
+        "n_without": found["n_dropped"] - found["n_with_stand_in"],
+        "table": _alike_table("Features that stand for others", "Stands for", "dropped", standing),
+        "kept": _alike_table(
+            "Kept features that are alike",
+            "Other kept features like it",
+            "kept",
+            [one for one in groups if one["kept"]],
+        ),
     }
 
 
-def _alike(others: Sequence[Mapping[str, Any]]) -> str:
-    if not others:
-        return NOTHING
-    return listed([f"{one['feature']} ({one['association']:.2f})" for one in others], _NAMED)
+def _alike_table(
+    caption: str, heading: str, which: str, groups: Sequence[Mapping[str, Any]]
+) -> Table | None:
+    if not groups:
+        return None
+    rows = []
+    for one in groups:
+        first = [f"{each['feature']} ({each['association']:.2f})" for each in one[which][:_NAMED]]
+        n_more = one[f"n_{which}"] - len(first)
+        more = f" and {number(n_more)} more" if n_more else ""
+        rows.append((one["feature"], ", ".join(first) + more))
+    columns: dict[str, Kind] = {"Kept": "name", heading: "name"}
+    return Table(f"{caption} ({number(len(rows))})", columns, rows, file=_FILE)
 
 
 def predictions(
@@ -244,11 +252,7 @@ def promotion_in_brief(found: Mapping[str, Any]) -> str:
     if found.get("target"):
         return f"What is promoted {under} predicts another target, {found['target']}."
     if found["run"] is None:
-        way = "chaffinch promote RUN" + ("" if name else " --name NAME")
-        return (
-            f"Nothing to compare with: no contract was promoted {under} when this report was "
-            f"written. {way} puts that of a stored run in use."
-        )
+        return f"Nothing to compare with: nothing was promoted {under}."
     then, now = found["then"], found["now"]
     sentences = [f"{_features_in_words(found)}; {_losses_in_words(then, now)}."]
     if found["drift"]:
@@ -296,7 +300,10 @@ def since_promotion(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section on what changed; `tables` is empty without a promoted contract."""
     brief = promotion_in_brief(found)
     if found["run"] is None:
-        return {"brief": brief, "run": None}
+        is_first = not (found.get("damage") or found.get("target"))
+        name = "" if found["name"] else " --name NAME"
+        command = f"chaffinch promote RUN{name}" if is_first else None
+        return {"brief": brief, "run": None, "command": command}
     then, now = found["then"], found["now"]
     figures = [
         ("Features", *(number(one["n_features"]) for one in (then, now))),
@@ -336,15 +343,14 @@ def _drift_table(drift: Sequence[Mapping[str, Any]]) -> Table | None:
     rows = [
         (
             one["feature"],
+            "moved" if _has_moved(one) else "",
             NOTHING if one["distance"] is None else number(round(one["distance"], 3)),
             NOTHING if one["by_chance"] is None else number(round(one["by_chance"], 3)),
             share(round(one["missing_before"], 4)),
             share(round(one["missing_after"], 4)),
-            "moved" if _has_moved(one) else "",
         )
         for one in drift
     ]
-    columns: dict[str, Kind] = {"Feature": "name"}
+    columns: dict[str, Kind] = {"Feature": "name", "Beyond chance": "text"}
     columns |= numbers("Distance", "By chance up to", "Missing then", "Missing now")
-    columns["Beyond chance"] = "text"
     return Table(f"Drift of {counted(len(rows), 'kept column')}", columns, rows)

@@ -197,7 +197,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "class_shares": tables.class_shares(contract),
         "kept": tables.kept_features(content),
         "kept_names": listed([one["name"] for one in tables.kept_in_order(content)], _NAMED),
-        "kept_is_ordered": content.has_steps or content.scores is not None,
+        "kept_order": "by rank" if content.has_steps else content.scores and "most probable first",
         "dropped": tables.dropped_features(content),
         "candidates": tables.candidate_sizes(content),
         "warnings": content.warnings,

@@ -7,7 +7,7 @@ of categories; two categories by symmetrical uncertainty, as in FCBF. All lie in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice, product
 from typing import Any
 
@@ -21,6 +21,7 @@ from chaffinch.tasks.selection.models.runtime import single_thread
 STRONG = 0.8  # from here on, one feature is said to stand for another
 _COLUMNS_AT_ONCE = 512
 _MOST_PAIRS = 20_000  # of categories, each of which is a table of its own
+_MOST_NAMED = 20
 _DIGITS = 3  # beyond them sums of other lengths or orders could differ
 
 
@@ -67,24 +68,30 @@ def _correlation_ratios(codes: Codes, ranks: Floats) -> Floats:
 
 def stand_ins(X: Floats, schema: Schema, mask: Mask, features: Sequence[int]) -> dict[str, Any]:
     """Return which features each of some kept ones stands for; strongest first."""
-    found, names = associations(X, schema, features), schema.features
+    found = associations(X, schema, features)
     groups = []
-    for row, feature in enumerate(features):
-        strong = np.flatnonzero(found[row] >= STRONG)
-        order = [j for j in strong[np.argsort(-found[row, strong], kind="stable")] if j != feature]
-        each: Mapping[bool, list[dict[str, Any]]] = {True: [], False: []}
-        for j in order:
-            each[bool(mask[j])].append({"feature": names[j], "association": found[row, j]})
-        if order:
-            groups.append({"feature": names[feature], "dropped": each[False], "kept": each[True]})
-    has_stand_in = (found >= STRONG).any(axis=0) & ~mask
+    for of_feature, feature in zip(found, features, strict=True):
+        is_strong = of_feature >= STRONG
+        is_strong[feature] = False
+        if is_strong.any():
+            group: dict[str, Any] = {"feature": schema.features[feature]}
+            for name, others in (("dropped", is_strong & ~mask), ("kept", is_strong & mask)):
+                group[name] = _strongest(of_feature, others, schema)
+                group[f"n_{name}"] = int(others.sum())
+            groups.append(group)
     return {
         "threshold": STRONG,
         "rows": len(X),
         "groups": groups,
         "n_dropped": int((~mask).sum()),
-        "n_with_stand_in": int(has_stand_in.sum()),
+        "n_with_stand_in": int(((found >= STRONG).any(axis=0) & ~mask).sum()),
     }
+
+
+def _strongest(of_feature: Floats, others: Mask, schema: Schema) -> list[dict[str, Any]]:
+    """Return the names of at most 20 others with the strongest associations."""
+    order = np.flatnonzero(others)[np.argsort(-of_feature[others], kind="stable")][:_MOST_NAMED]
+    return [{"feature": schema.features[j], "association": float(of_feature[j])} for j in order]
 
 
 def _standard_ranks(X: Floats) -> Floats:

@@ -110,4 +110,13 @@ def test_each_kept_feature_comes_with_what_is_like_it_strongest_first() -> None:
     assert alike[0]["association"] > alike[1]["association"] >= STRONG
     assert found["groups"][1]["dropped"] == [{"feature": "f", "association": 1.0}]
     assert found["groups"][1]["kept"] == [{"feature": "e", "association": 1.0}]
+    assert [one["n_dropped"] for one in found["groups"]] == [2, 1, 1]
     assert (found["n_dropped"], found["n_with_stand_in"]) == (4, 3)
+
+
+def test_of_many_alike_twenty_are_named_and_all_are_counted() -> None:
+    X = np.random.default_rng(7).normal(size=(100, 1)) * np.ones(50)
+    schema = Schema(tuple(map(str, range(50))), (0,) * 50)
+    (found,) = stand_ins(X, schema, np.arange(50) < 1, [0])["groups"]
+    assert [one["feature"] for one in found["dropped"]] == [str(j) for j in range(1, 21)]
+    assert (found["n_dropped"], found["n_kept"]) == (49, 0)
