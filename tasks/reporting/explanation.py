@@ -254,32 +254,26 @@ def promotion_in_brief(found: Mapping[str, Any]) -> str:
     if found["run"] is None:
         return f"Nothing to compare with: nothing was promoted {under}."
     then, now = found["then"], found["now"]
-    sentences = [f"{_features_in_words(found)}; {_losses_in_words(then, now)}."]
+    sentences = [*_features_in_words(found), _losses_in_words(then, now)]
     if found["drift"]:
-        sentences.append(f"{_drift_in_words(found['drift'])}.")
+        sentences.append(_drift_in_words(found["drift"]))
     elif found["why_no_drift"]:
-        sentences.append(f"Drift was not measured: {found['why_no_drift']}.")
-    return " ".join(sentences)
+        sentences.append(f"Drift was not measured: {found['why_no_drift']}")
+    return " ".join(f"{sentence}." for sentence in sentences)
 
 
-def _features_in_words(found: Mapping[str, Any]) -> str:
-    entered, left = found["entered"], found["left"]
-    if not (entered or left):
-        return f"The same {counted(found['now']['n_features'], 'feature')} as in use"
-    changes = [
-        f"{listed(names, _NAMED)} {verb}"
-        for names, verb in ((entered, "entered"), (left, "left"))
-        if names
-    ]
-    return " and ".join(changes)
+def _features_in_words(found: Mapping[str, Any]) -> list[str]:
+    changes = {"Entered": found["entered"], "Left": found["left"]}
+    words = [f"{change}: {listed(names, _NAMED)}" for change, names in changes.items() if names]
+    return words or [f"The same {counted(found['now']['n_features'], 'feature')} as in use"]
 
 
 def _losses_in_words(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    if then["loss_name"] != now["loss_name"]:
-        return f"the loss was {loss_in_words(then['loss_name'])} then"
+    name, before = (loss_in_words(one["loss_name"]) for one in (now, then))
+    of_then = "" if name == before else f" by {before}"
     return (
-        f"{loss_in_words(now['loss_name'])} {number(now['loss'])} now, "
-        f"{number(then['loss'])} then, each on its own rows"
+        f"{name[0].upper()}{name[1:]} is {number(now['loss'])} and was {number(then['loss'])}"
+        f"{of_then}, each on its own rows"
     )
 
 
@@ -287,7 +281,7 @@ def _drift_in_words(drift: Sequence[Mapping[str, Any]]) -> str:
     moved = [one["feature"] for one in drift if _has_moved(one)]
     if not moved:
         return f"None of {counted(len(drift), 'kept column')} moved more than chance explains"
-    return f"{listed(moved, _NAMED)} moved more than chance explains"
+    return f"Moved more than chance explains: {listed(moved, _NAMED)}"
 
 
 def _has_moved(one: Mapping[str, Any]) -> bool:

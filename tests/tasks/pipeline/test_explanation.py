@@ -164,6 +164,16 @@ def test_a_first_run_has_nothing_to_compare_with_and_the_report_names_the_comman
         assert f"Nothing to compare with: nothing was promoted {words} the contract" in text
 
 
+def test_a_result_has_the_importances_and_shows_them_in_a_notebook(stored) -> None:
+    again = chaffinch.load_run(stored.run, store=stored.folder.parent.parent)
+    for result in (stored, again):
+        table = result.importance
+        assert dict(zip(table["feature"], table["rise"], strict=True)) == rises(explained(stored))
+        assert (table["low"] <= table["rise"]).all()
+        assert (table["rise"] <= table["high"]).all()
+        assert "<th>importance</th>" in result._repr_html_()
+
+
 def file_of(table: pd.DataFrame, folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     table.to_parquet(folder / "orders.parquet")
@@ -181,8 +191,8 @@ def test_after_a_promotion_the_report_answers_what_changed(tmp_path) -> None:
     assert len(entered) == 3
     losses = [f"{one.losses['test']['selected']:.4g}" for one in (second, first)]
     assert (
-        f"Since the last promotion . {', '.join(entered)} entered; squared error {losses[0]} now, "
-        f"{losses[1]} then, each on its own rows. other moved more than chance explains."
+        f"Since the last promotion . Entered: {', '.join(entered)}. Squared error is {losses[0]} "
+        f"and was {losses[1]}, each on its own rows. Moved more than chance explains: other."
     ) in page.text
     assert page.headings[2] == "Since the last promotion"
     assert page.tables["Features that changed (3)"][1:] == [[name, "entered"] for name in entered]

@@ -16,6 +16,7 @@ ENDS = {
     "worse": (0.0021, 0.0413),
     "cannot tell": (-0.0093, 0.0121),
 }
+OF_THE_FINAL_MODEL = {"Rise", "True", "ROC", "Calibration:", "Confusion"}
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
@@ -150,6 +151,15 @@ class Page(HTMLParser):
 
     def of(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def charts(self) -> list[str]:
+        """The first words of the charts of the verdict and the search."""
+        labels = [str(one["aria-label"]).partition(" ")[0] for one in self.of("svg")]
+        return [label for label in labels if label not in OF_THE_FINAL_MODEL]
+
+    def heading_before(self, heading: str) -> str:
+        return self.headings[self.headings.index(heading) - 1]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
