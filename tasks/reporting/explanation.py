@@ -10,7 +10,7 @@ import numpy as np
 
 from chaffinch.tasks.reporting.charts import ACCENT, INK, MUTED, figure_of, markup
 from chaffinch.tasks.reporting.tables import Kind, Table, numbers
-from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, listed, number, share
+from chaffinch.tasks.reporting.text import NOTHING, counted, cut, in_brief, interval, number, share
 from chaffinch.tasks.selection.losses import loss_in_words
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def importance(found: Mapping[str, Any], part: str) -> dict[str, Any] | None:
         return None
     has_intervals = any(one["interval"] is not None for one in features)
     return {
-        "chart": _importance_chart(features[:_BARS], found["confidence"]),
+        "chart": _importance_chart(features[:_BARS]),
         "n_shown": min(len(features), _BARS),
         "n_measured": len(features),
         "is_part": len(features) < found["n_kept"],
@@ -55,7 +55,7 @@ def _importance_table(features: Sequence[Mapping[str, Any]], confidence: float) 
     return Table(f"Importance of {counted(len(rows), 'feature')}", columns, rows, file=_FILE)
 
 
-def _importance_chart(features: Sequence[Mapping[str, Any]], confidence: float) -> Markup:
+def _importance_chart(features: Sequence[Mapping[str, Any]]) -> Markup:
     rises = [one["rise"] for one in features]
     first = features[0]
     label = (
@@ -110,7 +110,10 @@ def _alike_table(
         return None
     rows = []
     for one in groups:
-        first = [f"{each['feature']} ({each['association']:.2f})" for each in one[which][:_NAMED]]
+        first = [
+            f"{cut(each['feature'], _LONGEST)} ({each['association']:.2f})"
+            for each in one[which][:_NAMED]
+        ]
         n_more = one[f"n_{which}"] - len(first)
         more = f" and {number(n_more)} more" if n_more else ""
         rows.append((one["feature"], ", ".join(first) + more))
@@ -264,7 +267,7 @@ def promotion_in_brief(found: Mapping[str, Any]) -> str:
 
 def _features_in_words(found: Mapping[str, Any]) -> list[str]:
     changes = {"Entered": found["entered"], "Left": found["left"]}
-    words = [f"{change}: {listed(names, _NAMED)}" for change, names in changes.items() if names]
+    words = [f"{change}: {in_brief(names, _NAMED)}" for change, names in changes.items() if names]
     return words or [f"The same {counted(found['now']['n_features'], 'feature')} as in use"]
 
 
@@ -281,7 +284,7 @@ def _drift_in_words(drift: Sequence[Mapping[str, Any]]) -> str:
     moved = [one["feature"] for one in drift if _has_moved(one)]
     if not moved:
         return f"None of {counted(len(drift), 'kept column')} moved more than chance explains"
-    return f"Moved more than chance explains: {listed(moved, _NAMED)}"
+    return f"Moved more than chance explains: {in_brief(moved, _NAMED)}"
 
 
 def _has_moved(one: Mapping[str, Any]) -> bool:
@@ -317,7 +320,9 @@ def since_promotion(found: Mapping[str, Any]) -> dict[str, Any]:
         "name": found["name"],
         "promoted": f"{datetime.fromisoformat(found['promoted']):%-d %B %Y, %H:%M} UTC",
         "figures": Table("Then and now", columns, figures),
-        "changes": Table(f"Features that changed ({number(len(rows))})", changes, rows),
+        "changes": Table(
+            f"Features that changed ({number(len(rows))})", changes, rows, file="selection.json"
+        ),
         "drift": _drift_table(found["drift"]),
         "why_no_drift": found["why_no_drift"],
     }
