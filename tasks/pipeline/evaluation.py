@@ -15,8 +15,9 @@ from chaffinch.tasks.data.reselection_fit import why_gone
 from chaffinch.tasks.data.roles import target_type
 from chaffinch.tasks.data.splits import PARTS
 from chaffinch.tasks.methods.removals import step_of_each
+from chaffinch.tasks.pipeline.explanation import explanation_of, stand_ins_of
 from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
-from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, SelectionRun
+from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, EXPLANATION_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.identity import versions
@@ -60,6 +61,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     """Score both final models on every set, compare on the rows that judge, write the contract."""
     mask, loss = run.mask, run.loss
     losses: dict[str, dict[str, float]] = {}
+    standing: dict[str, Any] = {}
     parts = [part for part in PARTS if len(getattr(run.splits, part))]
     for done, part in enumerate(parts):
         if part == "test":
@@ -69,6 +71,8 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
             "all_features": loss(rows.y, run.all_features_model.predict(rows.X), rows.weight),
             "selected": loss(rows.y, run.selected_model.predict(rows.select(mask).X), rows.weight),
         }
+        if part == "train":
+            standing = stand_ins_of(run, rows)
         run.on_progress("evaluate", done + 1, len(parts))
         del rows  # before the rows that judge are read
     judge = judge_of(run)
@@ -101,6 +105,16 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     contract = to_json({**_contract(run), **costs, **scores})
     run.contract = json.loads(contract)
     writer.write(CONTRACT_FILE, contract)
+    explanation = to_json(
+        {
+            "format_version": FORMAT_VERSION,
+            "format": "chaffinch explanation",
+            "stand_ins": standing,
+            **explanation_of(run, judge),
+        }
+    )
+    run.explanation = json.loads(explanation)
+    writer.write(EXPLANATION_FILE, explanation)
     measured = {
         **scores,
         "mask_validation_loss_unmasked": run.result("optimise_mask")["unmasked_loss"],

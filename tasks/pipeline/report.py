@@ -10,6 +10,7 @@ from chaffinch.storage.runs.stages import now
 from chaffinch.storage.runs.store import Run
 from chaffinch.tasks.methods.protocol import as_search
 from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
+from chaffinch.tasks.pipeline.since_promotion import since_promotion
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.reporting.charts import overlap_chart, standing_alone
 from chaffinch.tasks.reporting.content import ReportContent
@@ -37,7 +38,9 @@ REPORT_FILE = "report.html"
 def write_report(run: SelectionRun, writer: Writer) -> None:
     """Collect the content of the report, and write ``report.html`` if the run has a folder."""
     created = now() if run.stored is None else run.stored.created
-    run.report = replace(content_of(run), source=run.source, created=created)
+    run.report = replace(
+        content_of(run), source=run.source, created=created, promoted=since_promotion(run)
+    )
     if run.stored is not None:  # otherwise the page is rendered when it is asked for
         writer.write(REPORT_FILE, render_report(run.report))
 
@@ -60,6 +63,7 @@ def content_of(run: StageResults) -> ReportContent:
         seconds=run.seconds,
         alternatives=found.get("score_alternatives"),
         changes=found.get("judge_changes"),
+        explanation=run.explanation,
         scores=method.scores(*shown),
         **method.report(*shown),
     )

@@ -46,6 +46,7 @@ SPLITS_FILE = "splits.parquet"
 PATH_FILE = "elimination.parquet"
 OUT_OF_FOLD_FILE = "out_of_fold.parquet"
 CONTRACT_FILE = "selection.json"
+EXPLANATION_FILE = "explanation.json"
 
 DESCRIPTION = TypeAdapter(TableDescription)
 
@@ -98,6 +99,14 @@ class StageResults:
         """The feature contract."""
         record = self.records["evaluate"]
         return parse_json(record.read(CONTRACT_FILE), record.path(CONTRACT_FILE), {})
+
+    @cached_property
+    def explanation(self) -> dict[str, Any] | None:
+        """What the report shows of the final model; None in runs of earlier releases."""
+        record = self.records["evaluate"]
+        if EXPLANATION_FILE not in record.files:
+            return None
+        return parse_json(record.read(EXPLANATION_FILE), record.path(EXPLANATION_FILE), {})
 
 
 class SelectionRun(StageResults):

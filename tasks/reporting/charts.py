@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 # light and dark.
 
 INK, MUTED, RULE, ACCENT, PAPER = "#000001", "#000002", "#000003", "#000004", "#000005"
+CURVES = tuple(f"#00001{place}" for place in range(1, 7))  # of one chart, with their markers
+MARKERS = "osD^vP"
 _VARIABLES = {
     INK: "var(--ink)",
     MUTED: "var(--muted)",
     RULE: "var(--rule)",
     ACCENT: "var(--accent)",
     PAPER: "var(--paper)",
+    **{color: f"var(--curve{place})" for place, color in enumerate(CURVES, 1)},
 }
 _STYLE = {
     "svg.fonttype": "none",
@@ -85,6 +88,8 @@ def markup(figure: Figure, label: str) -> Markup:
         figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     drawing = file.getvalue()
     _, _, body = drawing[drawing.index("<svg") :].partition(">")
+    # two digits behind the point are finer than any screen, and half of the bytes
+    body = _TAG.sub(lambda tag: _DIGITS.sub(r"\1", tag[0]), body)
     # groups carry names such as "axes_1", which two charts would share and nothing refers to
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     # inside of tags alone: a text may hold what looks like a colour
@@ -101,9 +106,7 @@ def standing_alone(drawing: Markup) -> bytes:
     """Return the element from `markup` as a file, on paper and in the report's light colours."""
     light = _STYLE_SHEET.read_text().partition("@media")[0]
     colours = dict(_COLOUR.findall(light))
-    # two digits behind the point are finer than any screen, and half of the bytes
-    body = _TAG.sub(lambda tag: _DIGITS.sub(r"\1", tag[0]), drawing)
-    body = re.sub(r"var\(--(\w+)\)", lambda name: colours[name[1]], body)
+    body = re.sub(r"var\(--(\w+)\)", lambda name: colours[name[1]], drawing)
     head, _, rest = body.partition(">")
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     box = _VIEW_BOX.search(head)

@@ -51,6 +51,9 @@ class ReportContent:
     changes: Mapping[str, Any] | None = None  # as in changes.json, of a reselection
     # What a reselection tried: feature, change (return or leave), difference, highest, is_made.
     trials: Sequence[Mapping[str, Any]] | None = None
+    explanation: Mapping[str, Any] | None = None  # as in explanation.json
+    # What changed since the promoted contract: its run, or None for nothing to compare with.
+    promoted: Mapping[str, Any] | None = None
 
     @property
     def has_steps(self) -> bool:

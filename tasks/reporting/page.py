@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chaffinch.storage.files import to_json
-from chaffinch.tasks.reporting import charts, sections, tables
+from chaffinch.tasks.reporting import charts, explanation, sections, tables
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.text import (
     choices_of_folds,
     costs_in_words,
     how_stable,
+    in_brief,
     interval,
     made_from,
     made_of_earlier_rows,
@@ -102,6 +103,7 @@ _WHAT_THEY_ANSWER = (
 )
 _NORMAL = 1.96  # standard errors that a 95 % interval reaches to each side
 _FIRST = ("accuracy", "roc_auc", "r2", "rmse")  # metrics of the first screen, besides the loss
+_NAMED = 8  # kept features of the first screen
 _MOST_BYTES = 200_000  # of a download inside of the page
 
 
@@ -133,6 +135,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "on_scales": on_scales(contract["settings"]),
         "made_of_earlier_rows": made_of_earlier_rows(contract["settings"]),
         "meaning": _meaning(comparison, part, is_all=is_all),
+        "is_all": is_all,
         "n_kept": number(content.n_kept),
         "n_candidates": number(content.n_candidates),
         "part": part_in_words(part),
@@ -185,10 +188,16 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "unmasked_loss": number(content.unmasked_loss),
         "baseline": contract["settings"].get("baseline"),
         "method": content.method,
+        **_explanation(content, part_in_words(part)),
+        "promoted": None
+        if content.promoted is None
+        else explanation.since_promotion(content.promoted),
         "losses_by_part": tables.losses_by_part(content),
         "metrics": tables.metrics(content),
         "class_shares": tables.class_shares(contract),
         "kept": tables.kept_features(content),
+        "kept_names": in_brief((one["name"] for one in tables.kept_in_order(content)), _NAMED),
+        "kept_order": "by rank" if content.has_steps else content.scores and "most probable first",
         "dropped": tables.dropped_features(content),
         "candidates": tables.candidate_sizes(content),
         "warnings": content.warnings,
@@ -198,6 +207,19 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "settings": tables.settings(content),
         "versions": tables.versions(content),
         "seconds": tables.seconds(content),
+    }
+
+
+def _explanation(content: ReportContent, part: str) -> dict[str, Any]:
+    """Return the sections on the final model; None each in reports of earlier releases."""
+    found = content.explanation
+    if found is None:
+        return dict.fromkeys(("importance", "why_no_importance", "stand_ins", "predictions"))
+    return {
+        "importance": explanation.importance(found["importance"], part),
+        "why_no_importance": found["importance"].get("why_none"),
+        "stand_ins": explanation.stand_ins(found["stand_ins"]),
+        "predictions": explanation.predictions(found["predictions"], content.contract, part),
     }
 
 

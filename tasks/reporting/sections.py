@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.tasks.reporting.charts import ACCENT, INK, MUTED, PAPER, figure_of, markup
+from chaffinch.tasks.reporting.charts import CURVES, INK, MARKERS, MUTED, PAPER, figure_of, markup
 from chaffinch.tasks.reporting.tables import Kind, Table, numbers
 from chaffinch.tasks.reporting.text import NOTHING, counted, interval, listed, number, share
 from chaffinch.tasks.settings.alternatives import CLIMBED
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-_CURVES = 6  # more cannot be distinguished
 _ROUNDING = 1e-9  # as a share of a bound: so much may rounding hide of a set called optimal
 
 
@@ -149,7 +148,7 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     """Return what the chart of prices shows, which points are not proven, and why curves end."""
     prices, asked = alternatives["prices"], alternatives["settings"]
     most = max((len(price["qualities"]) for price in prices), default=0)
-    each = f"of the first {number(_CURVES)} sets" if most > _CURVES else "of each set"
+    each = f"of the first {number(len(CURVES))} sets" if most > len(CURVES) else "of each set"
     text = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
     text += (
         "The line marks the tau asked for. The chosen set was not found by this quality, so other "
@@ -165,7 +164,7 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
             else "the best that was found, there or at a higher tau, before the search stopped, "
             "and not proven best."
         )
-    drawn = min(asked["number"], _CURVES)
+    drawn = min(asked["number"], len(CURVES))
     ends = [price for price in prices if len(price["qualities"]) < drawn]
     # of runs from before the status was kept, nothing is known
     if any(price.get("status") == "infeasible" for price in ends):
@@ -186,7 +185,7 @@ def _are_open(asked: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
     As in the table, it may not where rounding alone is between it and its bound.
     """
     qualities = price["qualities"]
-    n_drawn = min(len(qualities), _CURVES)
+    n_drawn = min(len(qualities), len(CURVES))
     # runs from before bounds were kept have none
     if asked["search"] == "simultaneous":
         if price.get("status") != "feasible":
@@ -220,31 +219,31 @@ def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
                 linestyle=(0, (4, 3)),
                 label=f"chosen set: {number(chosen)}",
             )
-        for place in range(min(most, _CURVES)):
+        for place in range(min(most, len(CURVES))):
             there = [price for price in prices if len(price["qualities"]) > place]
             taus = [price["tau"] for price in there]
             worths = [price["qualities"][place] for price in there]
             are_open = [_are_open(alternatives["settings"], price)[place] for price in there]
-            alpha = 1 - 0.8 * place / _CURVES
             axes.plot(
                 taus,
                 worths,
-                "o-",
-                color=ACCENT,
-                alpha=alpha,
-                markersize=4,
+                f"{MARKERS[place]}-",
+                color=CURVES[place],
+                markersize=5,
                 markevery=[not is_open for is_open in are_open],
                 label=f"set {place + 1}",
             )
             axes.plot(
                 list(compress(taus, are_open)),
                 list(compress(worths, are_open)),
-                "o",
+                MARKERS[place],
                 markersize=5,
                 markerfacecolor=PAPER,
-                markeredgecolor=(ACCENT, alpha),
+                markeredgecolor=CURVES[place],
             )
-        axes.axvline(asked, color=MUTED, linewidth=1, alpha=0.6)
+        axes.axvline(
+            asked, color=MUTED, linewidth=1, alpha=0.6, label=f"tau asked for: {number(asked)}"
+        )
         axes.set_xlim(0.05, 1.05)
         axes.set_xticks([price["tau"] for price in prices])
         axes.set_xlabel("tau, how far apart the sets are at least")

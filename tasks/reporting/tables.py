@@ -182,7 +182,10 @@ def dropped_features(content: ReportContent) -> Table:
 
 def kept_as_csv(content: ReportContent) -> str:
     """Return the kept features with what the run knows of each, in the order of the table."""
-    evidence, text = evidence_of(content), io.StringIO()
+    evidence, text = dict(evidence_of(content)), io.StringIO()
+    if content.explanation is not None:
+        measured = content.explanation["importance"]["features"]
+        evidence["Importance"] = {one["feature"]: one["rise"] for one in measured}
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["feature", "type", *(heading.lower() for heading in evidence)])
     for one in kept_in_order(content):

@@ -14,7 +14,7 @@ from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.statistics.verdict import is_nothing_to_select_from, judged_on
 
 NOTHING = "\N{EN DASH}"
-_LONGEST_LIST = 30
+_LONGEST_LIST, _LONGEST_IN_BRIEF = 30, 40
 # Control characters would be lost or break a name; their pictures show that they are there.
 _PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
 
@@ -70,6 +70,11 @@ def listed(texts: Iterable[str], longest: int = _LONGEST_LIST) -> str:
     more = len(items) - longest
     shown = ", ".join(items[:longest])
     return f"{shown} and {number(more)} more" if more > 0 else shown
+
+
+def in_brief(names: Iterable[str], most: int) -> str:
+    """Return the first names, each cut to a line of a phone, and how many follow."""
+    return listed([cut(name, _LONGEST_IN_BRIEF) for name in names], most)
 
 
 def flattened(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

@@ -89,7 +89,7 @@ def judgement_of(
     of the intervals' ends from the estimate.
     """
     predictions, weights = [after, before], [(1.0, -1.0, 0.0)]
-    constant_loss = _loss_if_any(loss, rows.y, constant, rows.weight)
+    constant_loss = loss_if_any(loss, rows.y, constant, rows.weight)
     if constant_loss is not None:
         predictions.append(constant)
         weights += [(1, 0, -1), (0, 1, -1), (1, tolerance - 1, -tolerance)]
@@ -207,12 +207,12 @@ def constant_prediction(
         return np.tile(counts / counts.sum(), (n_rows, 1))
     mean = np.average(y, weights=weight)
     median = np.quantile(y, 0.5, weights=weight, method="inverted_cdf")
-    losses = [_loss_if_any(loss, y, np.full(len(y), value), weight) for value in (mean, median)]
+    losses = [loss_if_any(loss, y, np.full(len(y), value), weight) for value in (mean, median)]
     is_median = losses[1] is not None and (losses[0] is None or losses[1] < losses[0])
     return np.full(n_rows, median if is_median else mean)
 
 
-def _loss_if_any(
+def loss_if_any(
     loss: Loss, y: NDArray[Any], constant: Floats, weight: Floats | None
 ) -> float | None:
     """Return the loss of a constant; None if a scorer is undefined for it or refuses it."""

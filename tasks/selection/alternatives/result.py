@@ -15,6 +15,7 @@ from chaffinch.tasks.selection.core import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 Status = Literal["optimal", "feasible", "infeasible", "not_solved"]
@@ -129,6 +130,54 @@ class Alternatives(Sequence[FeatureSet]):
         apart = [[dissimilarity(one, other, self.dissimilarity) for other in sets] for one in sets]
         return np.array(apart, dtype=np.float64).reshape(len(sets), len(sets))
 
+    def __str__(self) -> str:
+        lines = [f"{_counted(len(self), 'set')}, {self.status}; total quality {self.total:.4g}"]
+        lines += [
+            f"  {place}: {_in_short(one.features)} (quality {one.quality:.4g}, {one.status})"
+            for place, one in enumerate(self.sets, 1)
+        ]
+        return "\n".join(lines)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw which features each set has, with its quality; those of most sets come first.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default in a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ValueError
+            If there are no sets.
+        """
+        import matplotlib.pyplot as plt
+
+        found = [one for one in self.sets if len(one)]
+        if not found:
+            raise ValueError(f"there are no sets to draw ({self.status}); search with a lower tau")
+        features = [*dict.fromkeys(name for one in found for name in one.features)]
+        held = {name: [name in one.features for one in found] for name in features}
+        features.sort(key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
+        if ax is None:
+            _, ax = plt.subplots(
+                figsize=(2 + 0.3 * len(features), 1.5 + 0.3 * len(found)), layout="constrained"
+            )
+        cells = np.array([held[name] for name in features], dtype=float).T
+        ax.imshow(np.where(cells > 0, 0.55, 0), cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        ax.set_xticks(range(len(features)), [str(name) for name in features], rotation=90)
+        names = [f"{i}: quality {one.quality:.4g}" for i, one in enumerate(found, 1)]
+        ax.set_yticks(range(len(found)), names)
+        ax.set_xticks(np.arange(0.5, len(features)), minor=True)
+        ax.set_yticks(np.arange(0.5, len(found)), minor=True)
+        ax.grid(which="minor", color="white")
+        ax.tick_params(which="both", length=0)
+        return ax
+
     def _repr_html_(self) -> str:
         html: str = self.to_frame().to_html(index=False, border=0)
         return html
@@ -141,6 +190,21 @@ class Alternatives(Sequence[FeatureSet]):
         return pd.DataFrame(
             [[getattr(one, column) for column in columns] for one in self.sets], columns=columns
         )
+
+
+_NAMED = 8  # features of a set that are printed
+
+
+def _in_short(features: Sequence[str | int]) -> str:
+    if not features:
+        return "none"
+    more = len(features) - _NAMED
+    text = ", ".join(map(str, features[:_NAMED]))
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def _counted(amount: int, thing: str) -> str:
+    return f"{amount} {thing}" if amount == 1 else f"{amount} {thing}s"
 
 
 def relative_gap(value: float, bound: float) -> float:

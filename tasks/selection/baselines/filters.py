@@ -173,7 +173,7 @@ def fcbf(rows: Rows, schema: Schema) -> Floats:
         left = [
             j
             for j in others
-            if _uncertainty(codes[j], codes[best], entropies[j], entropies[best]) < relevance[j]
+            if uncertainty(codes[j], codes[best], entropies[j], entropies[best]) < relevance[j]
         ]
     return scores
 
@@ -184,7 +184,7 @@ def uncertainties(rows: Rows, schema: Schema) -> tuple[Floats, Floats]:
     redundancy = np.zeros((len(codes), len(codes)))
     for i in range(len(codes)):
         for j in range(i):
-            of_pair = _uncertainty(codes[i], codes[j], entropies[i], entropies[j])
+            of_pair = uncertainty(codes[i], codes[j], entropies[i], entropies[j])
             redundancy[i, j] = redundancy[j, i] = of_pair
     return relevance, redundancy
 
@@ -193,18 +193,18 @@ def _read(rows: Rows, schema: Schema) -> tuple[list[Codes], Floats, Floats]:
     """Return the features' codes and entropies, and their uncertainties with the target."""
     codes = [in_bins(rows.X[:, j], is_category=n > 0) for j, n in enumerate(schema.n_categories)]
     target = in_bins(rows.y, is_category=schema.n_classes > 0)
-    entropies = np.array([_entropy(np.bincount(of_feature)) for of_feature in codes])
-    of_target = _entropy(np.bincount(target))
+    entropies = np.array([entropy_of(np.bincount(of_feature)) for of_feature in codes])
+    of_target = entropy_of(np.bincount(target))
     relevance = np.array(
         [
-            _uncertainty(of_feature, target, entropy, of_target)
+            uncertainty(of_feature, target, entropy, of_target)
             for of_feature, entropy in zip(codes, entropies, strict=True)
         ]
     )
     return codes, entropies, relevance
 
 
-def _uncertainty(one: Codes, other: Codes, entropy: float, of_other: float) -> float:
+def uncertainty(one: Codes, other: Codes, entropy: float, of_other: float) -> float:
     """Return the symmetrical uncertainty of two features, from their codes and entropies."""
     if not entropy or not of_other:
         return 0.0
@@ -214,11 +214,11 @@ def _uncertainty(one: Codes, other: Codes, entropy: float, of_other: float) -> f
         counts = np.bincount(pairs)
     else:  # the table of all pairs could outgrow the rows
         counts = np.unique(pairs, return_counts=True)[1]
-    together = _entropy(counts[counts > 0])
+    together = entropy_of(counts[counts > 0])
     return float(np.clip(2 * (entropy + of_other - together) / (entropy + of_other), 0.0, 1.0))
 
 
-def _entropy(counts: NDArray[np.int64]) -> float:
+def entropy_of(counts: NDArray[np.int64]) -> float:
     """Return the entropy in nats of values that occur so many times each, all at least once."""
     share = np.sort(counts) / counts.sum()  # in one order, whichever value is which
     return float(-(share * np.log(share)).sum())

@@ -284,8 +284,8 @@ def test_the_report_shows_the_rounds_and_nothing_that_was_not(kept, tmp_path) ->
     _, result = kept
     page = Page(result.report(tmp_path / "report.html").read_bytes())
     assert page.open == []
-    assert page.headings[3] == "The rounds"
-    assert len(page.of("svg")) == 1
+    assert page.heading_before("Losses") == "The rounds"
+    assert len(page.charts) == 1
     rounds = page.tables["Rounds of training and masking"]
     assert len(rounds) == 1 + len(result.path)
     assert rounds[0][0] == "Slack"

@@ -298,8 +298,8 @@ def test_the_report_shows_where_each_search_ended_and_how_probable_each_feature_
     result = select(method=method)
     page = Page(result.report(tmp_path / "report.html").read_bytes())
     assert page.open == []
-    assert page.headings[3] == "The searches"
-    assert len(page.of("svg")) == 3  # the interval, how they settled, the probabilities
+    assert page.heading_before("Losses") == "The searches"
+    assert len(page.charts) == 3  # the interval, how they settled, the probabilities
     searches = page.tables["Searches"]
     assert searches[0][0] == ("Penalty" if method is QUICK else "Features asked for")
     ends = result.path.groupby("search").last()

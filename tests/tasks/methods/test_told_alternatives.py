@@ -156,7 +156,7 @@ def test_what_is_not_proven_at_a_price_is_an_open_point_and_told(given, n_open, 
     drawn = str(price_chart(given))
     n_drawn = [min(6, len(price["qualities"])) for price in given["prices"]]
     assert len(re.findall(r"<use [^>]*fill: var\(--paper\)", drawn)) == n_open
-    filled = re.findall(r"<use [^>]*fill: var\(--accent\)", drawn)
+    filled = re.findall(r"<use [^>]*fill: var\(--curve\d\)", drawn)
     assert len(filled) == sum(n_drawn) - n_open + max(n_drawn)  # the legend has one for each curve
     told = f" An open point, as at a tau of {at}, is the best that was found, there or at a higher "
     told += "tau, before the search stopped, and not proven best."

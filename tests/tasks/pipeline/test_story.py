@@ -62,7 +62,7 @@ def test_the_contract_is_the_same_whoever_computes(
     settings = {"method": method, "model": {"name": model, "folds": 3}, "seed": 5}
     here = run(source, tmp_path / "none", **settings)
     there = run(source, tmp_path / "local", cluster="local", workers=3, **settings)
-    for name in ("selection.json", "elimination.parquet", "splits.parquet"):
+    for name in ("selection.json", "elimination.parquet", "splits.parquet", "explanation.json"):
         assert (there.folder / name).read_bytes() == (here.folder / name).read_bytes()
 
 

@@ -16,6 +16,7 @@ ENDS = {
     "worse": (0.0021, 0.0413),
     "cannot tell": (-0.0093, 0.0121),
 }
+OF_THE_FINAL_MODEL = {"Rise", "True", "ROC", "Calibration:", "Confusion"}
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
@@ -127,6 +128,49 @@ def ranked(content: ReportContent, method: str = "anova_f") -> ReportContent:
     )
 
 
+def explained(content: ReportContent) -> ReportContent:
+    """The same with importances, stand-ins, predictions and an earlier promotion, all of them."""
+    kept = [one["name"] for one in content.contract["features"]]
+    dropped = [name for name in content.contract["candidates"] if name not in set(kept)]
+    alike = [{"feature": name, "association": 0.9} for name in (dropped or kept)[:20]]
+    group = {"dropped": alike, "n_dropped": 99, "kept": alike, "n_kept": 20}
+    importance = {
+        "features": [
+            {"feature": name, "rise": 1 / place, "interval": (0.5 / place, 2 / place)}
+            for place, name in enumerate(kept[:200], 1)
+        ],
+        **{"rows": 2000, "n_kept": len(kept), "loss": 0.0826, "confidence": 0.95},
+        "why_no_interval": "",
+    }
+    drift = {"distance": 0.3, "missing_before": 0.0, "missing_after": 0.125}
+    chance = {"by_chance": 0.1, "missing_by_chance": 0.2}
+    figures = {"rows": 1000, "loss_name": "log_loss", "judged_on": "test", "loss": 0.0826}
+    points = [{"predicted": place / 10, "share": place / 10, "rows": 18519} for place in range(10)]
+    rates = [place / 199 for place in range(200)]
+    return replace(
+        content,
+        explanation={
+            "importance": importance,
+            "stand_ins": {
+                **{"threshold": 0.8, "rows": 2000, "n_dropped": len(dropped)},
+                "n_with_stand_in": len(dropped) // 2,
+                "groups": [{"feature": name, **group} for name in kept[:200]],
+            },
+            "predictions": {
+                "positive": content.contract["target"]["classes"][-1],
+                "roc": {"false_positive": rates, "true_positive": rates},
+                "calibration": points,
+            },
+        },
+        promoted={
+            **{"name": "orders", "run": "orders-1", "promoted": "2026-11-26T02:45:01.5+00:00"},
+            **{"entered": kept, "left": dropped, "why_no_drift": ""},
+            **{"then": {**figures, "n_features": 7}, "now": {**figures, "n_features": len(kept)}},
+            "drift": [{"feature": name, **drift, **chance} for name in kept[:200]],
+        },
+    )
+
+
 def with_contract(content: ReportContent, **changes: Any) -> ReportContent:
     return replace(content, contract={**content.contract, **changes})
 
@@ -150,6 +194,15 @@ class Page(HTMLParser):
 
     def of(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def charts(self) -> list[str]:
+        """The first words of the charts of the verdict and the search."""
+        labels = [str(one["aria-label"]).partition(" ")[0] for one in self.of("svg")]
+        return [label for label in labels if label not in OF_THE_FINAL_MODEL]
+
+    def heading_before(self, heading: str) -> str:
+        return self.headings[self.headings.index(heading) - 1]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))

@@ -52,10 +52,14 @@ def test_the_reader_meets_the_choice_of_the_number_once_and_no_candidates(
 ) -> None:
     for one in (page, page_with_test):
         assert one.open == []
-        assert one.headings[2:5] == ["Features", SECTION, "Losses"]
+        assert one.headings[2:7] == [
+            *("Features", "Importance of the kept features", "Features that stand for others"),
+            *(SECTION, "Losses"),
+        ]
         assert "How the size was chosen" not in one.headings
         assert "Candidate sizes" not in one.tables
-        assert len(one.of("svg")) == 2  # the interval and the curve
+        drawn = [str(one["aria-label"]).partition(" ")[0] for one in one.of("svg")]
+        assert drawn == ["Difference", "Rise", "Trade-off", "True"]
 
 
 def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> None:
@@ -65,7 +69,7 @@ def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> Non
     assert (sizes[0], sizes[-1]) == (12, 1)
     assert rows[0][2:4] == ["0", "0"]
     assert [int(row[0]) for row in rows if row[4] == "chosen"] == [len(result.features)]
-    curve = page.of("svg")[1]["aria-label"]
+    curve = page.of("svg")[2]["aria-label"]
     assert curve.startswith("Trade-off curve: squared error, held-out rows against the number")
     assert f"{len(result.features)} were chosen" in curve
 

@@ -29,7 +29,9 @@ def test_a_result_has_its_verdict_its_metrics_and_its_features():
     shown = result._repr_html_()
     assert html.escape(result.verdict) in shown
     assert [cell for cell in cells(shown) if cell in result.metrics] == [*result.metrics]
-    assert [cell for cell in cells(shown) if cell in result.candidates] == result.features
+    assert [cell for cell in cells(shown) if cell in result.candidates] == [
+        *result.importance["feature"]
+    ]
     contract = result.contract._repr_html_()
     assert [cell for cell in cells(contract) if cell in result.candidates] == result.features
     assert not any("<script>" in one for one in (shown, contract))

@@ -1,0 +1,172 @@
+"""What the report shows of the final model beyond its loss; no decision uses it.
+
+The importance of a kept feature is the rise of the loss, on rows that judge, once the feature has
+its baseline value in every row. A test part is predicted by the final model. Rows that folds hold
+out are predicted by models refitted on the kept features without their fold. Of large tables as
+few folds are taken as have 2,000 rows, and 2,000 rows of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.methods.refits import Refit
+from chaffinch.tasks.methods.removals import step_of_each
+from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge
+from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows
+from chaffinch.tasks.statistics.associations import stand_ins
+from chaffinch.tasks.statistics.bootstrap import difference_of, paired_interval
+from chaffinch.tasks.statistics.prediction_figures import prediction_figures
+from chaffinch.tasks.statistics.verdict import loss_if_any, too_few_units
+
+_MOST_ROWS = 2_000
+_MOST_FEATURES = 200
+_MOST_INTERVALS = 20  # each takes a bootstrap
+_MOST_CELLS = 8_000_000  # of predictions that are held at once: 64 MB
+
+
+def stand_ins_of(run: SelectionRun, rows: Rows) -> dict[str, Any]:
+    """Return which dropped features the kept ones stand for, in at most 2,000 training rows."""
+    some = _some_rows(len(rows), run.settings.seed)
+    return stand_ins(rows.take(some).X, run.schema, run.mask, _most_useful(run, _MOST_FEATURES))
+
+
+def explanation_of(run: SelectionRun, judge: Judge) -> dict[str, Any]:
+    """Return the importance of kept features, and figures of the predictions."""
+    some = _some_rows(_n_rows_of_few_folds(run, judge), run.settings.seed)
+    importance = _importance(run, judge, some)
+    return {
+        "importance": {**importance, "rows": len(some), "n_kept": int(run.mask.sum())},
+        "predictions": prediction_figures(
+            judge.rows.y, judge.with_selected, judge.rows.weight, run.description.classes, some
+        ),
+    }
+
+
+def _n_rows_of_few_folds(run: SelectionRun, judge: Judge) -> int:
+    """Return the number of rows in the first folds that have 2,000; of a test part, all."""
+    if judge.part == "test" or run.out_of_fold is None:
+        return len(judge.rows)
+    fold = run.out_of_fold["fold"].to_numpy()
+    return int(np.flatnonzero(fold == fold[min(_MOST_ROWS, len(fold)) - 1])[-1]) + 1
+
+
+def _some_rows(n_rows: int, seed: int) -> Index:
+    """Return at most 2,000 rows, drawn at random, in order."""
+    if n_rows <= _MOST_ROWS:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, _MOST_ROWS, replace=False))
+
+
+def _most_useful(run: SelectionRun, most: int) -> list[int]:
+    """Return the kept features that left last, or in the table's order without steps."""
+    step_of, names = step_of_each(run.path), run.schema.features
+    kept = np.flatnonzero(run.mask).tolist()
+    return sorted(kept, key=lambda j: -step_of.get(names[j], math.inf))[:most]
+
+
+def _importance(run: SelectionRun, judge: Judge, some: Index) -> dict[str, Any]:
+    names, loss = run.schema.features, judge.refit.loss
+    rows = Rows(
+        np.empty((len(some), 0)),
+        judge.rows.y[some],
+        None if judge.rows.weight is None else judge.rows.weight[some],
+    )
+    n_values = max(1, run.schema.n_classes) * len(some)
+    features = _most_useful(run, min(_MOST_FEATURES, max(1, _MOST_CELLS // n_values)))
+    unmasked, *masked = _predictions(run, judge, some, features)
+    before = loss_if_any(loss, rows.y, unmasked, rows.weight)
+    if before is None:
+        why = f"the {loss.name} of {len(some):,} rows drawn at random is undefined"
+        return {"features": [], "why_none": why}
+    losses = {i: loss_if_any(loss, rows.y, made, rows.weight) for i, made in enumerate(masked)}
+    rises = {i: difference_of(one, before) for i, one in losses.items() if one is not None}
+    order = sorted(rises, key=lambda i: -rises[i])
+    units = np.unique(judge.units[some], return_inverse=True)[1]
+    why = ""
+    if not loss.is_mean_over_rows:
+        why = f"{loss.name} is a score of all rows together"
+    elif lacking := too_few_units(int(units.max()) + 1):
+        why = f"{lacking[0].lower()}{lacking[1:]}"
+    with_interval = [] if why else order[:_MOST_INTERVALS]
+    interval_of = {
+        i: paired_interval(
+            loss,
+            rows,
+            unmasked,
+            masked[i],
+            units,
+            confidence=CONFIDENCE,
+            seed=run.settings.seed,
+            widen=judge.widen,
+        )
+        for i in with_interval
+    }
+    return {
+        "features": [
+            {"feature": names[features[i]], "rise": rises[i], "interval": interval_of.get(i)}
+            for i in order
+        ],
+        "loss": before,
+        "confidence": CONFIDENCE,
+        "why_no_interval": why,
+    }
+
+
+def _predictions(
+    run: SelectionRun, judge: Judge, some: Index, features: Sequence[int]
+) -> NDArray[np.float64]:
+    """Return predictions of some rows that judge, with no feature and with each one masked."""
+    mask = run.mask
+    position = np.cumsum(mask) - 1  # among the kept features
+    masking = (position[list(features)].tolist(), run.baseline[mask])
+    if judge.part == "test":
+        return masked_predictions(run.selected_model, judge.rows.take(some, mask).X, *masking)
+    table = run.out_of_fold
+    if table is None:
+        raise ValueError(f"method {run.method.kind} made no predictions of held-out rows")
+    held_out, number = (table[name].to_numpy()[some] for name in ("row", "fold"))
+    folds = run.folds("train")
+    numbers = np.unique(number).tolist()
+    parts = run.workers.map(
+        _of_fold,
+        (judge.refit, mask, *masking),
+        [(folds[each][0], held_out[number == each]) for each in numbers],
+    )
+    found = np.empty((parts[0].shape[0], len(some), *parts[0].shape[2:]))
+    for each, predictions in zip(numbers, parts, strict=True):
+        found[:, number == each] = predictions
+    return found
+
+
+def _of_fold(
+    shared: tuple[Refit, Mask, Sequence[int], Floats], item: tuple[Index, Index]
+) -> NDArray[np.float64]:
+    refit, mask, features, baseline = shared
+    fitted, held_out = item
+    model = refit.recipe.fit(refit.train.take(fitted, mask), refit.schema.select(mask))
+    return masked_predictions(model, refit.train.take(held_out, mask).X, features, baseline)
+
+
+def masked_predictions(
+    model: FittedModel, X: Floats, features: Sequence[int], baseline: Floats
+) -> NDArray[np.float64]:
+    """Return predictions with no feature and with each one masked, (m + 1, n[, n_classes])."""
+    X, used = X.copy(order="F"), model.used_features
+    predictions = [model.predict(X)]
+    for j in features:
+        if not used[j]:
+            predictions.append(predictions[0])
+            continue
+        values = X[:, j].copy()
+        X[:, j] = baseline[j]
+        predictions.append(model.predict(X))
+        X[:, j] = values
+    return np.array(predictions)

@@ -1,0 +1,236 @@
+"""What the report shows of the final model: importance, stand-ins, predictions, promotion."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chaffinch
+from chaffinch import ModelSettings
+from chaffinch.tasks.pipeline import explanation
+from chaffinch.tasks.reporting.explanation import promotion_in_brief
+from tests.tasks.reporting.made_up_report import Page
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+
+
+def table_of(n_rows: int = 600, seed: int = 0, shift: float = 0.0) -> pd.DataFrame:
+    """`copy` is nearly `a`; the loss rises by 4 without `a` or `copy`, by 1 without `b`."""
+    random = np.random.default_rng(seed)
+    table = pd.DataFrame(random.normal(size=(n_rows, 4)), columns=["a", "b", "noise", "other"])
+    table["copy"] = table["a"] + 0.05 * random.normal(size=n_rows)
+    table["shop"] = np.where(table["b"] > 0, "north", "south")
+    table["y"] = 2 * table["a"] + table["b"] + 0.1 * random.normal(size=n_rows)
+    table["other"] += shift
+    return table
+
+
+def select(table, **given) -> chaffinch.SelectionResult:
+    return chaffinch.select(table, "y", **{"model": LINEAR, **given})
+
+
+def explained(result: chaffinch.SelectionResult) -> dict:
+    assert result.folder is not None
+    return json.loads((result.folder / "explanation.json").read_bytes())
+
+
+def rises(found: dict) -> dict[str, float]:
+    return {one["feature"]: one["rise"] for one in found["importance"]["features"]}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory) -> chaffinch.SelectionResult:
+    store = tmp_path_factory.mktemp("store")
+    return select(table_of(), method="correlation", n_features=3, store=store)
+
+
+def test_importance_is_the_rise_of_the_test_loss_once_a_feature_has_its_baseline(stored) -> None:
+    """The oracle is the masked loss of the model and rows that the result gives."""
+    table = table_of()
+    test = table[(stored.parts(table) == "test").to_numpy()]
+    baseline = {one["name"]: one["baseline"] for one in stored.contract["features"]}
+    found = explained(stored)
+
+    def loss(rows: pd.DataFrame) -> float:
+        return float(np.mean((stored.model.predict(rows) - test["y"]) ** 2))
+
+    expected = {name: loss(test.assign(**{name: baseline[name]})) - loss(test) for name in baseline}
+    assert rises(found) == pytest.approx(expected)
+    assert found["importance"]["loss"] == pytest.approx(loss(test))
+    assert list(rises(found)) == sorted(expected, key=expected.__getitem__, reverse=True)
+
+
+def test_the_interval_of_an_importance_holds_it_and_excludes_zero_where_it_is_large(stored) -> None:
+    first = explained(stored)["importance"]["features"][0]
+    low, high = first["interval"]
+    assert 0 < low < first["rise"] < high
+
+
+def test_without_a_test_part_models_without_the_row_give_the_importance(tmp_path) -> None:
+    result = select(table_of(), method="auto", store=tmp_path)
+    assert result.contract["judged_on"] == "out_of_fold"
+    found = explained(result)
+    assert found["importance"]["rows"] == 600
+    known = rises(found)
+    assert known["b"] == pytest.approx(1, abs=0.2)
+    assert sum(known[name] for name in ("a", "copy") if name in known) == pytest.approx(4, abs=0.8)
+
+
+def test_dropped_features_come_with_the_kept_one_that_stands_for_them(tmp_path) -> None:
+    found = explained(select(table_of(), method="mrmr", n_features=2, store=tmp_path))
+    (one,) = (one for one in found["stand_ins"]["groups"] if one["feature"] in ("a", "copy"))
+    (other,) = one["dropped"]
+    assert {one["feature"], other["feature"]} == {"a", "copy"}
+    assert other["association"] > 0.99
+
+
+def test_a_score_has_no_interval_and_the_report_gives_the_reason(tmp_path) -> None:
+    result = select(table_of(), method="correlation", n_features=2, loss="r2")
+    text = Page(result.report(tmp_path / "report.html").read_bytes()).text
+    assert "There are no intervals: r2 is a score of all rows together." in text
+
+
+def test_few_rows_have_no_interval_and_the_report_gives_the_reason(tmp_path) -> None:
+    result = select(table_of(60), method="correlation", n_features=2)
+    text = Page(result.report(tmp_path / "report.html").read_bytes()).text
+    assert "There are no intervals: there is too little to compare by, 9 where 20 rows" in text
+
+
+def test_a_class_that_some_of_the_rows_lack_leaves_the_importance_out(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(explanation, "_MOST_ROWS", 5)
+    table = table_of(400)
+    table["y"] = np.where(np.arange(400) % 20, "often", "rare")
+    table["a"] += 3 * (table["y"] == "rare")
+    result = select(table, method="correlation", n_features=2, loss="roc_auc")
+    text = Page(result.report(tmp_path / "report.html").read_bytes()).text
+    assert "It was not measured: the roc_auc of 5 rows drawn at random is undefined." in text
+
+
+def test_no_more_rows_and_features_are_measured_than_the_limits(tmp_path, monkeypatch) -> None:
+    for name, most in (("_MOST_ROWS", 50), ("_MOST_FEATURES", 3), ("_MOST_INTERVALS", 2)):
+        monkeypatch.setattr(explanation, name, most)
+    found = explained(select(table_of(), method="correlation", n_features=5, store=tmp_path))
+    measured = found["importance"]["features"]
+    assert (found["importance"]["rows"], found["importance"]["n_kept"]) == (50, 5)
+    assert [one["interval"] is None for one in measured] == [False, False, True]
+    assert found["stand_ins"]["rows"] == 50
+
+
+def test_of_many_rows_as_few_folds_are_refitted_as_have_enough(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(explanation, "_MOST_ROWS", 100)  # a fold has 120
+    fitted = []
+    of_fold = explanation._of_fold
+
+    def counted(shared, item):
+        fitted.append(item)
+        return of_fold(shared, item)
+
+    monkeypatch.setattr(explanation, "_of_fold", counted)
+    found = explained(select(table_of(), method="auto", store=tmp_path))
+    assert found["importance"]["rows"] == 100
+    assert len(fitted) == 1
+    ((outside, held_out),) = fitted
+    assert not set(outside) & set(held_out)
+
+
+def test_a_run_of_a_release_without_explanations_can_still_be_read(stored) -> None:
+    from chaffinch.storage.runs.store import Run
+    from chaffinch.tasks.pipeline.report import content_of
+    from chaffinch.tasks.pipeline.selection_run import StageResults
+    from chaffinch.tasks.reporting import render_report
+
+    results = StageResults(stored.run, Run(stored.folder).records())
+    results.records["evaluate"].files.pop("explanation.json")
+    page = Page(render_report(content_of(results)))
+    assert page.headings[:3] == ["Verdict", "How sure the verdict is", "Features"]
+    assert "Importance of the kept features" not in page.headings
+
+
+def test_a_first_run_has_nothing_to_compare_with_and_the_report_names_the_command(
+    tmp_path,
+) -> None:
+    for table, words in (
+        (file_of(table_of(), tmp_path), "as orders. chaffinch promote RUN puts"),
+        (table_of(), "for this table. chaffinch promote RUN --name NAME puts"),
+    ):
+        result = select(table, method="correlation", n_features=2)
+        text = Page(result.report(tmp_path / "report.html").read_bytes()).text
+        assert f"Nothing to compare with: nothing was promoted {words} the contract" in text
+
+
+def test_a_result_has_the_importances_and_shows_them_in_a_notebook(stored) -> None:
+    again = chaffinch.load_run(stored.run, store=stored.folder.parent.parent)
+    for result in (stored, again):
+        table = result.importance
+        assert dict(zip(table["feature"], table["rise"], strict=True)) == rises(explained(stored))
+        assert (table["low"] <= table["rise"]).all()
+        assert (table["rise"] <= table["high"]).all()
+        assert "<th>importance</th>" in result._repr_html_()
+
+
+def file_of(table: pd.DataFrame, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    table.to_parquet(folder / "orders.parquet")
+    return folder / "orders.parquet"
+
+
+def test_after_a_promotion_the_report_answers_what_changed(tmp_path) -> None:
+    store = tmp_path / "store"
+    first = select(file_of(table_of(), tmp_path), method="correlation", n_features=2, store=store)
+    chaffinch.promote(first, store=store)
+    newer = file_of(table_of(seed=1, shift=2.0), tmp_path / "newer")
+    second = select(newer, method="correlation", n_features=5, store=store)
+    page = Page((second.folder / "report.html").read_bytes())
+    entered = [name for name in second.features if name not in first.features]
+    assert len(entered) == 3
+    losses = [f"{one.losses['test']['selected']:.4g}" for one in (second, first)]
+    assert (
+        f"Since the last promotion . Entered: {', '.join(entered)}. Squared error is {losses[0]} "
+        f"and was {losses[1]}, each on its own rows. Moved more than chance explains: other."
+    ) in page.text
+    assert page.headings[2] == "Since the last promotion"
+    assert page.tables["Features that changed (3)"][1:] == [[name, "entered"] for name in entered]
+    drift = page.tables["Drift of 5 kept columns"][1:]
+    assert [row[0] for row in drift if row[1] == "moved"] == [drift[0][0]] == ["other"]
+    assert {row[0] for row in drift} == set(second.features)
+
+
+def test_another_set_of_equal_rows_has_no_drift(tmp_path) -> None:
+    store, path = tmp_path / "store", file_of(table_of(), tmp_path)
+    chaffinch.promote(select(path, method="correlation", n_features=3, store=store), store=store)
+    again = select(path, method="correlation", n_features=3, seed=1, store=store)
+    text = Page((again.folder / "report.html").read_bytes()).text
+    assert "Drift was not measured: both runs have the same table." in text
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            {"name": "orders", "run": None, "damage": "orders.json is damaged"},
+            "What is promoted as orders cannot be read: orders.json is damaged.",
+        ),
+        (
+            {"name": "orders", "run": None, "target": "price"},
+            "What is promoted as orders predicts another target, price.",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_named_with_the_reason(found, words) -> None:
+    assert promotion_in_brief(found) == words
+
+
+def test_a_damaged_promotion_does_not_end_the_run(tmp_path) -> None:
+    store, path = tmp_path / "store", file_of(table_of(), tmp_path)
+    chaffinch.promote(select(path, method="correlation", n_features=3, store=store), store=store)
+    (contract,) = (store / "promotions" / "contracts").glob("*.json")
+    contract.write_text("{}")
+    again = select(path, method="correlation", n_features=2, store=store)
+    text = Page((again.folder / "report.html").read_bytes()).text
+    assert f"What is promoted as orders cannot be read: {contract} has changed since" in text
