@@ -20,7 +20,8 @@ _FILE = "explanation.json"
 _BARS = 20
 _LONGEST = 28  # letters of a name in a chart
 _LONGEST_CLASS, _SHORT = 14, 6
-_NAMED = 3  # features that a sentence or a cell names
+_NAMED = 3  # features that a cell names
+_NAMED_IN_BRIEF = 10
 _DASHED = (0, (4, 3))
 
 
@@ -267,8 +268,15 @@ def promotion_in_brief(found: Mapping[str, Any]) -> str:
 
 def _features_in_words(found: Mapping[str, Any]) -> list[str]:
     changes = {"Entered": found["entered"], "Left": found["left"]}
-    words = [f"{change}: {in_brief(names, _NAMED)}" for change, names in changes.items() if names]
-    return words or [f"The same {counted(found['now']['n_features'], 'feature')} as in use"]
+    named = {change: in_brief(names, _NAMED_IN_BRIEF) for change, names in changes.items() if names}
+    n_features = counted(found["now"]["n_features"], "feature")
+    if not named:
+        return [f"The same {n_features} as in use"]
+    before = number(found["then"]["n_features"])
+    return [
+        f"{n_features} in place of {before}",
+        *(f"{change}: {names}" for change, names in named.items()),
+    ]
 
 
 def _losses_in_words(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -276,15 +284,15 @@ def _losses_in_words(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     of_then = "" if name == before else f" by {before}"
     return (
         f"{name[0].upper()}{name[1:]} is {number(now['loss'])} and was {number(then['loss'])}"
-        f"{of_then}, each on its own rows"
+        f"{of_then}, on other rows, so the two do not compare"
     )
 
 
 def _drift_in_words(drift: Sequence[Mapping[str, Any]]) -> str:
     moved = [one["feature"] for one in drift if _has_moved(one)]
     if not moved:
-        return f"None of {counted(len(drift), 'kept column')} moved more than chance explains"
-    return f"Moved more than chance explains: {in_brief(moved, _NAMED)}"
+        return f"The distribution changed of none of {counted(len(drift), 'column')}"
+    return f"The distribution changed of {in_brief(moved, _NAMED_IN_BRIEF)}"
 
 
 def _has_moved(one: Mapping[str, Any]) -> bool:
@@ -352,4 +360,4 @@ def _drift_table(drift: Sequence[Mapping[str, Any]]) -> Table | None:
     ]
     columns: dict[str, Kind] = {"Feature": "name", "Beyond chance": "text"}
     columns |= numbers("Distance", "By chance up to", "Missing then", "Missing now")
-    return Table(f"Drift of {counted(len(rows), 'kept column')}", columns, rows)
+    return Table(f"Drift of {counted(len(rows), 'column')} kept then or now", columns, rows)

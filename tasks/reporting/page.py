@@ -70,18 +70,18 @@ def _shown(value: Any) -> Any:
 
 _TEMPLATE = Path(__file__).parent / "report.html"
 _UNSEEN = {
-    "test": "on rows that took no part in the choice",
-    "out_of_fold": "on rows that took no part in the models and choices that they judge",
+    "test": "on rows that had no part in the choice",
+    "out_of_fold": "on rows that had no part in the model or choice that predicts them",
 }
 _MEANING = {
-    "better": "The whole interval lies below zero: {unseen}, the model does better without the "
-    "dropped features.",
-    "as good with fewer columns": "{Unseen}, the model without the dropped features loses no more "
-    "than is tolerated. It is cheaper to feed.",
-    "worse": "The whole interval lies above zero: {unseen}, the model does better with all of its "
-    "features. They carry information; keep them.",
-    "cannot tell": "{Unseen}, the selected features are neither shown to be as good nor shown to "
-    "be worse. The smaller set is cheaper to feed.",
+    "better": "{dropped} of {all} columns may be dropped: without them the model is better, "
+    "{unseen}.",
+    "as good with fewer columns": "{dropped} of {all} columns may be dropped: without them the "
+    "model loses no more than is tolerated, {unseen}.",
+    "worse": "Keep all {all} columns: without the {dropped} dropped ones the model is worse, "
+    "{unseen}.",
+    "cannot tell": "It is open whether {dropped} of {all} columns may be dropped: without them the "
+    "model is neither shown to be as good nor shown to be worse, {unseen}.",
 }
 _NOTHING_REMOVED = "Every feature was kept, so both models are the same and nothing is saved."
 _THE_SAME = "Both models have the same loss on these rows. The smaller one is cheaper to feed."
@@ -97,13 +97,14 @@ _NOT_SHOWN_BETTER = (
     "out that the model is better. With few rows, or a few large losses, it is wide."
 )
 _WHAT_THEY_ANSWER = (
-    "The interval is about the mean loss, which a few large losses can decide. The sign test is "
-    "about the usual row and does not show that the mean is lower; against a constant, a model "
+    "The verdict is about the mean loss, which a few large losses can decide. A sign test is about "
+    "the usual row: it may point the other way, and decides nothing. Against a constant, a model "
     "that only favours the most frequent values can pass it."
 )
 _NORMAL = 1.96  # standard errors that a 95 % interval reaches to each side
 _FIRST = ("accuracy", "roc_auc", "r2", "rmse")  # metrics of the first screen, besides the loss
-_NAMED = 8  # kept features of the first screen
+_NAMED = 20  # features of the first screen, kept and dropped
+_MAY_BE_DROPPED = ("better", "as good with fewer columns")  # verdicts
 _MOST_BYTES = 200_000  # of a download inside of the page
 
 
@@ -134,7 +135,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "is_constrained": content.is_constrained,
         "on_scales": on_scales(contract["settings"]),
         "made_of_earlier_rows": made_of_earlier_rows(contract["settings"]),
-        "meaning": _meaning(comparison, part, is_all=is_all),
+        "meaning": _meaning(content, part),
         "is_all": is_all,
         "n_kept": number(content.n_kept),
         "n_candidates": number(content.n_candidates),
@@ -199,6 +200,8 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "kept_names": in_brief((one["name"] for one in tables.kept_in_order(content)), _NAMED),
         "kept_order": "by rank" if content.has_steps else content.scores and "most probable first",
         "dropped": tables.dropped_features(content),
+        "dropped_names": in_brief(tables.dropped_candidates(content), _NAMED),
+        "may_be_dropped": verdict in _MAY_BE_DROPPED,
         "candidates": tables.candidate_sizes(content),
         "warnings": content.warnings,
         "profile": tables.profile(content),
@@ -261,28 +264,28 @@ def _signs(contract: Mapping[str, Any]) -> str | None:
     n_rows = contract["dataset"]["rows_by_part"][part]
     against = {"sign_test": "all features", "sign_test_over_constant": "a constant"}
     sentences = [
-        f"Loss of the selected features against {other}: "
+        f"The loss of the selected features, against {other}, is "
         f"{signs_in_words(comparison[key], comparison['units'], n_rows)}."
         for key, other in against.items()
         if comparison.get(key)
     ]
-    return " ".join([*sentences, _WHAT_THEY_ANSWER]) if sentences else None
+    return " ".join([_WHAT_THEY_ANSWER, *sentences]) if sentences else None
 
 
-def _meaning(comparison: Mapping[str, Any], part: str, *, is_all: bool) -> str:
+def _meaning(content: ReportContent, part: str) -> str:
+    comparison, n_all = content.contract["comparison"], content.n_candidates
     if is_nothing_to_select_from(comparison):
         low = comparison["all_features_over_constant"][0]
         return _NOT_SHOWN_BETTER if low < 0 else _NO_BETTER_THAN_CONSTANT
-    if is_all:
+    if content.n_kept == n_all:
         return _NOTHING_REMOVED
     if comparison["units"] < FEWEST_UNITS:
         return _TOO_FEW_UNITS
     same = comparison["interval"] is not None and not any(comparison["interval"])
     if same:
         return _THE_SAME
-    unseen = _UNSEEN[part]
-    words = {"unseen": unseen, "Unseen": f"{unseen[0].upper()}{unseen[1:]}"}
-    return _MEANING[comparison["verdict"]].format(**words)
+    numbers = {"dropped": number(n_all - content.n_kept), "all": number(n_all)}
+    return _MEANING[comparison["verdict"]].format(unseen=_UNSEEN[part], **numbers)
 
 
 def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) -> dict[str, Any]:

@@ -176,8 +176,18 @@ def dropped_features(content: ReportContent) -> Table:
         (d["name"], *(_figure(of.get(d["name"])) for of in evidence.values()), d["reason"])
         for d in [*removed, *others]
     ]
-    columns: dict[str, Kind] = {"Column": "name", **numbers(*evidence), "Reason": "text"}
+    columns: dict[str, Kind] = {"Column": "name", **numbers(*evidence)}
+    if others:
+        columns["Reason"] = "text"
+    else:  # the search removed all of them
+        rows = [row[:-1] for row in rows]
     return Table(f"Dropped columns ({number(len(rows))})", columns, rows, file=_CONTRACT)
+
+
+def dropped_candidates(content: ReportContent) -> list[str]:
+    """Return the features that were searched and dropped, the closest to being kept first."""
+    candidates = {*content.contract["candidates"]}
+    return [row[0] for row in dropped_features(content).rows if row[0] in candidates]
 
 
 def kept_as_csv(content: ReportContent) -> str:

@@ -210,18 +210,27 @@ def test_mask_baseline_and_slack_are_explained(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "meaning"),
+    ("verdict", "meaning", "dropped"),
     [
-        ("better", "does better without the dropped features"),
-        ("as good with fewer columns", "loses no more than is tolerated"),
-        ("worse", "does better with all of its features"),
-        ("cannot tell", "neither shown to be as good nor shown to be worse"),
+        (
+            "better",
+            "8 of 12 columns may be dropped: without them the model is better",
+            "May be dropped",
+        ),
+        ("as good with fewer columns", "8 of 12 columns may be dropped", "May be dropped"),
+        ("worse", "Keep all 12 columns: without the 8 dropped ones the model is worse", "Dropped"),
+        ("cannot tell", "It is open whether 8 of 12 columns may be dropped", "Dropped"),
     ],
 )
-def test_each_verdict_is_worded_and_explained(verdict: str, meaning: str) -> None:
-    page = Page(render_report(made_up(numbered(12), 4, verdict)))
-    assert f"Verdict {verdict} The sentence of the verdict {verdict}." in page.text
-    assert meaning in page.text
+def test_each_verdict_says_first_what_may_be_dropped(verdict, meaning, dropped) -> None:
+    content = made_up(numbered(12), 4, verdict)
+    page = Page(render_report(content))
+    assert f"Verdict {verdict} {meaning}" in page.text
+    assert f"The sentence of the verdict {verdict}." in page.text
+    names = {one["name"] for one in content.contract["dropped"] if "step" in one}
+    first_screen = page.text[: page.text.index("Downloads")]
+    assert f"{dropped}, closest to being kept first" in first_screen
+    assert all(name in first_screen for name in names)
     sections = [attributes["class"] for attributes in page.of("section")]
     assert sections == [f"verdict {verdict.replace(' ', '-')}"]
 
@@ -264,9 +273,9 @@ def test_sign_tests_are_shown_with_what_they_answer(units, what) -> None:
     }
     page = Page(render_report(with_contract(content, comparison=comparison)))
     for said in (
-        f"against all features: lower in 14 and higher in 12 of {units} {what} (sign test p = 0.85",
-        f"against a constant: lower in 23 and higher in 3 of {units} {what} (sign test p < 0.0001)",
-        "The interval is about the mean loss",
+        f"all features, is lower in 14 and higher in 12 of {units} {what} (sign test p = 0.85",
+        f"a constant, is lower in 23 and higher in 3 of {units} {what} (sign test p < 0.0001)",
+        "The verdict is about the mean loss",
     ):
         assert said in page.text
 
