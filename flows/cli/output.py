@@ -31,10 +31,10 @@ from chaffinch.flows.cli.terminal import (
     numbered,
 )
 from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory, printable
-from chaffinch.storage.memory import free_memory
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import ComparisonResult
+from chaffinch.tasks.pipeline.memory import gigabytes
 from chaffinch.tasks.pipeline.progress import STEPS, OnProgress, no_progress
 from chaffinch.tasks.pipeline.run import Preflight
 from chaffinch.tasks.promotion.promote import read_contract
@@ -296,7 +296,7 @@ def show_check(found: Preflight, settings: SelectionSettings, *, as_json: bool) 
             "features": list(description.features),
             "left_out": description.excluded,
             "rows_by_part": parts,
-            "memory": {"needed": round(found.bytes_needed), "free": free_memory()},
+            "memory": {"needed": round(found.bytes_needed), "free": found.bytes_free},
             "seconds_of_fits": None if seconds is None else round(seconds, 1),
             "warnings": list(description.warnings),
             "columns": profile,
@@ -310,10 +310,11 @@ def show_check(found: Preflight, settings: SelectionSettings, *, as_json: bool) 
     judged = "" if "test" in parts else "; folds of these rows judge"
     words = ", ".join(f"{n:,} {part_in_words(part)}" for part, n in parts.items())
     echo(f"Rows: {words}{judged}.")
-    free = free_memory()
-    echo(f"Memory: about {found.bytes_needed / 1e9:.1f} GB of {free / 1e9:.1f} GB that are free.")
+    needed, free = gigabytes(found.bytes_needed), gigabytes(found.bytes_free)
+    echo(f"Memory: about {needed} of {free} that are free.")
     if seconds is not None:
-        echo(f"Time: at least about {duration(seconds)}, for fits of {settings.model.name}.")
+        fits = f"fits of {settings.model.name}"
+        echo(f"Time: about {duration(seconds)} of {fits}; masked losses and scores are extra.")
     shares = {one["name"]: one["missing"] / one["rows"] for one in profile if one["missing"]}
     if shares:
         most = sorted(shares, key=shares.__getitem__, reverse=True)[:NAMES_MISSING]

@@ -49,6 +49,10 @@ def _check_fits(matrix: Any) -> None:
 
 def with_column(table: pa.Table, name: str, values: Any) -> tuple[pa.Table, str]:
     """Return a table with one more column, and its name, which underscores make unique."""
+    if isinstance(values, str):
+        raise InputError(
+            f"{name} must hold a value for each row but is {values!r}; give that column's values"
+        )
     values = column_or_1d(values, dtype=None)
     check_consistent_length(table, values)
     name = _unused(name, table.column_names)

@@ -211,7 +211,8 @@ class Auto(RankedMethod[CrossFittedPath]):
         of_fold = {f: chosen(curve.without(f)) for f in search.judged}
         judged = dict.fromkeys(of_fold, d) if size == d else of_fold  # all: the same model
         differences, errors = curve.over_all_features()
-        logger.info("auto keeps %d of %d features; in the folds %s", size, d, [*of_fold.values()])
+        folds = f"; in the folds {[*of_fold.values()]}" if of_fold else ""
+        logger.info("auto keeps %d of %d features%s", size, d, folds)
         path = RankedPath.from_removals(d, orders[None])
         return CrossFittedPath(
             path.scores,

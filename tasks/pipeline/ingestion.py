@@ -77,12 +77,13 @@ def _ingested(
     _check_header(source, settings)
     check_memory(source, settings)
     log_disk_space(source, settings, datasets)
+    shape = source.shape() if settings.history is None else None
     label, source = source.label, _with_history(source, settings)
     with _fit_for_the_former_run(source, settings):
         on_done = partial(on_progress, "ingest")
         found = dataset.ingest(source, datasets, **_reading(settings), on_done=on_done)
-    # now exact, and with what history adds
-    check_shape(label, found.n_rows, len(found.columns), settings)
+    if shape is None:  # known only now
+        check_shape(label, found.n_rows, len(found.columns), settings)
     return found
 
 

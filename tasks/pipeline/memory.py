@@ -32,7 +32,7 @@ _WORKER_LIBRARIES, _WORKER_PER_VALUE = 200e6, 16.0
 # With rows in files: of each row its roles, scores and gradients; of each value its bin. Of the
 # libraries those that a model loads.
 _PER_ROW_IN_FILES, _PER_ROW_OF_FOLDS, _PER_VALUE_IN_FILES = 55.0, 60.0, 1.0
-_LIBRARIES_OF_MODELS, _PER_SAMPLED_VALUE = 200e6, 18.0
+_LIBRARIES_OF_MODELS, _PER_SAMPLED_VALUE = 300e6, 18.0
 _MODELS_IN_FILES = ("lightgbm", "xgboost")  # they keep a byte of each value
 _DISK_PER_VALUE, _MUCH_DISK = 24.0, 1e9  # bytes; what is read is kept up to three times
 SHARE_IN_MEMORY = 0.5  # of the free memory, that a run in memory may need
@@ -69,7 +69,7 @@ def check_shape(
     if needed > free:
         raise TableTooLargeError(
             f"{what} has {n_rows:,} rows x {n_columns:,} columns, so a run needs about "
-            f"{_gigabytes(needed)} of memory but {_gigabytes(free)} is free; {remedy}drop columns, "
+            f"{gigabytes(needed)} of memory but {gigabytes(free)} is free; {remedy}drop columns, "
             "give fewer rows, or use a machine with more memory"
         )
 
@@ -100,7 +100,7 @@ def log_disk_space(source: Source, settings: SelectionSettings, folder: Path) ->
     needed, free = _DISK_PER_VALUE * shape[0] * n_columns, disk_usage(made).free
     if needed > _MUCH_DISK:
         log = logger.warning if needed > free else logger.info
-        words = (source.label, _gigabytes(needed), folder, _gigabytes(free))
+        words = (source.label, gigabytes(needed), folder, gigabytes(free))
         log("%s may need %s of disk in %s, where %s is free", *words)
 
 
@@ -162,5 +162,6 @@ def _reads_files(settings: SelectionSettings) -> bool:
     return settings.model.name in _MODELS_IN_FILES and settings.method.reads_files
 
 
-def _gigabytes(n_bytes: float) -> str:
-    return f"{n_bytes / 1e9:,.1f} GB"
+def gigabytes(n_bytes: float) -> str:
+    decimals = 1 if n_bytes >= 1e9 else 2
+    return f"{n_bytes / 1e9:,.{decimals}f} GB"

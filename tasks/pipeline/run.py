@@ -6,6 +6,7 @@ makes each step a task.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,6 +17,7 @@ from typing import Any
 
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.extras import require
+from chaffinch.storage.memory import free_memory
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
@@ -45,6 +47,8 @@ from chaffinch.tasks.selection.losses import check_loss
 from chaffinch.tasks.settings.identity import identity, versions
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.logging import logging_about
+
+logger = logging.getLogger(__name__)
 
 PACKAGE_OF_MODEL = {"mlp": "torch", "xgboost": "xgboost"}
 WrapStep = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -115,6 +119,7 @@ class Preflight:
     description: TableDescription
     rows_by_part: Mapping[str, int]
     bytes_needed: float
+    bytes_free: int
     seconds_of_fits: float | None  # None if the number of fits is not known
 
 
@@ -122,13 +127,14 @@ def preflight(
     data: Any, settings: SelectionSettings, execution: ExecutionSettings, *, is_timed: bool = True
 ) -> Preflight:
     """Check the inputs of a run, and estimate what it needs; nothing is stored."""
+    free = free_memory()  # before this takes some
     begun = _begun(data, settings, execution, _unwrapped, no_progress, None, in_memory=True)
     with with_hints_for(settings), begun as run:
         split(run)
         shape = run.dataset.n_rows, len(run.dataset.columns)
         rows = run.records["split"].result["rows"]
         seconds = seconds_of_fits(run) if is_timed else None
-        return Preflight(run.description, rows, needed_memory(*shape, settings), seconds)
+        return Preflight(run.description, rows, needed_memory(*shape, settings), free, seconds)
 
 
 def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
@@ -184,6 +190,8 @@ def _begun(
             estimator=estimator,
         )
         run.settings_file, run.source = execution.settings_file, source.name
+        if run.is_in_files:
+            logger.info("rows are held in files, as memory is short for them")
         workers = workers_for(execution, [dataset], in_files=run.is_in_files)
         run.workers = opened.enter_context(workers)
         with rows_counted_in_the_source(rows, settings):

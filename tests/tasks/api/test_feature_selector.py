@@ -231,6 +231,10 @@ def test_arrays_are_predicted_from_whole_or_as_transformed():
             lambda: chaffinch.select(np.array([[1, "a"], [2, 3]] * 9, object), np.arange(18.0)),
             "Conversion failed for column x1",
         ),
+        (
+            lambda: FeatureSelector(**FAST).fit(X, y, time="day"),
+            "time must hold a value for each row but is 'day'",
+        ),
         (lambda: FeatureSelector(keep="x1").fit(X, y), "keep must be a list but is 'x1'"),
         (lambda: chaffinch.select("table.csv", y), "target must name a column of a file"),
         (lambda: chaffinch.select(X, y[:9]), "inconsistent numbers of samples"),

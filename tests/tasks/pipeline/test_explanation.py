@@ -97,7 +97,7 @@ def test_a_score_has_no_interval_and_the_report_gives_the_reason(tmp_path) -> No
 def test_few_rows_have_no_interval_and_the_report_gives_the_reason(tmp_path) -> None:
     result = select(table_of(60), method="correlation", n_features=2)
     text = Page(result.report(tmp_path / "report.html").read_bytes()).text
-    assert "There are no intervals: there is too little to compare by, 9 where 20 rows" in text
+    assert "There are no intervals: at least 20 rows, groups or blocks of time are needed" in text
 
 
 def test_a_class_that_some_of_the_rows_lack_leaves_the_importance_out(
@@ -191,12 +191,13 @@ def test_after_a_promotion_the_report_answers_what_changed(tmp_path) -> None:
     assert len(entered) == 3
     losses = [f"{one.losses['test']['selected']:.4g}" for one in (second, first)]
     assert (
-        f"Since the last promotion . Entered: {', '.join(entered)}. Squared error is {losses[0]} "
-        f"and was {losses[1]}, each on its own rows. Moved more than chance explains: other."
+        f"Since the last promotion . 5 features in place of 2. Entered: {', '.join(entered)}. "
+        f"Squared error is {losses[0]} and was {losses[1]}, on other rows, so the two do not "
+        "compare. The distribution changed of other."
     ) in page.text
     assert page.headings[2] == "Since the last promotion"
     assert page.tables["Features that changed (3)"][1:] == [[name, "entered"] for name in entered]
-    drift = page.tables["Drift of 5 kept columns"][1:]
+    drift = page.tables["Drift of 5 columns kept then or now"][1:]
     assert [row[0] for row in drift if row[1] == "moved"] == [drift[0][0]] == ["other"]
     assert {row[0] for row in drift} == set(second.features)
 
