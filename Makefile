@@ -40,7 +40,7 @@ lint: $(READY)  ## ruff, strict mypy, import contracts
 	@$(BIN)/lint-imports
 
 docs: $(READY)  ## The documentation as HTML, in build/docs; nothing is downloaded
-	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
+	@$(BIN)/python -m sphinx --builder html --fresh-env --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
 	@echo "Open build/docs/index.html"
 
 bench-overhead: $(READY)  ## Seconds and memory around the main job

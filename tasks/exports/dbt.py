@@ -60,11 +60,16 @@ def to_dbt(
     if name is None:
         data_set = re.sub(r"\W", "_", data_set, flags=re.ASCII)
     levels = (table or data_set).split(".")
+    if len(levels) > 2:
+        raise InputError(
+            f"table must be a model, or a source and its table, as in shop.orders, but is "
+            f"{table!r}; dbt has the database and schema of a source in its own files"
+        )
     for one in (data_set, *levels):
-        if not _NAME.fullmatch(one) or len(levels) > 2:
+        if not _NAME.fullmatch(one):
             raise InputError(
-                f"{one!r} is no name in dbt: names are letters, digits and underscores, and a "
-                "table is a model, or a source and its table, as in shop.orders; give name or table"
+                f"{one!r} is no name in dbt: names are letters, digits and underscores; give name "
+                "or table"
             )
     _check_columns(columns)
     model = f"{data_set}_features"

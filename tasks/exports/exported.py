@@ -29,8 +29,10 @@ class Exported:
     @classmethod
     def of(cls, given: Exportable, store: str | Path) -> Exported:
         former = read_former(given, store)
-        by_name = isinstance(given, str) and not Path(given).exists() and given != former.run
-        promoted_as = str(given) if by_name else None
+        promoted_as = None
+        if isinstance(given, str) and former.folder is not None:
+            is_own = Path(given).absolute().name == former.run
+            promoted_as = None if is_own else given
         return cls(former.run, FeatureContract(former.contract), former.folder, promoted_as)
 
     @property
@@ -38,8 +40,8 @@ class Exported:
         """The run with its files; InputError for a contract without them."""
         if self.folder is None:
             raise InputError(
-                "this needs a run in a store but is given a contract alone; name the run, or "
-                "select again with store=..."
+                "this needs a run in a store but is given a contract, or a result without a store; "
+                "name a run, or select with store=..."
             )
         return Run(self.folder)
 

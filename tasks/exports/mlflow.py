@@ -34,6 +34,7 @@ _LONGEST = 500  # characters of a parameter, on every release of MLflow's server
 _OF_NO_USE = r".*(Any type hint is inferred|An input example was not provided)"
 _CREDENTIALS = re.compile(r"//[^/\s]*@")  # in an address
 _EXTRAS = {"mlp": "[torch]", "xgboost": "[xgboost]"}
+_METHOD, _METHODS = "predict_method", ("predict", "predict_proba")
 _TYPES = {"integer": "long", "number": "double", "boolean": "boolean", "text": "string"}
 
 
@@ -119,13 +120,16 @@ def _log(exported: Exported, experiment: str | None) -> str:
 
 
 class PyfuncModel:
-    """The model as MLflow calls it."""
+    """The model as MLflow calls it; ``params={"predict_method": "predict_proba"}`` is possible."""
 
     def __init__(self, model: SelectedModel) -> None:
         self.model = model
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        return self.model.predict(model_input)
+        method = (params or {}).get(_METHOD, _METHODS[0])
+        if method not in _METHODS:
+            raise InputError(f"{_METHOD} must be {' or '.join(_METHODS)} but is {method!r}")
+        return getattr(self.model, method)(model_input)
 
 
 def _load_pyfunc(path: str) -> PyfuncModel:
@@ -182,10 +186,11 @@ def _signature(contract: FeatureContract) -> ModelSignature:
     booleans for categories; the model reads all of these.
     """
     from mlflow.models import ModelSignature
-    from mlflow.types.schema import AnyType, ColSpec, Schema
+    from mlflow.types.schema import AnyType, ColSpec, ParamSchema, ParamSpec, Schema
 
     any_type: Any = AnyType  # which has no annotations
     inputs: list[Any] = [ColSpec(any_type(), name, required=False) for name in contract.features]
     target = contract["target"]
     kind = "double" if target["task"] == "regression" else _TYPES[target.get("type", "text")]
-    return ModelSignature(inputs=Schema(inputs), outputs=Schema([ColSpec(kind)]))
+    method = ParamSchema([ParamSpec(_METHOD, "string", _METHODS[0])])
+    return ModelSignature(Schema(inputs), Schema([ColSpec(kind)]), method)

@@ -45,15 +45,18 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
         )
     path = path_from(given, "a run", _GIVE)
     check_regular(path, "a run", _GIVE)
-    if path.is_dir():
-        home = path.absolute()
-        if not Run(home).exists:
-            raise InputError(f"folder {given} is no run; {_GIVE}")
-        result = load_result(Store.find(home.parent.parent).existing(home.name))
-    elif path.is_file():
+    home = path.absolute()
+    if path.is_file():
         return Former("", _read_contract(path))
+    if Run(home).exists:
+        result = load_result(Store.find(home.parent.parent).existing(home.name))
     else:
-        result = load_run(str(given), store=store)
+        try:  # a name of the store may be that of a folder here as well, such as of a data set
+            result = load_run(str(given), store=store)
+        except (InputError, StorageError):
+            if path.is_dir():
+                raise InputError(f"folder {given} is no run; {_GIVE}") from None
+            raise
     return Former(result.run, result.contract, result.folder)
 
 

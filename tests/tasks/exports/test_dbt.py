@@ -98,7 +98,6 @@ def test_text_of_a_contract_is_no_jinja(unusual, tmp_path):
     "names",
     [
         {"name": "or-ders"},
-        {"table": "a.b.c"},
         {"table": "shop.'x'"},
         {"table": "{{ x }}"},
         {"name": ""},
@@ -107,6 +106,11 @@ def test_text_of_a_contract_is_no_jinja(unusual, tmp_path):
 def test_other_names_are_refused(names, unusual):
     with pytest.raises(InputError, match="is no name in dbt"):
         to_dbt(unusual, **names)
+
+
+def test_a_table_has_no_more_than_a_source(unusual):
+    with pytest.raises(InputError, match=r"table must be a model, or a source .* but is 'a.b.c'"):
+        to_dbt(unusual, table="a.b.c")
 
 
 def test_a_contract_alone_needs_a_name(unusual):

@@ -70,6 +70,14 @@ def test_the_model_predicts_as_the_run_does(exported, logged):
     np.testing.assert_array_equal(model.predict(rows), exported.model.predict(rows))
 
 
+def test_the_model_of_a_classification_gives_probabilities_too(exported, logged):
+    model, table = mlflow.pyfunc.load_model(f"runs:/{logged}/model"), orders()[exported.features]
+    made = model.predict(table, params={"predict_method": "predict_proba"})
+    np.testing.assert_array_equal(made, exported.model.predict_proba(table))
+    with pytest.raises(InputError, match="predict_method must be predict or predict_proba"):
+        model.predict(table, params={"predict_method": "to_files"})
+
+
 def test_nothing_of_a_model_is_a_pickle_or_code(logged):
     folder = Path(mlflow.artifacts.download_artifacts(f"runs:/{logged}/model"))
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}

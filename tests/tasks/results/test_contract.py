@@ -195,6 +195,20 @@ def test_it_is_read_from_a_run_its_folder_or_its_file(kept):
     assert "remove" not in str(refusal.value)
 
 
+def test_a_name_of_the_store_may_be_that_of_a_folder_here(kept, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = kept.folder.parents[1]
+    chaffinch.promote(kept, name="orders", store=store)
+    (tmp_path / "orders").mkdir()
+    assert chaffinch.load_contract("orders", store=store) == kept.contract
+    assert chaffinch.exports.to_dbt("orders", store=store).keys() == {
+        "orders_features.sql", "orders_features.yml",
+    }  # fmt: skip
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match="folder other is no run"):
+        chaffinch.load_contract("other", store=store)
+
+
 def test_bytes_of_delimited_text_are_its_fields_and_come_to_the_whole_file(kept, tmp_path):
     good_table().to_csv(tmp_path / "plain.csv", index=False)
     good_table().to_csv(tmp_path / "packed.csv.gz", index=False)
