@@ -16,6 +16,7 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import TableTooLargeError
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import Source
+from chaffinch.tasks.selection.mapped import MOST_BYTES
 from chaffinch.tasks.selection.models.lightgbm import SAMPLED_ROWS, SAMPLED_VALUES
 from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.settings.base import STARTED_HERE
@@ -31,8 +32,8 @@ _PER_VALUE, _PER_VALUE_CROSS_FITTED = 12.0, 20.0  # folds are copies of rows
 _WORKER_LIBRARIES, _WORKER_PER_VALUE = 200e6, 16.0
 # With rows in files: of each row its roles, scores and gradients; of each value its bin. Of the
 # libraries those that a model loads.
-_PER_ROW_IN_FILES, _PER_ROW_OF_FOLDS, _PER_VALUE_IN_FILES = 55.0, 60.0, 1.0
-_LIBRARIES_OF_MODELS, _PER_SAMPLED_VALUE = 300e6, 18.0
+_PER_ROW_IN_FILES, _PER_ROW_OF_FOLDS, _PER_VALUE_IN_FILES = 50.0, 60.0, 1.0
+_LIBRARIES_OF_MODELS, _PER_SAMPLED_VALUE = 200e6, 18.0
 _MODELS_IN_FILES = ("lightgbm", "xgboost")  # they keep a byte of each value
 _DISK_PER_VALUE, _MUCH_DISK = 24.0, 1e9  # bytes; what is read is kept up to three times
 SHARE_IN_MEMORY = 0.5  # of the free memory, that a run in memory may need
@@ -155,7 +156,9 @@ def _needed_in_files(n_rows: int, n_columns: int, settings: SelectionSettings) -
     masked = 8.0 * min(settings.mask_rows, n_rows) * (n_columns + n_trees)
     n_sampled = min(min(n_rows, SAMPLED_ROWS) * n_columns, SAMPLED_VALUES)
     fitted = max(_histograms(n_columns) + n_rows * per_row, _PER_SAMPLED_VALUE * n_sampled)
-    return _LIBRARIES_OF_MODELS + max(fitted, masked)
+    # small matrices are in memory all the same, up to three at a time
+    held = 8.0 * n_rows * n_columns
+    return _LIBRARIES_OF_MODELS + max(fitted, masked) + (3 * held if held <= MOST_BYTES else 0.0)
 
 
 def _reads_files(settings: SelectionSettings) -> bool:

@@ -64,6 +64,7 @@ def _difference(
             drift = _with_chance([one for one in found if one is not None], n_categories, n_rows)
     return {
         "run": promotion.run,
+        "is_same_table": is_same_table,
         "promoted": promotion.promoted,
         "entered": [feature for feature in second if feature not in set(first)],
         "left": [feature for feature in first if feature not in set(second)],

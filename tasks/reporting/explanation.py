@@ -258,7 +258,8 @@ def promotion_in_brief(found: Mapping[str, Any]) -> str:
     if found["run"] is None:
         return f"Nothing to compare with: nothing was promoted {under}."
     then, now = found["then"], found["now"]
-    sentences = [*_features_in_words(found), _losses_in_words(then, now)]
+    where = "on the same table" if found["is_same_table"] else "on other rows, not comparable"
+    sentences = [*_features_in_words(found), f"{_losses_in_words(then, now)}, {where}"]
     if found["drift"]:
         sentences.append(_drift_in_words(found["drift"]))
     elif found["why_no_drift"]:
@@ -284,7 +285,7 @@ def _losses_in_words(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     of_then = "" if name == before else f" by {before}"
     return (
         f"{name[0].upper()}{name[1:]} is {number(now['loss'])} and was {number(then['loss'])}"
-        f"{of_then}, on other rows, so the two do not compare"
+        f"{of_then}"
     )
 
 
@@ -326,6 +327,7 @@ def since_promotion(found: Mapping[str, Any]) -> dict[str, Any]:
         "brief": brief,
         "run": found["run"],
         "name": found["name"],
+        "is_same_table": found["is_same_table"],
         "promoted": f"{datetime.fromisoformat(found['promoted']):%-d %B %Y, %H:%M} UTC",
         "figures": Table("Then and now", columns, figures),
         "changes": Table(

@@ -53,7 +53,7 @@ def huge_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 REFUSED = (
-    "huge has 10,000,000,000 rows x 50 columns, so a run needs about 1,650.3 GB of memory but "
+    "huge has 10,000,000,000 rows x 50 columns, so a run needs about 1,600.2 GB of memory but "
 )
 
 

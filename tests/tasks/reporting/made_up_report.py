@@ -165,6 +165,7 @@ def explained(content: ReportContent) -> ReportContent:
         promoted={
             **{"name": "orders", "run": "orders-1", "promoted": "2026-11-26T02:45:01.5+00:00"},
             **{"entered": kept, "left": dropped, "why_no_drift": ""},
+            "is_same_table": False,
             **{"then": {**figures, "n_features": 7}, "now": {**figures, "n_features": len(kept)}},
             "drift": [{"feature": name, **drift, **chance} for name in kept[:200]],
         },
