@@ -1,11 +1,14 @@
-"""What tables and queries in databases have in common, whatever reads them."""
+"""What tables and queries in databases have in common."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar
+
+import pyarrow as pa
 
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources.source import Source
@@ -52,6 +55,11 @@ class DatabaseSource(Source):
             return self.query.rpartition(".")[2]
         database = Path(self.database or self.backend).stem
         return f"{database}-{hashlib.sha256(self.query.encode()).hexdigest()[:6]}"
+
+    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+        """Read all rows, with the types that the database gives."""
+        with self.open(categorical, drop, None) as table:
+            return table.load(table.names)
 
     def check_query(self) -> None:
         """Raise InputError for a query that is missing or no SELECT."""

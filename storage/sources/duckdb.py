@@ -74,10 +74,6 @@ class DuckDBSource(DatabaseSource):
         with reading(self.path):
             pass
 
-    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
-        with self.open(categorical, drop, None) as table:
-            return table.load(table.names)
-
     @contextmanager
     def open(
         self, categorical: Collection[str], drop: Collection[str], aside: Path | None

@@ -137,19 +137,15 @@ class SqlSource(DatabaseSource):
         with self._reading():
             pass
 
-    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+    @contextmanager
+    def open(
+        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+    ) -> Iterator[OpenTable]:
         """Read all rows with the types that the driver gives.
 
         Exact decimals become float64. SQLite has a type for each value alone: columns of a table
         have the declared dates, times and booleans; columns of a query have what is stored.
         """
-        with self.open(categorical, drop, None) as table:
-            return table.load(table.names)
-
-    @contextmanager
-    def open(
-        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
-    ) -> Iterator[OpenTable]:
         with self._reading(), _opened(self) as connection:
             table = _read(self, connection, aside)
         yield OpenTable.of(table)

@@ -134,19 +134,16 @@ def differentiable_selection(
         if start is not None:
             _check_state("start", start)
         with sharing_of(X, cluster, workers) as sharing:
-            return _named(
-                select_by_descent(X, y, Aim(n_features, penalty), rules, sharing, start), X
-            )
+            aim = Aim(n_features, penalty)
+            return _named(select_by_descent(X, y, aim, rules, sharing, start), X)
 
 
 def _named(found: DifferentiableSelection, X: Any) -> DifferentiableSelection:
     """Return a result with the labels of its features, if the columns of X have some."""
-    columns = getattr(X, "columns", None)
-    return (
-        found
-        if columns is None
-        else replace(found, names=tuple(columns[j] for j in found.features))
-    )
+    labels = getattr(X, "columns", None)
+    if labels is None:
+        return found
+    return replace(found, names=tuple(labels[j] for j in found.features))
 
 
 def differentiable_path(
