@@ -280,6 +280,8 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             _print_line(console, line)
     if with_warnings:
         _print_warnings(console, result.warnings)
+    for note in contract.get("notes", ()):
+        _print_line(console, f"Note: {note}")
     if result.folder is not None:
         _print_path(console, result.folder / "report.html")
 
@@ -299,6 +301,7 @@ def show_check(found: Preflight, settings: SelectionSettings, *, as_json: bool) 
             "memory": {"needed": round(found.bytes_needed), "free": found.bytes_free},
             "seconds_of_fits": None if seconds is None else round(seconds, 1),
             "warnings": list(description.warnings),
+            "notes": list(description.notes),
             "columns": profile,
         }
         echo_json(content)
@@ -323,6 +326,8 @@ def show_check(found: Preflight, settings: SelectionSettings, *, as_json: bool) 
         echo(f"Missing values: {named}{more}.")
     for warning in description.warnings:
         echo(f"Warning: {warning}")
+    for note in description.notes:
+        echo(f"Note: {note}")
 
 
 def _print_metrics(console: Console, contract: Mapping[str, Any], *headings: str) -> None:

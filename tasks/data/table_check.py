@@ -66,6 +66,9 @@ class TableDescription:
     classes: tuple[str, ...]
     profile: list[dict[str, Any]]
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # what the settings did as intended; no reason to refuse a table
+    # features that alone predict the target or a class of it; those on the keep list are not
+    leaks: tuple[str, ...] = ()
 
     @property
     def schema(self) -> Schema:
@@ -147,7 +150,9 @@ def describe_table(
         task_reason=target.reason,
         classes=target.classes,
         profile=[asdict(row) for row in profile],
-        warnings=(*findings.warnings(), *_left_out(excluded)),
+        warnings=(*findings.warnings(), *_left_out(excluded, but=LEAK)),
+        notes=tuple(_left_out(excluded, only=LEAK)),
+        leaks=findings.leaks,
     )
 
 
@@ -195,9 +200,10 @@ def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
     return reason
 
 
-def _left_out(excluded: dict[str, str]) -> Iterator[str]:
-    if excluded:
-        yield f"left out: {quoted_with_reasons(excluded)}"
+def _left_out(excluded: dict[str, str], *, but: str = "", only: str = "") -> Iterator[str]:
+    named = {n: why for n, why in excluded.items() if why != but and only in ("", why)}
+    if named:
+        yield f"left out: {quoted_with_reasons(named)}"
 
 
 def _check_features(

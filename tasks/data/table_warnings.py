@@ -234,6 +234,12 @@ class Findings:
             self._but_for_blanks.append(name)
         return False
 
+    @property
+    def leaks(self) -> tuple[str, ...]:
+        """Features that alone predict the target or a class of it, but for those to keep."""
+        keep = self._settings.columns.keep
+        return tuple(name for name in self._names.get(_PREDICTS, ()) if name not in keep)
+
     def _note(self, kind: tuple[str, str, str], name: str, holds: bool) -> None:
         if holds:
             self._names.setdefault(kind, []).append(name)

@@ -94,6 +94,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         fold_sizes=[len(fold) for fold in run.result("optimise_mask").get("folds", ())]
         if judge.part == "out_of_fold"
         else (),
+        leaks=_leaks_kept(run),
     )
     scores = {
         "judged_on": judge.part,
@@ -124,6 +125,11 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     }
     writer.write("metrics.json", to_json({"format_version": FORMAT_VERSION, **measured}))
     writer.result = scores
+
+
+def _leaks_kept(run: SelectionRun) -> list[str]:
+    kept = {name for name, is_kept in zip(run.schema.features, run.mask, strict=True) if is_kept}
+    return [name for name in run.description.leaks if name in kept]
 
 
 def _costs(run: SelectionRun, losses: dict[str, float]) -> dict[str, Any]:
@@ -199,6 +205,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         },
         "loss": trained["loss"],
         "warnings": list(description.warnings),
+        "notes": list(description.notes),
         **({} if run.scales is None else {"scales": run.scales}),
         "settings": settings.model_dump(mode="json"),
         **({} if file is None else {"settings_file": file.model_dump()}),

@@ -17,9 +17,6 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.tasks.data.arrow import as_numbers
-from chaffinch.tasks.data.matrix import load_roles
-from chaffinch.tasks.data.table_warnings import PerfectPredictors
 from chaffinch.tasks.pipeline.judge import judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import stage_key
@@ -95,8 +92,9 @@ class Difference:
         Gained and lost features, of all that either keeps.
     gone : dict of str to str
         Features of the first that the newer rows lack, and why.
-    telling : tuple of str
-        Gained features that alone predict the target: they may not be known before it is.
+    leaks : tuple of str
+        Features of the second that alone predict the target, or a class of it: they may not be
+        known before it is. Those on the keep list are not among them.
     loss : LossDifference or None
         None if the sets are the same or it is not known.
     why_no_loss : str
@@ -115,7 +113,7 @@ class Difference:
     lost: tuple[str, ...]
     share_changed: float
     gone: dict[str, str]
-    telling: tuple[str, ...]
+    leaks: tuple[str, ...]
     loss: LossDifference | None
     why_no_loss: str
     drift: tuple[FeatureDrift, ...]
@@ -196,7 +194,7 @@ def between(before: Former, after: Former, store: Path) -> Difference:
         lost=lost,
         share_changed=(len(gained) + len(lost)) / len(either),
         gone=gone,
-        telling=_perfect_predictors(run, gained) if run is not None and gained else (),
+        leaks=tuple(after.contract["comparison"].get("leaks", ())),
         loss=loss,
         why_no_loss=why_no_loss,
         drift=drift,
@@ -313,18 +311,6 @@ def _loss_difference(
     )
 
 
-def _perfect_predictors(run: SelectionRun, features: Sequence[str]) -> tuple[str, ...]:
-    """Return the features that alone predict the target, by the rule of the run's warnings."""
-    dataset, categories = run.dataset, run.description.categories
-    predictors = PerfectPredictors(load_roles(dataset, run.settings, run.description).y)
-
-    def predicts(name: str) -> bool:
-        known = categories.get(name, ())
-        return predictors.predicts(as_numbers(dataset.read([name]).column(0), known), len(known))
-
-    return tuple(name for name in features if predicts(name))
-
-
 def lines_of_difference(found: Difference) -> list[str]:
     """Return what differs in lines of text, for a terminal and the Prefect UI."""
     lines = [_of_features(found)]
@@ -332,7 +318,7 @@ def lines_of_difference(found: Difference) -> list[str]:
     lines += [
         f"  {visible(name)} alone predicts the target; make sure that it is known before the "
         "target is"
-        for name in found.telling
+        for name in found.leaks
     ]
     if found.loss is not None:
         lines.append(_of_loss(found, found.loss))

@@ -2,7 +2,7 @@
 
 A set is promoted without a person if it is worth it and harmless. Worth it: the verdict on it
 against the promoted set is "better" or "as good with fewer columns". Harmless: few features change,
-none was gained that alone predicts the target, and the last promotion was not rolled back. If a set
+none of them is a leak, and the last promotion was not rolled back. If a set
 is not worth it, the promoted set stays and no person is asked, so that sets do not flap.
 """
 
@@ -90,11 +90,11 @@ def _worth(loss: LossDifference, ends: Interval, *, is_smaller: bool) -> Decisio
 
 def _harms(difference: Difference, last: Promotion, settings: PromotionSettings) -> Iterator[str]:
     """Yield reasons against a change without a person."""
-    if difference.telling:
-        one = len(difference.telling) == 1
+    if difference.leaks:
+        predicts = "predicts" if len(difference.leaks) == 1 else "predict"
         yield (
-            f"{quoted(difference.telling)} alone {'predicts' if one else 'predict'} the target, "
-            "and may not be known before it is"
+            f"{quoted(difference.leaks)} alone {predicts} the target, and may not be known before "
+            "it is"
         )
     if difference.share_changed > settings.most_changed:
         yield (

@@ -96,6 +96,10 @@ _NOT_SHOWN_BETTER = (
     "The interval of the difference to the constant holds zero: these rows neither show nor rule "
     "out that the model is better. With few rows, or a few large losses, it is wide."
 )
+_RESTS_ON_A_LEAK = (
+    "These figures are worth nothing if that is not known before the target is. A person has to "
+    "decide; until then there is no verdict."
+)
 _WHAT_THEY_ANSWER = (
     "The verdict is about the mean loss, which a few large losses can decide. A sign test is about "
     "the usual row: it may point the other way, and decides nothing. Against a constant, a model "
@@ -131,6 +135,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "tiles": _tiles(content),
         "verdict": verdict,
         "sentence": comparison["sentence"],
+        "rests_on_leaks": bool(comparison.get("leaks")),
         "costs": costs_in_words(contract),
         "is_constrained": content.is_constrained,
         "on_scales": on_scales(contract["settings"]),
@@ -204,6 +209,7 @@ def _view(content: ReportContent) -> dict[str, Any]:
         "may_be_dropped": verdict in _MAY_BE_DROPPED,
         "candidates": tables.candidate_sizes(content),
         "warnings": content.warnings,
+        "notes": contract.get("notes", ()),
         "profile": tables.profile(content),
         "tuning": tables.tuning(content),
         "origins": tables.origins(content),
@@ -274,6 +280,8 @@ def _signs(contract: Mapping[str, Any]) -> str | None:
 
 def _meaning(content: ReportContent, part: str) -> str:
     comparison, n_all = content.contract["comparison"], content.n_candidates
+    if comparison.get("leaks"):
+        return _RESTS_ON_A_LEAK
     if is_nothing_to_select_from(comparison):
         low = comparison["all_features_over_constant"][0]
         return _NOT_SHOWN_BETTER if low < 0 else _NO_BETTER_THAN_CONSTANT

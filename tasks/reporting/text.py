@@ -15,6 +15,7 @@ from chaffinch.tasks.statistics.verdict import is_nothing_to_select_from, judged
 
 NOTHING = "\N{EN DASH}"
 _LONGEST_LIST, _LONGEST_IN_BRIEF = 30, 40
+_MOST_LEAKS = 3  # of a verdict in a few words
 # Control characters would be lost or break a name; their pictures show that they are there.
 _PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
 
@@ -90,6 +91,8 @@ def verdict_in_brief(contract: Mapping[str, Any]) -> str:
     """Return the verdict in a few words, for lists of runs."""
     kept, total = len(contract["features"]), len(contract["candidates"])
     some = f"{number(kept)} of {counted(total, 'feature')}"
+    if leaks := contract["comparison"].get("leaks"):
+        return f"Rests on a leak, {in_brief(leaks, _MOST_LEAKS)}: kept {some}"
     if kept == total:
         return f"Kept {some}"
     if is_nothing_to_select_from(contract["comparison"]):

@@ -101,6 +101,7 @@ class _Comparison(_Part):
     verdict: str
     sentence: str
     units: int
+    leaks: list[str] = []
 
 
 class _Columns(_Part):
@@ -149,6 +150,7 @@ class _Contract(_Part):
     stability: _Stability | None = None
     costs: _Costs | None = None
     warnings: list[str]
+    notes: list[str] = []
 
 
 def check_contract(content: bytes) -> None:

@@ -7,7 +7,7 @@ better: the whole interval of S - A is below 0, and S is shown to be below C.
 as good with fewer columns: there are fewer columns, S is shown to exceed A by at most the share
 `tolerance` of C - A, which is what all features explain, and A is shown to be below C.
 worse: the whole interval of S - A is above 0.
-cannot tell: everything else.
+cannot tell: everything else, all features kept, and a set that rests on a leak.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.tasks.selection.core import Floats, Mask, Rows
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.statistics.bootstrap import (
@@ -66,6 +67,7 @@ class Comparison(Judgement):
     """Comparison of the selected features with all features on the rows that judge."""
 
     sentence: str
+    leaks: tuple[str, ...] = ()  # kept features that alone predict the target, on no keep list
     sign_test: SignTest | None = None  # None where the loss is a scorer, or with one unit
     sign_test_over_constant: SignTest | None = None
 
@@ -152,11 +154,14 @@ def compare(
     judged_on: str = "test",
     why_all: str = "",
     fold_sizes: Sequence[int] = (),
+    leaks: Sequence[str] = (),
 ) -> Comparison:
     """Compare predictions with all features and with those of a mask (d,); see `judgement_of`.
 
     `why_all` is the reason for a mask of all features. `fold_sizes` are the numbers of features
-    that folds chose, if the predictions are theirs.
+    that folds chose, if the predictions are theirs. `leaks` are features of the mask that alone
+    predict the target: what rests on them is no evidence until a person knows them to be known
+    before the target.
     """
     is_all = bool(mask.all())
     judged = judgement_of(
@@ -171,13 +176,13 @@ def compare(
         tolerance=tolerance,
         widen=widen,
     )
-    if is_all:
+    if is_all or leaks:
         judged = replace(judged, verdict="cannot tell")
     against_constant = None
     if judged.constant_loss is not None:
         against_constant = sign_test(loss, rows, constant, after, units)
     before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
-    sentence = _sentence(
+    sentence = leaks_in_words(leaks) + _sentence(
         judged, loss, mask, before_loss, after_loss, len(rows), judged_on, why_all, fold_sizes
     )
     if against_constant and is_not_shown_better_than_constant(judged.over_constant, judged.units):
@@ -189,6 +194,7 @@ def compare(
     return Comparison(
         **vars(judged),
         sentence=sentence,
+        leaks=tuple(leaks),
         sign_test=sign_test(loss, rows, before, after, units),
         sign_test_over_constant=against_constant,
     )
@@ -234,6 +240,20 @@ def is_nothing_to_select_from(comparison: Mapping[str, Any]) -> bool:
     """Return whether neither model is shown to be better than a constant."""
     intervals = comparison.get("over_constant"), comparison.get("all_features_over_constant")
     return all(is_not_shown_better_than_constant(one, comparison["units"]) for one in intervals)
+
+
+def leaks_in_words(leaks: Sequence[str]) -> str:
+    """Return the start of a verdict that rests on leaks, with the remedies; empty without any."""
+    if not leaks:
+        return ""
+    is_single = len(leaks) == 1
+    return (
+        f"The selection rests on {quoted(leaks)}, which alone "
+        f"{'predicts' if is_single else 'predict'} the target or one of its classes. If "
+        f"{'it is' if is_single else 'they are'} not known before the target, drop "
+        f"{'it' if is_single else 'them'}; otherwise put {'it' if is_single else 'them'} on the "
+        "keep list. "
+    )
 
 
 def too_few_units(n_units: int) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 import chaffinch
 from chaffinch import ModelSettings
+from chaffinch.tasks.reporting.text import verdict_in_brief
 from tests.made_up import good_table
 from tests.refusals import chaffinch_here
 
@@ -47,11 +48,42 @@ def test_leaks_are_left_out_where_that_is_asked_for():
     reason = "leak: it predicts the target, or one of its classes, without the others"
     assert "cancelled" not in result.candidates
     assert {"name": "cancelled", "reason": reason} in result.contract["dropped"]
-    assert result.warnings == (NUMBERS, f"left out: 'cancelled' ({reason})")
+    assert result.warnings == (NUMBERS,)
+    assert result.contract["notes"] == [f"left out: 'cancelled' ({reason})"]
     without = chaffinch.select(table.drop(columns="cancelled"), "churned", model=LINEAR)
     assert result.candidates == without.candidates
     kept = chaffinch.select(table, "churned", model=LINEAR, drop_leaks=True, keep=["cancelled"])
     assert kept.warnings == (TELLS, NUMBERS)
+
+
+def test_a_leak_that_was_dropped_is_a_note_and_stops_no_strict_run(tmp_path):
+    table = leaking_table().drop(columns="row")
+    table.to_csv(tmp_path / "table.csv", index=False)
+    arguments = ("run", tmp_path / "table.csv", "--target", "churned", "--model", "linear")
+    strict = (*arguments, "--strict", "--store", tmp_path / "store", "--method", "gbmo")
+    assert chaffinch_here(*strict).returncode == 3
+    passed = chaffinch_here(*strict, "--drop-leaks")
+    assert passed.returncode == 0, passed.stderr
+    assert "Note: left out: 'cancelled' (leak:" in passed.stdout
+
+
+@pytest.mark.parametrize("method", ["auto", "gbmo", "anova_f"])
+def test_a_verdict_that_rests_on_a_leak_says_so_first_and_decides_nothing(method):
+    table = leaking_table()
+    n_features = 2 if method == "anova_f" else None
+    options = {"model": LINEAR, "method": method, "n_features": n_features}
+    leaked = chaffinch.select(table, "churned", **options)
+    assert "cancelled" in leaked.features
+    assert leaked.verdict.startswith("The selection rests on 'cancelled', which alone predicts")
+    assert leaked.comparison["verdict"] == "cannot tell"
+    assert leaked.comparison["leaks"] == ["cancelled"]
+    assert verdict_in_brief(leaked.contract).startswith("Rests on a leak, cancelled:")
+    # a person who keeps it says that it is known before the target
+    vouched = chaffinch.select(table, "churned", keep=["cancelled"], **options)
+    assert vouched.comparison["leaks"] == []
+    assert "rests on" not in vouched.verdict
+    dropped = chaffinch.select(table, "churned", drop=["cancelled"], **options)
+    assert dropped.comparison["leaks"] == []
 
 
 def test_a_comparison_holds_and_shows_them_with_the_name_of_the_table(tmp_path):
