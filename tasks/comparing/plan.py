@@ -39,7 +39,7 @@ RESULTS = pa.schema(
         ("fold", pa.int64()),  # outer fold, from 0
         ("n_features", pa.int64()),  # number of kept features
         ("n_total", pa.int64()),  # number of all features
-        ("features", pa.list_(pa.string())),  # kept features, in the table's order
+        ("features", pa.list_(pa.string())),  # kept features, sorted by name
         ("loss", pa.float64()),  # on the outer fold; lower is better
         ("loss_name", pa.string()),
         # Metrics of the outer fold; null where not of the task, or undefined.

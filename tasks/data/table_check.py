@@ -133,7 +133,9 @@ def describe_table(
         profile.append(row)
         on_done(len(profile), len(table.column_names))
         del column, numbers  # before the next is read
-    features = tuple(name for name in roles if roles[name] == "feature" and name not in excluded)
+    # sorted, as fits, ties and draws go by place: the order of a table changes no result
+    features = tuple(sorted(n for n in roles if roles[n] == "feature" and n not in excluded))
+    excluded = dict(sorted(excluded.items()))
     _check_features(features, excluded, settings)
     _check_baseline(features, categories, settings)
     for name in settings.method.named_features:

@@ -238,7 +238,7 @@ class Findings:
     def leaks(self) -> tuple[str, ...]:
         """Features that alone predict the target or a class of it, but for those to keep."""
         keep = self._settings.columns.keep
-        return tuple(name for name in self._names.get(_PREDICTS, ()) if name not in keep)
+        return tuple(sorted(set(self._names.get(_PREDICTS, ())).difference(keep)))
 
     def _note(self, kind: tuple[str, str, str], name: str, holds: bool) -> None:
         if holds:
@@ -265,7 +265,7 @@ class Findings:
                 f"{duplicates} of {n_rows} rows equal an earlier row in the target and every "
                 "feature; equal rows can stand in training and test at once"
             )
-        equal = [names for names in self._columns.values() if len(names) > 1]
+        equal = sorted(sorted(names) for names in self._columns.values() if len(names) > 1)
         found += [f"features {quoted(names)} are equal in every row" for names in equal[:_NAMED]]
         if equal[_NAMED:]:
             found.append(f"{len(equal) - _NAMED} more sets of features are equal in every row")
@@ -282,7 +282,7 @@ class Findings:
         if self._but_for_blanks:
             found.append(
                 "there are categories that differ only in the blanks around them: in "
-                f"{quoted(self._but_for_blanks)}; take the blanks away if they are the same"
+                f"{quoted(sorted(self._but_for_blanks))}; take the blanks away if they are the same"
             )
         return tuple(found)
 
@@ -291,7 +291,8 @@ class Findings:
     ) -> Iterator[str]:
         one, several, rest = kind
         if names := self._names.get(kind):
-            yield f"{len(names)} {one if len(names) == 1 else several} {rest}".format(phrase(names))
+            words = phrase(sorted(names))  # the order of the columns changes no text
+            yield f"{len(names)} {one if len(names) == 1 else several} {rest}".format(words)
 
     def _filled_across_series(self) -> Iterator[str]:
         history, model = self._settings.history, self._settings.model.name

@@ -66,7 +66,7 @@ def _some_rows(n_rows: int, seed: int) -> Index:
 
 
 def _most_useful(run: SelectionRun, most: int) -> list[int]:
-    """Return the kept features that left last, or in the table's order without steps."""
+    """Return the kept features that left last, or sorted by name without steps."""
     step_of, names = step_of_each(run.path), run.schema.features
     kept = np.flatnonzero(run.mask).tolist()
     return sorted(kept, key=lambda j: -step_of.get(names[j], math.inf))[:most]

@@ -87,7 +87,7 @@ class Difference:
     n_before, n_after : int
         Number of kept features.
     gained, lost : tuple of str
-        Features that only the second keeps, or only the first, in the tables' order.
+        Features that only the second keeps, or only the first, sorted by name.
     share_changed : float in 0..1
         Gained and lost features, of all that either keeps.
     gone : dict of str to str
@@ -220,7 +220,7 @@ def _check_targets(before: Former, after: Former) -> None:
 
 
 def _kinds(known: Former) -> dict[str, str]:
-    """Return the type of each kept feature, in the table's order."""
+    """Return the type of each kept feature, sorted by name."""
     return {feature["name"]: feature["type"] for feature in known.contract["features"]}
 
 

@@ -191,7 +191,7 @@ def dropped_candidates(content: ReportContent) -> list[str]:
 
 
 def kept_as_csv(content: ReportContent) -> str:
-    """Return the kept features with what the run knows of each, in the order of the table."""
+    """Return the kept features with what the run knows of each, sorted by name."""
     evidence, text = dict(evidence_of(content)), io.StringIO()
     if content.explanation is not None:
         measured = content.explanation["importance"]["features"]
@@ -205,7 +205,7 @@ def kept_as_csv(content: ReportContent) -> str:
 
 
 def kept_in_order(content: ReportContent) -> list[Mapping[str, Any]]:
-    """Return the kept features, most useful first; in the table's order if none is known."""
+    """Return the kept features, most useful first; sorted by name if none is known."""
     kept, scores = content.contract["features"], content.scores
     if not content.has_steps and scores is not None:
         return sorted(kept, key=lambda one: -scores[one["name"]])

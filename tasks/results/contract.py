@@ -191,7 +191,7 @@ class FeatureContract(dict[str, Any]):
 
     @property
     def features(self) -> list[str]:
-        """Kept features, in the table's order."""
+        """Kept features, sorted by name."""
         return [feature["name"] for feature in self["features"]]
 
     def to_frame(self) -> pd.DataFrame:

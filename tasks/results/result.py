@@ -105,11 +105,11 @@ class SelectionResult:
     Attributes
     ----------
     features : list of str
-        Kept features, in the table's order; a new list each time. After `select` and `reselect` of
+        Kept features, sorted by name; a new list each time. After `select` and `reselect` of
         a pandas table they are its own labels, also numbers; a run that is loaded, and everything
         else but `candidates` and `scores`, names columns by text.
     candidates : list of str, length d
-        All candidate features, in the table's order; likewise.
+        All candidate features, sorted by name; likewise.
     mask : ndarray of bool, shape (d,)
         Which of `candidates` are kept.
     steps : ndarray of int, shape (d,)
@@ -211,12 +211,12 @@ class SelectionResult:
     # Lists, since pandas takes a tuple for one name; new ones, since a list can be changed.
     @property
     def features(self) -> list[Any]:
-        """Kept features, in the table's order."""
+        """Kept features, sorted by name."""
         return list(self._features)
 
     @property
     def candidates(self) -> list[Any]:
-        """All candidate features, in the table's order."""
+        """All candidate features, sorted by name."""
         return list(self._candidates)
 
     def parts(self, data: Any) -> pd.Series[str]:

@@ -40,7 +40,7 @@ def loosened(loss: float, slack: float) -> float:
 class Schema:
     """Columns of a feature matrix, and its target."""
 
-    features: tuple[str, ...]  # d names in the table's order
+    features: tuple[str, ...]  # d names, sorted
     n_categories: tuple[int, ...]  # (d,): 0 if numeric, else the matrix holds the codes 0..n-1
     n_classes: int = 0  # 0 for regression, else at least 2
 

@@ -66,38 +66,12 @@ def test_informative_features_are_found_and_no_constant_among_them(method, model
     assert sum(features >= {"colour"} for features in kept) >= len(seeds) - 1
 
 
-# These draw numbers for one column after the other, so that their order is part of the seed.
-DRAWN = ["afs_bm", "particle_swarm", "pefs"]
-
-
-@pytest.mark.parametrize(
-    ("method", "model"),
-    [("gbmo", "mlp"), ("relieff", "linear"), *((method, "linear") for method in DRAWN)],
-)
-def test_the_order_of_rows_does_not_matter(method, model):
-    """No method learns of it: rows are ordered by their content before."""
-    table = good_table()
-    turned = table.sample(frac=1, random_state=3)
-    assert select(turned, method, model).contract == select(table, method, model).contract
-
-
-@pytest.mark.parametrize(
-    ("method", "model"),
-    [pair for pair in [*PAIRS, *REFITS] if pair[1] in QUICK and pair[0] not in DRAWN],
-)
-def test_the_order_of_columns_does_not_matter_nor_that_of_rows_at_once(method, model):
-    table = good_table(400)
+@pytest.mark.parametrize(("method", "model"), [*PAIRS, *REFITS, ("gbmo", "ExtraTreesClassifier")])
+def test_the_order_of_columns_and_rows_does_not_matter(method, model):
+    """No method learns of it: columns are ordered by name before, and rows by their content."""
+    table = good_table(200)
     turned = table[table.columns[::-1]].sample(frac=1, random_state=3)
-    one, other = (select(t, method, model) for t in (table, turned))
-    assert set(one.features) == set(other.features)
-    if method in RANKED:  # which may score two features 0, and tell them by their place
-        assert one.scores == pytest.approx(other.scores, rel=1e-9)
-        return
-    column = "features" if "features" in one.path else "feature"
-    assert [*map(set, one.path[column])] == [*map(set, other.path[column])]
-    if "score" in one.path:
-        return
-    np.testing.assert_allclose(one.path["loss"], other.path["loss"], rtol=1e-9)
+    assert select(turned, method, model).contract == select(table, method, model).contract
 
 
 @pytest.mark.parametrize("method", METHODS)
