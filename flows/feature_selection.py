@@ -5,11 +5,11 @@ The UI shows the progress and the result as artifacts.
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact, in_brief, key_of
 from chaffinch.flows.prefect_runtime.limits import within_limits
-from chaffinch.flows.prefect_runtime.promotion import check_promotion, conclude
+from chaffinch.flows.prefect_runtime.promotion import check_promotion, conclude, ended
 from chaffinch.flows.prefect_runtime.tasks import (
     ExecutionForm,
     LimitsForm,
@@ -118,5 +118,5 @@ def selected(
             ),
         )
     result = load_result(run)
-    conclude(result, data_set, promotion)
-    return result
+    # the flow returns the state, and calling the flow the result
+    return cast(SelectionResult, ended(result, conclude(result, data_set, promotion), promotion))

@@ -75,7 +75,7 @@ from chaffinch.tasks.workers.signals import Stopped
 if TYPE_CHECKING:
     from chaffinch.tasks.results.result import SelectionResult
 
-OUT_OF_MEMORY = 4
+OUT_OF_MEMORY, NEEDS_DECISION = 4, 5
 DIALECTS = ("postgresql", "mysql", "mssql", "oracle", "sqlite")
 
 
@@ -200,11 +200,11 @@ def reselect(
     steps = steps_of(with_changes=True)
     with output.progress(steps, verbosity) as shown:
         if server is None:
-            result = _selected(data, settings, execution, shown)
+            result, _ = _selected(data, settings, execution, shown)
         else:
             checked = partial(_checked, data, settings, execution)
             arguments = (run, data, asked, execution)
-            result = _run_flow(server, "reselection", arguments, shown, checked)
+            result = _run_flow(server, "reselection", arguments, shown, checked).result()
     output.show(result, as_json=as_json, with_warnings=False)
 
 
@@ -221,17 +221,19 @@ def server_of(with_prefect: bool | None) -> Server | None:
 
 def _selected(
     data: Any, settings: SelectionSettings, execution: ExecutionSettings, shown: Showing
-) -> "SelectionResult":
-    """Run the pipeline in this process, without Prefect."""
+) -> tuple["SelectionResult", str]:
+    """Run the pipeline in this process, without Prefect; return why a person has to decide too."""
     from chaffinch.tasks.pipeline.run import select_features
+    from chaffinch.tasks.promotion.gate import why_undecided
     from chaffinch.tasks.promotion.promote import compared_in_passing
     from chaffinch.tasks.results.result import load_result
 
     run = select_features(data, settings, execution, on_progress=shown.on_progress, warn=shown.warn)
-    lines, _ = compared_in_passing(run)
+    lines, difference = compared_in_passing(run)
     for line in lines:
         shown.say(line)
-    return load_result(run)
+    result = load_result(run)
+    return result, why_undecided(result.contract, difference) if lines else ""
 
 
 def _checked(
@@ -250,7 +252,10 @@ def _run_flow(
     shown: Showing,
     check_data: Callable[[Showing], None] | None = None,
 ) -> Any:
-    """Run a flow with progress in the terminal; its import follows the start of the server."""
+    """Run a flow with progress in the terminal, and return its final state.
+
+    Its import follows the start of the server.
+    """
     from chaffinch.tasks.pipeline.ingestion import each_read_once
 
     with each_read_once():
@@ -266,7 +271,7 @@ def _run_flow(
         for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
             import_module(library)
         with watching(shown), server.in_use():
-            return flow(*arguments)
+            return flow(*arguments, return_state=True)
 
 
 # A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
@@ -296,7 +301,7 @@ def run(
     with_prefect: bool | None,
     as_json: bool,
     verbosity: str | None,
-) -> None:
+) -> int:
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
     DATA may be at s3://, gs:// or abfss://, a Delta table, or a table or query in a database, as in
@@ -309,7 +314,8 @@ def run(
     Give the same command again to continue a run that was stopped.
 
     Exit codes: 0 done; 1 failure; 2 bad input; 3 warnings and --strict, nothing trained; 4 out of
-    memory; stopped: 130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
+    memory; 5 done, but a person has to decide about a data set with a promoted contract; stopped:
+    130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
     """
     from chaffinch.storage.sources import source_of
 
@@ -322,11 +328,18 @@ def run(
     steps = steps_of(with_alternatives=settings.alternatives is not None)
     with output.progress(steps, verbosity) as shown:
         if server is None:
-            result = _selected(*arguments, shown)
+            result, undecided = _selected(*arguments, shown)
         else:
             checked = partial(_checked, *arguments)
-            result = _run_flow(server, "feature_selection", arguments, shown, checked)
+            state = _run_flow(server, "feature_selection", arguments, shown, checked)
+            result = state.result()
+            undecided = (state.message or "") if state.name == "NeedsDecision" else ""
+            undecided = undecided.removeprefix("needs a decision: ")
     output.show(result, as_json=as_json, with_warnings=False)
+    if not undecided:
+        return 0
+    click.echo(f"Needs a decision: {in_a_line(undecided)}", err=True)
+    return NEEDS_DECISION
 
 
 @cli.command(short_help="Check a table and the settings, and estimate memory and time.")
@@ -438,7 +451,7 @@ def compare(
             result = load_comparison(run)
         else:
             arguments = (tables, settings, execution, time_budget)
-            result = _run_flow(server, "comparison", arguments, shown)
+            result = _run_flow(server, "comparison", arguments, shown).result()
     output.show_comparison(result, as_json=as_json, with_warnings=False)
 
 

@@ -264,7 +264,8 @@ STORE = _options("store")
 WORKERS = _options("cluster workers")
 STRICT = _options("store cluster workers strict")
 SERVE = _options(
-    "cron timezone name promote reports_port retries retry_delay timeout stage_timeout"
+    "cron timezone name promote wait_for_approval unattended reports_port "
+    "retries retry_delay timeout stage_timeout"
 )
 
 _CONTINUES = "The same command continues where it stopped."

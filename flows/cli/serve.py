@@ -49,13 +49,15 @@ def serve(tables: Sequence[Selected], execution: ExecutionSettings, **given: Any
 @click.option(
     "--webhook",
     metavar="NAME",
-    help="Of a Webhook block of Prefect to call for each run that failed.  [default: note it only]",
+    help="Of a Webhook block of Prefect to call for each run that failed or needs a decision.  "
+    "[default: note it only]",
 )
 def automations(webhook: str | None) -> None:
-    """Make or replace two automations of the Prefect server, for all runs of deployments.
+    """Make or replace three automations of the Prefect server, for all runs of deployments.
 
-    One declares a run crashed that gave no sign of life for three heartbeats; the other reports
-    each run that failed, took too long or crashed. Needs a server: set PREFECT_API_URL.
+    One declares a run crashed that gave no sign of life for three heartbeats; one reports each run
+    that failed, took too long or crashed; one reports each that needs a decision of a person.
+    Needs a server: set PREFECT_API_URL.
     """
     _prepare("automations", quiet=True)
     from chaffinch.flows.serving import automations as making

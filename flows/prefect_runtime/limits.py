@@ -85,6 +85,13 @@ def _register(limits: LimitSettings, names: Sequence[str]) -> FlowRun:
     return run
 
 
+def try_no_more() -> None:
+    """Keep Prefect from trying the present flow run again."""
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(UUID(runtime.flow_run.id))
+    _set_retries(run, retries=0)
+
+
 def _set_retries(run: FlowRun, **tries: int) -> None:
     with get_client(sync_client=True) as client:
         policy = client.read_flow_run(run.id).empirical_policy

@@ -12,20 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from prefect import runtime
+from prefect.client.schemas.objects import State
 from prefect.exceptions import NotPausedError
 from prefect.flow_runs import pause_flow_run, resume_flow_run
 from prefect.input import RunInput
+from prefect.logging import get_run_logger
+from prefect.states import Completed, Failed
 from pydantic import Field
 
 from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, say
 from chaffinch.flows.prefect_runtime.events import send_owed
+from chaffinch.flows.prefect_runtime.limits import try_no_more
 from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_data_set
-from chaffinch.tasks.promotion.gate import decide
+from chaffinch.tasks.promotion.gate import decide, why_undecided
 from chaffinch.tasks.promotion.promote import (
     AgainstPromoted,
     against_promoted,
@@ -39,9 +43,14 @@ from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.settings.selection import SelectionSettings
 
+NEEDS_DECISION = "NeedsDecision"  # name of the final state, as in prefect.flow-run.NeedsDecision
 _SECONDS_BETWEEN_LOOKS = 5
 # Prefect fails a run whose pause times out, so ours ends before.
 _SECONDS_OF_GRACE = 600
+
+
+class UndecidedError(RuntimeError):
+    """A run needs a decision, and its settings make it fail without one."""
 
 
 class Answer(RunInput):
@@ -63,26 +72,30 @@ def check_promotion(
         )
 
 
-def conclude(result: SelectionResult, data_set: str, promotion: PromotionSettings | None) -> None:
-    """Publish a result with its difference to the promoted contract, and promote it or not."""
+def conclude(result: SelectionResult, data_set: str, promotion: PromotionSettings | None) -> str:
+    """Publish a result with its difference to the promoted contract, and promote it or not.
+
+    Returns why a person has to decide; empty if none has.
+    """
     if result.folder is None:
         raise ValueError("a flow keeps its run in a store")
     run = Run(result.folder)
     if promotion is None:
         lines, difference = compared_in_passing(run, as_task(against_promoted))
         publish(run, result, data_set, _logged(lines), difference)
-        return
+        return why_undecided(result.contract, difference) if lines else ""
     name = promotion.name or default_name(run)
     try:
         _check(run, result, name)
     except InputError as error:
         publish(run, result, data_set, _logged([f"Not promoted as {name}: {error}."]), None)
-        return
+        return str(error)
     _send_events(name, run)  # events of a promotion that was killed
     against = as_task(against_promoted)(run, name)
     differs = lines_against(against)
     last = against.history[-1] if against.history else None
     decision = decide(against.difference, last, promotion)
+    undecided = why_undecided(result.contract, against.difference, decision)
     if decision.outcome == "promote":
         outcome = [_promoted(run, against, "automatic", decision.reason)]
     elif decision.outcome == "keep":
@@ -95,11 +108,28 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
         ]
     verdict = publish(run, result, data_set, _logged([*outcome, *differs]), against.difference)
     if decision.outcome == "wait" and promotion.wait is not None:
-        answer = _answer([outcome[0], *differs], promotion.wait)
+        answer, is_answered = _answer([outcome[0], *differs], promotion.wait)
         answered = f"Not promoted as {name}{f': {answer.reason}' if answer.reason else '.'}"
         if answer.promote:
             answered = _promoted(run, against, "by hand", answer.reason)
         publish_again(verdict, result, [*_logged([answered]), *differs])
+        if is_answered:
+            return ""
+    return undecided
+
+
+def ended(
+    result: SelectionResult, undecided: str, promotion: PromotionSettings | None
+) -> SelectionResult | State[SelectionResult]:
+    """Return the result, or the state of a flow run that ends without a needed decision."""
+    if not undecided:
+        return result
+    message = f"needs a decision: {undecided}"
+    get_run_logger().warning(message)
+    if promotion is not None and promotion.unattended == "fail":
+        try_no_more()
+        return Failed(name=NEEDS_DECISION, message=message, data=UndecidedError(message))
+    return Completed(name=NEEDS_DECISION, message=message, data=result)
 
 
 def _check(run: Run, result: SelectionResult, name: str) -> None:
@@ -117,8 +147,11 @@ def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> str:
     return f"Promoted as {against.name}{f': {reason}' if reason else '.'}"
 
 
-def _answer(lines: list[str], hours: float) -> Answer:
-    """Pause this flow run until a person has answered, or the time is over."""
+def _answer(lines: list[str], hours: float) -> tuple[Answer, bool]:
+    """Pause this flow run until a person has answered, or the time is over.
+
+    Returns the answer, and whether a person gave it.
+    """
     run_id, seconds = runtime.flow_run.id, 3600 * hours
     no_answer = {"promote": False, "reason": f"no answer came in {hours:g} h."}
 
@@ -130,13 +163,14 @@ def _answer(lines: list[str], hours: float) -> Answer:
     deadline.daemon = True
     deadline.start()
     try:
-        return pause_flow_run(
+        answer = pause_flow_run(
             Answer.with_initial_data(description="\n\n".join(lines)),
             timeout=int(seconds) + _SECONDS_OF_GRACE,
             poll_interval=_SECONDS_BETWEEN_LOOKS,
         )
     finally:
         deadline.cancel()
+    return answer, answer.model_dump() != no_answer
 
 
 def _send_events(name: str, run: Run) -> None:

@@ -141,6 +141,8 @@ def table_flow(
         def concluded(*args: P.args, **kwargs: P.kwargs) -> R:
             prepare_logs()
             result = function(*args, **kwargs)
+            if isinstance(result, State):  # a final state of the function's own
+                return cast(R, result)
             # returned as the flow's own state, whose data calling the flow returns
             return cast(R, Completed(message=in_brief(result), data=result))
 

@@ -11,10 +11,12 @@ from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import get_current_settings
 
+from chaffinch.flows.prefect_runtime.promotion import NEEDS_DECISION
 from chaffinch.storage.errors import InputError
 
 TAG = "chaffinch"
 SILENT, FAILED = "chaffinch: a run that fell silent", "chaffinch: a run that failed"
+UNDECIDED = "chaffinch: a run that needs a decision"
 
 _HEARTBEATS_MISSED = 3
 _HEARTBEAT = "prefect.flow-run.heartbeat"
@@ -22,7 +24,7 @@ _HEARTBEAT = "prefect.flow-run.heartbeat"
 _RESTS = {
     f"prefect.flow-run.{state}"
     for state in (
-        *("Completed", "Failed", "TimedOut", "Crashed", "Cancelled"),
+        *("Completed", "Failed", "TimedOut", "Crashed", "Cancelled", NEEDS_DECISION),
         *("AwaitingRetry", "Paused", "Suspended", "Scheduled"),
     )
 }
@@ -38,7 +40,8 @@ _PAYLOAD = """{
 def make(webhook: str | None = None) -> tuple[AutomationCore, ...]:
     """Create the automations, or replace existing ones."""
     with get_client(sync_client=True) as client:
-        made = (silence(_seconds_of_silence()), failure(_called(client, webhook)))
+        action = _called(client, webhook)
+        made = (silence(_seconds_of_silence()), failure(action), indecision(action))
         for automation in made:
             _put(client, automation)
     return made
@@ -47,7 +50,11 @@ def make(webhook: str | None = None) -> tuple[AutomationCore, ...]:
 def make_missing() -> None:
     """Create missing automations, and leave existing ones unchanged."""
     with get_client(sync_client=True) as client:
-        for automation in (silence(_seconds_of_silence()), failure(DoNothing())):
+        for automation in (
+            silence(_seconds_of_silence()),
+            failure(DoNothing()),
+            indecision(DoNothing()),
+        ):
             if not client.read_automations_by_name(automation.name):
                 client.create_automation(automation)
 
@@ -86,6 +93,22 @@ def failure(action: CallWebhook | DoNothing) -> AutomationCore:
         trigger=EventTrigger(
             posture=Posture.Reactive,
             expect={f"prefect.flow-run.{state}" for state in ("Failed", "TimedOut", "Crashed")},
+            for_each={"prefect.resource.id"},
+            **_of_our_runs(),
+        ),
+        actions=[action],
+    )
+
+
+def indecision(action: CallWebhook | DoNothing) -> AutomationCore:
+    """Return the automation for runs that ended without a decision that a person has to take."""
+    return AutomationCore(
+        name=UNDECIDED,
+        description="A run needs a decision; its message gives the reason. Add actions here, such "
+        "as a message.",
+        trigger=EventTrigger(
+            posture=Posture.Reactive,
+            expect={f"prefect.flow-run.{NEEDS_DECISION}"},
             for_each={"prefect.resource.id"},
             **_of_our_runs(),
         ),

@@ -135,7 +135,11 @@ class Served:
         parameters = self.selecting(execution)
         parameters["limits"] = {**parameters["limits"], "data_set": self.name}
         if self.serve.promote:
-            promotion = PromotionSettings(name=self.name)
+            promotion = PromotionSettings(
+                name=self.name,
+                wait=self.serve.wait_for_approval,
+                unattended=self.serve.unattended,
+            )
             parameters["promotion"] = promotion.model_dump(mode="json")
         return parameters
 

@@ -8,17 +8,22 @@ is not worth it, the promoted set stays and no person is asked, so that sets do 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.datasets.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.tasks.promotion.difference import Difference, LossDifference
 from chaffinch.tasks.reporting.text import interval, number, share
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.statistics.bootstrap import Interval
-from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, share_in_words, too_few_units
+from chaffinch.tasks.statistics.verdict import (
+    FEWEST_UNITS,
+    is_nothing_to_select_from,
+    share_in_words,
+    too_few_units,
+)
 
 # The new contract is promoted; the promoted one stays; a person decides.
 Outcome = Literal["promote", "keep", "wait"]
@@ -47,7 +52,7 @@ def decide(
     if difference.gone:
         return Decision(
             "wait",
-            f"the newer rows lack {quoted(list(difference.gone))} of the promoted set.",
+            f"the newer rows lack features of the promoted set, {_gone(difference)}.",
         )
     if difference.is_same:
         return Decision("keep", "the run keeps the same features.")
@@ -61,6 +66,28 @@ def decide(
         return worth
     harms = list(_harms(difference, last, settings))
     return Decision("wait", f"{harms[0]}; else it would pass: {worth.reason}") if harms else worth
+
+
+def why_undecided(
+    contract: Mapping[str, Any], difference: Difference | None, decision: Decision | None = None
+) -> str:
+    """Return why a run of a data set in production needs a person's decision, or "".
+
+    `difference` is that to the promoted contract, `decision` that of the gate; None without any.
+    """
+    if difference is not None and difference.gone:
+        return f"the newer rows lack features of the promoted set, {_gone(difference)}"
+    if is_nothing_to_select_from(contract["comparison"]):
+        return "no model is shown to predict better than a constant"
+    if decision is not None:
+        return decision.reason.rstrip(".") if decision.outcome == "wait" else ""
+    if difference is not None and difference.leaks and not difference.is_same:
+        return f"the selection rests on {quoted(difference.leaks)}, which may be a leak"
+    return ""
+
+
+def _gone(difference: Difference) -> str:
+    return quoted_with_reasons(difference.gone)
 
 
 def _worth(loss: LossDifference, ends: Interval, *, is_smaller: bool) -> Decision:

@@ -1,7 +1,7 @@
 """Settings of retries, timeouts, data sets, promotions and serving."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -10,6 +10,7 @@ from chaffinch.tasks.settings.base import Settings, setting
 
 _Name = Annotated[str, AfterValidator(lambda name: check_name(name, LONGEST_STEM))]
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 365)]
+Unattended = Literal["complete", "fail"]
 
 
 class LimitSettings(Settings):
@@ -60,12 +61,33 @@ class ServeSettings(LimitSettings):
     promote: bool = setting(
         False, 3, "Promote", "Promote the contracts of scheduled runs that pass the gate."
     )
-    reports_port: Annotated[int, Field(ge=1, le=65535)] | None = setting(
+    wait_for_approval: Annotated[float, Field(gt=0)] | None = setting(
         None,
         4,
+        "Wait for approval",
+        "Hours that a scheduled run pauses for a person where one has to decide; with promote. By "
+        "default it ends.",
+    )
+    unattended: Unattended = setting(
+        "complete",
+        5,
+        "Unattended",
+        "How a scheduled run ends that needs a decision that nobody took: complete or fail; with "
+        "promote.",
+    )
+    reports_port: Annotated[int, Field(ge=1, le=65535)] | None = setting(
+        None,
+        6,
         "Port of the reports",
         "Serve the store's reports to this machine, and link to them; by default paths are named.",
     )
+
+    @model_validator(mode="after")
+    def _decided_with_promote(self) -> "ServeSettings":
+        for name, default in (("wait_for_approval", None), ("unattended", "complete")):
+            if getattr(self, name) != default and not self.promote:
+                raise ValueError(f"{name} is for runs that promote; set promote as well")
+        return self
 
 
 class PromotionSettings(Settings):
@@ -93,6 +115,14 @@ class PromotionSettings(Settings):
         "Wait",
         "Hours that the run pauses for a person where one has to decide. By default it ends, and "
         "chaffinch promote is how to decide.",
+    )
+
+    unattended: Unattended = setting(
+        "complete",
+        3,
+        "Unattended",
+        "How a run ends that needs a decision that nobody took. complete: in the state "
+        "NeedsDecision, whose message gives the reason. fail: it fails with this message.",
     )
 
     @model_validator(mode="before")

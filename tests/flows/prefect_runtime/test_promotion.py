@@ -254,3 +254,84 @@ def test_a_contract_that_is_too_long_for_the_server_comes_without_what_is_named(
     assert event["payload"]["left_out"] == ["candidates", "dropped"]
     assert "candidates" not in event["payload"]["contract"]
     assert event["payload"]["contract"]["features"][0]["name"] == "noise_a"
+
+
+def ended_as(server, flow_run):
+    state = server.get(f"/flow_runs/{flow_run}")["state"]
+    return state["type"], state["name"], state["message"]
+
+
+def edited(table, path, edit):
+    """Write the table with its promoted column edited; the first row is kept as it is."""
+    import pandas as pd
+
+    rows = edit(pd.read_csv(table))
+    rows.to_csv(path, index=False)
+    return path
+
+
+EDITS = {
+    "missing": lambda rows: rows.drop(columns="noise_a"),
+    "another kind": lambda rows: rows.assign(noise_a=[f"code {i % 7}" for i in range(len(rows))]),
+    "unique text": lambda rows: rows.assign(noise_a=[f"code {i}" for i in range(len(rows))]),
+    "all missing": lambda rows: rows.assign(noise_a=None),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("gate", [None, PromotionSettings(name="harvest", most_changed=1)])
+def test_a_night_that_lacks_a_promoted_column_needs_a_decision(
+    flow, server, started, store, table, tmp_path, edit, gate
+):
+    chaffinch.promote(started[1].run, "harvest", store=store)
+    newer = edited(table, tmp_path / "harvest.csv", EDITS[edit])
+    flow_run, result = flow(gate, newer)
+    kind, name, message = ended_as(server, flow_run)
+    assert (kind, name) == ("COMPLETED", "NeedsDecision")
+    assert message.startswith("needs a decision: the newer rows lack features of the promoted set")
+    assert "'noise_a'" in message
+    assert result.features
+    assert len(chaffinch.promotions("harvest", store=store)) == 1
+    (event,) = eventually(
+        lambda: [
+            one
+            for one in server.events(f"prefect.flow-run.{flow_run}")
+            if one["event"] == "prefect.flow-run.NeedsDecision"
+        ]
+    )
+    warned = server.find("logs", logs={"flow_run_id": {"any_": [flow_run]}})
+    assert any(one["level"] == 30 and one["message"] == message for one in warned)
+    assert event["resource"]["prefect.resource.id"] == f"prefect.flow-run.{flow_run}"
+
+
+def test_a_night_on_which_nothing_beats_a_constant_needs_a_decision(
+    flow, server, started, store, table, tmp_path
+):
+    chaffinch.promote(started[1].run, "harvest", store=store)
+    noise = edited(
+        table, tmp_path / "harvest.csv", lambda rows: rows.drop(columns=["first", "second"])
+    )
+    message = ended_as(server, flow(None, noise)[0])[2]
+    assert message == "needs a decision: no model is shown to predict better than a constant"
+    # nothing is promoted under another name: a person has started it, and looks at it
+    other = edited(noise, tmp_path / "other.csv", lambda rows: rows)
+    assert ended_as(server, flow(None, other)[0])[1] == "Completed"
+
+
+def test_who_wants_it_red_has_a_run_that_fails_and_is_not_tried_again(flow, server, store):
+    with pytest.raises(RuntimeError, match=r"^needs a decision: nothing was promoted yet"):
+        flow(PromotionSettings(name="red", unattended="fail"))
+    (run,) = server.find(
+        "flow_runs",
+        flow_runs={"state": {"name": {"any_": ["NeedsDecision"]}, "type": {"any_": ["FAILED"]}}},
+    )
+    assert ended_as(server, run["id"])[0] == "FAILED"
+
+
+def test_the_gate_undecided_is_a_state_and_a_set_that_stays_is_none(flow, server, started, store):
+    chaffinch.promote(started[1].run, "cautious", store=store)
+    undecided, result = flow(PromotionSettings(name="cautious"))
+    assert ended_as(server, undecided)[1] == "NeedsDecision"
+    chaffinch.promote(result.run, "cautious", store=store)
+    again, _ = flow(PromotionSettings(name="cautious"))
+    assert ended_as(server, again)[:2] == ("COMPLETED", "Completed")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chaffinch.flows.serving.automations import FAILED, SILENT, silence
+from chaffinch.flows.serving.automations import FAILED, SILENT, UNDECIDED, silence
 from chaffinch.storage.runs.store import Store
 from tests.flows.cli.programs import (
     CHAFFINCH,
@@ -67,7 +67,7 @@ def test_made_twice_each_is_there_once(server, forgotten, tmp_path):
     first = chaffinch("automations", home=tmp_path, PREFECT_API_URL=server.url)
     assert first.returncode == 0, first.stderr
     before = made(server)
-    assert set(before) == {SILENT, FAILED}
+    assert set(before) == {SILENT, FAILED, UNDECIDED}
     assert in_process("automations").stdout == first.stdout
     after = made(server)
     assert {name: a["id"] for name, a in after.items()} == {n: a["id"] for n, a in before.items()}
@@ -130,7 +130,9 @@ def test_a_run_that_is_killed_with_what_serves_it_crashes_and_is_told_of(
     assert {"chaffinch", "chaffinch.dataset.harvest"} <= set(said["tags"])
 
 
-def test_a_run_that_fails_is_told_of(server, forgotten, told, table, small, tmp_path):
+def test_runs_that_fail_or_need_a_decision_are_told_of(
+    server, forgotten, told, table, small, tmp_path
+):
     assert in_process("automations", "--webhook", "told").returncode == 0
     store = tmp_path / "store"
     command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
@@ -141,6 +143,13 @@ def test_a_run_that_fails_is_told_of(server, forgotten, told, table, small, tmp_
         run = server.accepted(deployment["id"], parameters)["id"]
         assert server.ended(run)["state_type"] == "FAILED"
         (said,) = eventually(lambda: told)
+        assert (said["id"], said["state"]) == (run, "Failed")
+        assert "there is no file" in said["message"]
+        promotion = {"name": "first"}  # of which nothing was promoted
+        parameters = {"data": str(table), "settings": small, "promotion": promotion}
+        run = server.accepted(deployment["id"], parameters)["id"]
+        assert server.ended(run)["state_name"] == "NeedsDecision"
+        _, said = eventually(lambda: told if len(told) > 1 else None)
     server.forget_deployments()
-    assert (said["id"], said["state"]) == (run, "Failed")
-    assert "there is no file" in said["message"]
+    assert (said["id"], said["state"]) == (run, "NeedsDecision")
+    assert said["message"].startswith("needs a decision: nothing was promoted yet")
