@@ -94,9 +94,10 @@ clean:  ## Remove the virtual environment and caches
 
 $(READY): requirements.lock torch-cpu.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "chaffinch needs Python 3.11 or newer but %s is %d.%d; name another with make PYTHON=..." % (sys.executable, v[0], v[1]))'
-	@echo "Setting up $(VENV) (about two minutes, once)"
+	@echo "Setting up $(VENV) (2 to 5 minutes, once): torch first, then the other packages"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r torch-cpu.lock 2> /dev/null || true
+	@echo "Installing the packages of requirements.lock"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@# the CUDA libraries of torch, where its wheel needs them

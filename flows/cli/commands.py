@@ -52,7 +52,6 @@ from chaffinch.flows.cli.terminal import (
     echo_json,
 )
 from chaffinch.flows.prefect_runtime.server import Server, ServerError, is_configured, prepare
-from chaffinch.storage.datasets.column_names import nearest, quoted
 from chaffinch.storage.errors import (
     InputError,
     StorageError,
@@ -499,15 +498,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
 
     existing = _existing_store(store)
     compared = {comparison.name: comparison for comparison in existing.comparisons()}
-    names = (one.name for one in existing.runs())
-    known = [*names, *existing.promotions.names(), *compared]
-    if run not in known:
-        begun = [name for name in known if name.startswith(run)]
-        if len(begun) != 1:
-            near = f"; {quoted(begun)} begin with it" if begun else nearest(run, known)
-            remedy = near or "; `chaffinch runs` lists those there are"
-            raise InputError(f"there is no run or comparison {run!r} in {existing.path}{remedy}")
-        (run,) = begun
+    run = existing.full_name(run, with_comparisons=True)
     if run in compared:
         output.show_comparison(load_comparison(compared[run]), as_json=as_json)
     else:

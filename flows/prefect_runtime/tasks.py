@@ -112,6 +112,16 @@ def date_in_title() -> str:
     return f"{runtime.flow_run.scheduled_start_time.astimezone():%Y-%m-%d}"
 
 
+def _is_generated(name: str) -> bool:
+    """Whether Prefect gave a run its name: two words of its library, such as ``calm-otter``."""
+    from coolname.data import config
+
+    parts = cast(Mapping[str, Mapping[str, Any]], config).values()
+    known = {word for part in parts for word in part.get("words", ())}
+    words = name.split("-")
+    return len(words) == 2 and known.issuperset(words)
+
+
 class TableFlow(Flow[P, R]):
     """A flow whose parameter ``data`` is a table or a list of tables."""
 
@@ -147,6 +157,9 @@ def table_flow(
             return cast(R, Completed(message=in_brief(result), data=result))
 
         def run_name() -> str:
+            given = str(runtime.flow_run.name)
+            if not _is_generated(given):  # a person has named the run
+                return given
             return f"{title(runtime.flow_run.parameters)} {date_in_title()}"
 
         return TableFlow(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.datasets.column_names import nearest, quoted
 from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
@@ -115,14 +115,34 @@ class Store:
             yield
 
     def existing(self, name: str) -> Run:
-        """Return a run by its name, or the one promoted under a name; InputError for another."""
+        """Return a run by its name or the beginning of it, or the one promoted under a name.
+
+        InputError for another name, or if several begin so.
+        """
         run = Run(path_in(self.path / _RUNS, check_name(name)))
-        if not run.exists and name in self.promotions.names():
-            run = self.existing(self.promotions.existing(name)[-1].run)
-        if not run.exists:
-            known = [other.name for other in self.runs()]
-            raise InputError(f"there is no run {name!r} in {self.path}{nearest(name, known)}")
-        return run
+        if run.exists:
+            return run
+        if name not in self.promotions.names():
+            return self.existing(self.full_name(name))
+        return self.existing(self.promotions.existing(name)[-1].run)
+
+    def full_name(self, begin: str, *, with_comparisons: bool = False) -> str:
+        """Return the only name that is or begins with a text: of a run, or a promoted one.
+
+        InputError if there is none, or several begin so.
+        """
+        known = [*(run.name for run in self.runs()), *self.promotions.names()]
+        what = "run"
+        if with_comparisons:
+            known, what = [*known, *(run.name for run in self.comparisons())], "run or comparison"
+        if begin in known:
+            return begin
+        begun = [name for name in known if name.startswith(begin)]
+        if len(begun) == 1:
+            return begun[0]
+        near = f"; {quoted(begun)} begin with it" if begun else nearest(begin, known)
+        remedy = near or "; `chaffinch runs` lists those there are"
+        raise InputError(f"there is no {what} {begin!r} in {self.path}{remedy}")
 
     def runs(self) -> list[Run]:
         """Return every described run, newest first, damaged ones last."""

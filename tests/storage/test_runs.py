@@ -432,3 +432,15 @@ def test_two_runs_go_on_side_by_side(store: Store) -> None:
     first, second = store.run("one"), store.run("two")
     with first.lock(), second.lock():
         assert (second.folder / ".lock").exists()
+
+
+def test_the_beginning_of_a_name_is_enough_and_of_two_is_refused(tmp_path):
+    store = Store.open(tmp_path)
+    for name in ("orders-auto-1a2b", "orders-auto-1c3d", "prices-gbmo-9f"):
+        store.run(name).describe({})
+    assert store.existing("prices").name == "prices-gbmo-9f"
+    assert store.existing("orders-auto-1c").name == "orders-auto-1c3d"
+    with pytest.raises(InputError, match=r"there is no run 'orders'.*'orders-auto-1a2b'.* begin"):
+        store.existing("orders")
+    with pytest.raises(InputError, match="there is no run 'none'"):
+        store.existing("none")

@@ -299,8 +299,11 @@ def test_a_night_that_lacks_a_promoted_column_needs_a_decision(
             if one["event"] == "prefect.flow-run.NeedsDecision"
         ]
     )
-    warned = server.find("logs", logs={"flow_run_id": {"any_": [flow_run]}})
-    assert any(one["level"] == 30 and one["message"] == message for one in warned)
+    of_run = {"flow_run_id": {"any_": [flow_run]}}
+    warned = (30, message)
+    eventually(
+        lambda: warned in [(o["level"], o["message"]) for o in server.find("logs", logs=of_run)]
+    )
     assert event["resource"]["prefect.resource.id"] == f"prefect.flow-run.{flow_run}"
 
 

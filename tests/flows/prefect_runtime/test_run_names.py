@@ -20,14 +20,21 @@ SOURCES = [
 ]
 
 
-def ended(server: Server, name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+def ended(
+    server: Server, name: str, parameters: dict[str, Any], run_name: str | None = None
+) -> dict[str, Any]:
     """Begin a flow run that the server has made, as a runner does; return it at its end."""
     from prefect.client.schemas.objects import FlowRun
     from prefect.flow_engine import run_flow
 
     flow = getattr(import_module(f"chaffinch.flows.{name}"), name)
     flow_id = server.ask("POST", "/flows/", {"name": flow.name}).json()["id"]
-    asked = {"flow_id": flow_id, "parameters": parameters, "state": {"type": "PENDING"}}
+    asked: dict[str, Any] = {
+        "flow_id": flow_id,
+        "parameters": parameters,
+        "state": {"type": "PENDING"},
+    }
+    asked |= {} if run_name is None else {"name": run_name}
     made = server.ask("POST", "/flow_runs/", asked).raise_for_status().json()
     run_flow(flow, FlowRun.model_validate(made), parameters, return_type="state")
     run: dict[str, Any] = server.get(f"/flow_runs/{made['id']}")
@@ -84,3 +91,20 @@ def test_so_does_every_flow(server, tmp_path, monkeypatch, flow, given, name, re
     run = ended(server, flow, given)
     assert (run["name"], run["state_name"]) == (f"{name} {day_of(run)}", "Failed")
     assert reason in run["state"]["message"]
+
+
+@pytest.mark.parametrize("typed", ["before the audit", "nightly-orders", "calm"])
+def test_a_name_that_a_person_typed_stays(server, tmp_path, typed):
+    execution = {"store": str(tmp_path / "store"), "cluster": "none"}
+    given = {"data": "foo://x/y", "settings": SETTINGS, "execution": execution}
+    assert ended(server, "feature_selection", given, typed)["name"] == typed
+
+
+def test_a_name_that_prefect_made_is_replaced(server, tmp_path):
+    from prefect.utilities.names import generate_slug
+
+    execution = {"store": str(tmp_path / "store"), "cluster": "none"}
+    given = {"data": "foo://x/y", "settings": SETTINGS, "execution": execution}
+    for _ in range(3):
+        run = ended(server, "feature_selection", given, generate_slug(2))
+        assert run["name"].startswith("unnamed auto lightgbm")
