@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
+from chaffinch.tasks.selection.masked_loss.black_box import EvaluateMasks, MaskEvaluator
+from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss, spread_masks
 from chaffinch.tasks.workers.interface import Item, OnDone, Result, Shared
 
 if TYPE_CHECKING:
@@ -74,9 +75,13 @@ class OverDask:
             yield number, results[0]
 
     def masked_loss(
-        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0
     ) -> MaskedLoss:
         return spread_masked_loss(model, rows, loss, baseline, self)
+
+    def evaluating(self, evaluator: MaskEvaluator, seconds_per_mask: float) -> EvaluateMasks:
+        """Return a function that evaluates masks, in long batches on the workers."""
+        return spread_masks(evaluator, self, seconds_per_mask)
 
     def for_batches(self, shared: Any) -> Callable[[Callable[..., Any], Sequence[Any]], list[Any]]:
         """Send an object to every worker; return a function that maps over items in batches.
