@@ -133,15 +133,16 @@ class OverDask:
         """Yield each batch's first index and results as they are ready."""
         from distributed import CancelledError, KilledWorker, as_completed
         from distributed.comm.core import CommClosedError
+        from distributed.protocol import pickle
 
         waiting = list(range(0, len(items), size))
         for _ in range(_ATTEMPTS):
-            start_of = {
-                self.client.submit(
-                    function, replicated.future, list(items[start : start + size]), pure=False
-                ): start
-                for start in waiting
-            }
+            start_of = {}
+            for start in waiting:
+                # pickled, or the scheduler would import all that they are made of
+                call = pickle.dumps((function, list(items[start : start + size])))
+                future = self.client.submit(_call, call, replicated.future, pure=False)
+                start_of[future] = start
             try:
                 for future in as_completed(start_of, loop=self.client.loop):
                     start = start_of[future]
@@ -159,6 +160,13 @@ class OverDask:
                 return
             replicated.send()
         raise WorkersError(_killed(waiting[0], len(items)))
+
+
+def _call(pickled: bytes, shared: Any) -> Any:
+    from distributed.protocol import pickle
+
+    function, items = pickle.loads(pickled)
+    return function(shared, items)
 
 
 def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[Any]) -> list[Any]:

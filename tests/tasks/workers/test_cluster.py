@@ -110,6 +110,13 @@ def test_work_leaves_this_process_and_reaches_both_workers(two_workers) -> None:
     assert os.getpid() not in pids
 
 
+def test_the_scheduler_imports_nothing_that_only_workers_need(two_workers) -> None:
+    two_workers.map(add, 10, [1, 2])
+    client = two_workers.client
+    assert all(client.run(lambda: __name__ in sys.modules).values())
+    assert not client.run_on_scheduler(lambda: {__name__, "lightgbm", "sklearn"} & set(sys.modules))
+
+
 @pytest.mark.parametrize("kind", ["in process", "dask"])
 def test_results_come_as_they_are_done(two_workers, kind: str) -> None:
     workers = InProcess() if kind == "in process" else two_workers
