@@ -11,8 +11,6 @@ from tests.faults.starter import Running
 from tests.faults.trial import Trial
 from tests.flows.cli.programs import eventually
 
-_SECONDS_UNTIL_SHOWN = 60
-
 
 def on_postgres(trial: Trial) -> Running:
     """Start the run with the Prefect server that keeps its runs in PostgreSQL."""
@@ -73,9 +71,7 @@ def command_cancelled(trial: Trial, seconds: float) -> None:
     api = trial.ground.server.api
     running = with_workers(trial)
     trial.wait_for_moment(running, seconds)
-    flow_run = eventually(
-        lambda: running.code is not None or _flow_run_of(trial), _SECONDS_UNTIL_SHOWN
-    )
+    flow_run = eventually(lambda: running.code is not None or _flow_run_of(trial))
     trial.missed_if(flow_run is True)
     trial.strike(lambda: api.cancel(flow_run))
     code = running.wait()

@@ -20,8 +20,6 @@ from tests.faults.jobs import OPTIONS
 from tests.faults.starter import Running
 from tests.flows.cli.programs import eventually
 
-_SECONDS_TO_BEGIN = 120
-_SECONDS_TO_VANISH = 30
 BY_ITSELF, SAME_COMMAND = "by itself", "same command"
 
 
@@ -131,7 +129,7 @@ class Trial:
             If the run has ended by then.
         """
         has_begun = self.store / "runs"
-        eventually(lambda: has_begun.exists() or running.code is not None, _SECONDS_TO_BEGIN)
+        eventually(lambda: has_begun.exists() or running.code is not None)
         self.moment = self.draws.uniform(0, seconds)
         end = time.monotonic() + self.moment
         while time.monotonic() < end:
@@ -202,7 +200,7 @@ class Trial:
     def expect_nothing_runs(self) -> None:
         """Note a problem unless every process of this trial ends soon."""
         try:
-            eventually(lambda: not self._processes(), _SECONDS_TO_VANISH)
+            eventually(lambda: not self._processes())
         except TimeoutError:
             self.problems += [f"still running: {command}" for command in self._processes()]
 
