@@ -25,7 +25,6 @@ from tests.postgres import OWNER, PASSWORD, Postgres, postgres, programs
 
 _ROOT = Path(__file__).parents[2]
 _QUICK_RUNNER = {"PREFECT_RUNNER_POLL_FREQUENCY": "1"}
-SERVED = "served"  # marks what `chaffinch serve` starts
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
 
 
@@ -164,7 +163,8 @@ class Serving:
 
     def __init__(self, api: Server, table: Path, env: dict[str, str], home: Path) -> None:
         self._api, self._table = api, table
-        env = {**env, MARK: SERVED}
+        self.mark = str(home)  # of all that it starts
+        env = {**env, MARK: self.mark}
         command = (*CHAFFINCH, "serve", "--data", str(table), "--target", TARGET)
         store = ("--store", str(home / "store"))
         self._program = Program(*command, *store, env=env, log=home / "serve.log")

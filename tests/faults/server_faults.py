@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.faults.ground import SERVED, PrefectServer, ServedRun
+from tests.faults.ground import PrefectServer, ServedRun
 from tests.faults.run_faults import alone, with_workers
 from tests.faults.starter import Running
 from tests.faults.trial import Trial
@@ -20,7 +20,7 @@ def on_postgres(trial: Trial) -> Running:
 
 def from_the_form(trial: Trial) -> ServedRun:
     """Start a run of what is served."""
-    trial.mark = SERVED
+    trial.mark = trial.ground.serving.mark
     trial.stays = trial.ground.serving.pids
     return trial.ground.serving.start(trial.store)
 

@@ -70,7 +70,7 @@ class Trial:
     parts : ExitStack
         What is taken away at its end.
     mark : str
-        In the environment of all its processes; by default its name.
+        In the environment of all its processes; by default its folder, as others may run at once.
     stays : set of int
         The numbers of those that are to stay.
     """
@@ -91,7 +91,7 @@ class Trial:
     _finished: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.mark = self.mark or self.name
+        self.mark = self.mark or str(self.folder)
 
     @property
     def folder(self) -> Path:
