@@ -29,6 +29,8 @@ _SECONDS_TO_RETURN = 60  # wait for a worker to return, if all have died
 _SECONDS_TO_LOOK = 5  # between checks whether a silent worker is alive
 # Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
 _EVEN, _UNEVEN = 1, 4
+# What a client raises without its scheduler; one that has closed looks for an attribute of None.
+_LOST = (AttributeError, OSError, RuntimeError)
 _LESS_MEMORY = "most often for lack of memory; use fewer workers or give each more memory"
 
 
@@ -192,12 +194,12 @@ class _Replicated(Generic[Shared]):
                 # hash=False: scatters of one object would share a key; forgetting one loses both
                 (self.future,) = self._client.scatter([self._shared], hash=False)
                 return self._copy_to_each()
-            except (CancelledError, OSError, RuntimeError):  # a worker may have died
+            except (CancelledError, *_LOST):  # a worker may have died
                 try:
                     self._client.wait_for_workers(1, timeout=_SECONDS_TO_RETURN)
                 except TimeoutError as error:
                     raise WorkersError(_none_came_back()) from error
-                except (OSError, RuntimeError) as error:
+                except _LOST as error:
                     raise WorkersError(_gone(error)) from error
         raise WorkersError(
             f"workers died {_ATTEMPTS} times while rows were sent to them, {_LESS_MEMORY}"
@@ -307,7 +309,7 @@ class _ActorPerObject:
             raise WorkersError(_killed(i, len(self._things))) from error
         except TimeoutError as error:
             raise WorkersError(_none_came_back()) from error
-        except (CancelledError, OSError, RuntimeError) as error:
+        except (CancelledError, *_LOST) as error:
             raise WorkersError(_gone(error)) from error
 
 
@@ -325,4 +327,5 @@ def _none_came_back() -> str:
 
 
 def _gone(error: BaseException) -> str:
-    return f"the Dask scheduler went away ({error}); finished stages are kept, so run again"
+    why = "the connection is closed" if isinstance(error, AttributeError) else error
+    return f"the Dask scheduler went away ({why}); finished stages are kept, so run again"

@@ -447,6 +447,16 @@ def test_a_scheduler_that_dies_is_said_so() -> None:
             workers.map(process_id, None, [0.1] * 20)
 
 
+def test_a_connection_that_is_closed_meanwhile_is_said_so() -> None:
+    with scheduler_and_worker() as address, open_workers(address) as workers:
+        workers.map(add, 1, [1])
+        client = workers.client
+        client.sync(client._close)  # as it does itself, once the scheduler has been away for long
+        for use in (workers.map, lambda *asked: [*workers.as_done(*asked)]):
+            with pytest.raises(WorkersError, match=r"went away \(the connection is closed\)"):
+                use(add, 1, [1])
+
+
 def test_a_result_that_is_lost_on_its_way_is_computed_again(two_workers, monkeypatch) -> None:
     fetch, lost = Future.result, []
 
