@@ -37,8 +37,13 @@ def ended_by_cancelling(function: Callable[P, R]) -> Callable[P, R]:
     def watched(*args: P.args, **kwargs: P.kwargs) -> R:
         if threading.current_thread() is not threading.main_thread():
             return function(*args, **kwargs)
-        raised_again = raised_again_where_lost(signal.SIGTERM, TerminationSignal)
-        if runtime.deployment.id is not None:  # its runner ends it
+        has_runner = runtime.deployment.id is not None
+        raised_again = raised_again_where_lost(
+            # a run shows as cancelled only if its runner finds Prefect's own handler in place
+            *(signal.SIGTERM, TerminationSignal),
+            is_replaced=not has_runner,
+        )
+        if has_runner:  # which ends it
             with raised_again:
                 return function(*args, **kwargs)
         watch = _Watch(UUID(runtime.flow_run.id))

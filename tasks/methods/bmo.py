@@ -35,7 +35,7 @@ class _MaskOptimisation(RemovalMethod[EliminationPath]):
 
     def search(self, context: SearchContext) -> EliminationPath:
         """Remove one feature at a time by masked losses of the base model."""
-        engine = context.masked_loss()
+        engine = context.masked_loss(len(context.schema.features) - len(context.keep))
         path = eliminate(engine, keep=context.keep, on_removal=context.on_progress)
         is_flat = all(loss == path.unmasked_loss for loss in path.losses)
         # a model that uses one feature has a constant loss until only that feature is left

@@ -62,10 +62,13 @@ class SearchContext:
         """
         return self.rows("mask_validation").take(slice(self.mask_rows))
 
-    def masked_loss(self) -> MaskedLoss:
-        """Return the base model's masked loss on mask-validation rows; groups leave together."""
+    def masked_loss(self, n_removals: int = 0) -> MaskedLoss:
+        """Return the base model's masked loss on mask-validation rows; groups leave together.
+
+        `n_removals` is how many features the search is to remove one by one.
+        """
         rows = self.masked_rows()
-        engine = self.workers.masked_loss(self.model, rows, self.loss, self.baseline)
+        engine = self.workers.masked_loss(self.model, rows, self.loss, self.baseline, n_removals)
         return engine if self.feasible is None else together(engine, self.feasible.all_or_none())
 
     def by_masked_loss(self, first: Mask) -> list[int]:

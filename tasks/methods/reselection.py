@@ -110,7 +110,7 @@ class _Refits:
         """Return the features outside the mask, the most important in the base model first."""
         if mask.all():
             return []
-        engine = self.context.masked_loss()
+        engine = self.context.masked_loss(int((~mask).sum()))
         path = eliminate(engine, keep=np.flatnonzero(mask).tolist())
         return list(reversed(path.removed))
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
+from chaffinch.tasks.selection.masked_loss.black_box import EvaluateMasks, MaskEvaluator
+from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss, spread_masks
 from chaffinch.tasks.workers.interface import Item, OnDone, Result, Shared
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _SECONDS_TO_RETURN = 60  # wait for a worker to return, if all have died
 _SECONDS_TO_LOOK = 5  # between checks whether a silent worker is alive
 # Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
 _EVEN, _UNEVEN = 1, 4
+# What a client raises without its scheduler; one that has closed looks for an attribute of None.
+_LOST = (AttributeError, OSError, RuntimeError)
 _LESS_MEMORY = "most often for lack of memory; use fewer workers or give each more memory"
 
 
@@ -74,9 +77,13 @@ class OverDask:
             yield number, results[0]
 
     def masked_loss(
-        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0
     ) -> MaskedLoss:
         return spread_masked_loss(model, rows, loss, baseline, self)
+
+    def evaluating(self, evaluator: MaskEvaluator, seconds_per_mask: float) -> EvaluateMasks:
+        """Return a function that evaluates masks, in long batches on the workers."""
+        return spread_masks(evaluator, self, seconds_per_mask)
 
     def for_batches(self, shared: Any) -> Callable[[Callable[..., Any], Sequence[Any]], list[Any]]:
         """Send an object to every worker; return a function that maps over items in batches.
@@ -128,15 +135,16 @@ class OverDask:
         """Yield each batch's first index and results as they are ready."""
         from distributed import CancelledError, KilledWorker, as_completed
         from distributed.comm.core import CommClosedError
+        from distributed.protocol import pickle
 
         waiting = list(range(0, len(items), size))
         for _ in range(_ATTEMPTS):
-            start_of = {
-                self.client.submit(
-                    function, replicated.future, list(items[start : start + size]), pure=False
-                ): start
-                for start in waiting
-            }
+            start_of = {}
+            for start in waiting:
+                # pickled, or the scheduler would import all that they are made of
+                call = pickle.dumps((function, list(items[start : start + size])))
+                future = self.client.submit(_call, call, replicated.future, pure=False)
+                start_of[future] = start
             try:
                 for future in as_completed(start_of, loop=self.client.loop):
                     start = start_of[future]
@@ -154,6 +162,13 @@ class OverDask:
                 return
             replicated.send()
         raise WorkersError(_killed(waiting[0], len(items)))
+
+
+def _call(pickled: bytes, shared: Any) -> Any:
+    from distributed.protocol import pickle
+
+    function, items = pickle.loads(pickled)
+    return function(shared, items)
 
 
 def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[Any]) -> list[Any]:
@@ -179,12 +194,12 @@ class _Replicated(Generic[Shared]):
                 # hash=False: scatters of one object would share a key; forgetting one loses both
                 (self.future,) = self._client.scatter([self._shared], hash=False)
                 return self._copy_to_each()
-            except (CancelledError, OSError, RuntimeError):  # a worker may have died
+            except (CancelledError, *_LOST):  # a worker may have died
                 try:
                     self._client.wait_for_workers(1, timeout=_SECONDS_TO_RETURN)
                 except TimeoutError as error:
                     raise WorkersError(_none_came_back()) from error
-                except (OSError, RuntimeError) as error:
+                except _LOST as error:
                     raise WorkersError(_gone(error)) from error
         raise WorkersError(
             f"workers died {_ATTEMPTS} times while rows were sent to them, {_LESS_MEMORY}"
@@ -294,7 +309,7 @@ class _ActorPerObject:
             raise WorkersError(_killed(i, len(self._things))) from error
         except TimeoutError as error:
             raise WorkersError(_none_came_back()) from error
-        except (CancelledError, OSError, RuntimeError) as error:
+        except (CancelledError, *_LOST) as error:
             raise WorkersError(_gone(error)) from error
 
 
@@ -312,4 +327,5 @@ def _none_came_back() -> str:
 
 
 def _gone(error: BaseException) -> str:
-    return f"the Dask scheduler went away ({error}); finished stages are kept, so run again"
+    why = "the connection is closed" if isinstance(error, AttributeError) else error
+    return f"the Dask scheduler went away ({why}); finished stages are kept, so run again"

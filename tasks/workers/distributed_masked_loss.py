@@ -18,6 +18,7 @@ from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
 from chaffinch.tasks.selection.masked_loss.base import NotCovered
+from chaffinch.tasks.selection.masked_loss.black_box import EvaluateMasks
 from chaffinch.tasks.selection.masked_loss.distributed_rows import Asked, Part, PartedLoss, parts_of
 from chaffinch.tasks.selection.masked_loss.row_blocks import Nodes, RowSums
 
@@ -37,10 +38,11 @@ def spread_masked_loss(
     model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, workers: OverDask
 ) -> MaskedLoss:
     """Return the masked loss of a model, distributed to the workers where that is faster."""
+    evaluator = MaskEvaluator(model, rows, loss, baseline)
     n_timed = min(len(rows), _ROWS_TO_TIME)
     some = masked_loss(model, rows.take(slice(n_timed)), loss, baseline)
     if isinstance(some, BlackBox):
-        return _spread_masks(MaskEvaluator(model, rows, loss, baseline), workers)
+        return BlackBox(evaluator, spread_masks(evaluator, workers))
     reason = _reason_to_stay(some, rows, n_timed, workers)
     if isinstance(some, RowSums) and not reason:
         parts = parts_of(model, rows, loss, baseline, some.rows_in_block, workers.n_threads)
@@ -50,8 +52,6 @@ def spread_masked_loss(
 
         def ask_all(asked: Asked) -> list[Nodes]:
             return ask(Part.answer, asked)
-
-        evaluator = MaskEvaluator(model, rows, loss, baseline)
 
         def exactly(masks: Mask) -> Floats:
             return evaluator(list(masks))
@@ -63,20 +63,37 @@ def spread_masked_loss(
             loss_of_all.loss  # noqa: B018 - raises NotCovered early for rows that no engine covers
         except NotCovered as uncovered:
             logger.info("masked losses by one prediction each: %s", uncovered)
-            return _spread_masks(evaluator, workers)
+            return BlackBox(evaluator, spread_masks(evaluator, workers))
         return loss_of_all
     logger.debug("masked losses stay in this process: %s", reason)
     return some if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)
+
+
+def seconds_of_a_step(
+    engine: MaskedLoss, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+) -> float:
+    """Return about how long an engine that adds up rows takes for all losses; 0 for any other."""
+    if not (isinstance(engine, RowSums) and engine.is_summed):
+        return 0.0
+    n_timed = min(len(rows), _ROWS_TO_TIME)
+    if n_timed < len(rows):
+        engine = masked_loss(model, rows.take(slice(n_timed)), loss, baseline)
+    return len(rows) / n_timed * _timed(engine)
+
+
+def _timed(engine: MaskedLoss) -> float:
+    """Return the CPU seconds of all losses, which others on this machine do not change."""
+    engine.without_each()  # compile before timing
+    start = time.process_time()
+    engine.without_each()
+    return time.process_time() - start
 
 
 def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: OverDask) -> str:
     """Return why an engine is not worth distributing; "" if it is."""
     if not (isinstance(some, RowSums) and some.is_summed):
         return "their engine does not add up rows"
-    some.without_each()  # compile before timing
-    start = time.perf_counter()
-    some.without_each()
-    seconds = len(rows) / n_timed * (time.perf_counter() - start)
+    seconds = len(rows) / n_timed * _timed(some)
     logger.debug("a step of masked losses takes about %.1f ms on one thread", 1e3 * seconds)
     if seconds < _WORTH_A_STEP:
         return "that is less than it takes to ask the workers"
@@ -91,9 +108,10 @@ def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: OverDas
     return ""
 
 
-def _spread_masks(evaluator: MaskEvaluator, workers: OverDask) -> BlackBox:
-    """Return a black box that sends long batches of masks to the workers."""
-    seconds_per_mask = 0.0
+def spread_masks(
+    evaluator: MaskEvaluator, workers: OverDask, seconds_per_mask: float = 0.0
+) -> EvaluateMasks:
+    """Return a function that evaluates masks and sends long batches of them to the workers."""
     evaluate_there: Callable[..., list[Any]] | None = None
 
     def evaluate(masks: Sequence[Mask]) -> Floats:
@@ -108,7 +126,7 @@ def _spread_masks(evaluator: MaskEvaluator, workers: OverDask) -> BlackBox:
             evaluate_there = workers.for_batches(evaluator)
         return np.array(evaluate_there(_evaluate, masks))
 
-    return BlackBox(evaluator, evaluate)
+    return evaluate
 
 
 def _evaluate(evaluator: MaskEvaluator, masks: list[Mask]) -> list[float]:

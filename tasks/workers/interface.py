@@ -50,9 +50,12 @@ class Workers(Protocol):
         ...
 
     def masked_loss(
-        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0
     ) -> MaskedLoss:
-        """Return the masked loss of a model, computed by these workers."""
+        """Return the masked loss of a model, computed by these workers.
+
+        `n_removals` is how many features a search is to remove one by one.
+        """
         ...
 
 
@@ -82,6 +85,6 @@ class InProcess:
             yield number, function(shared, item)
 
     def masked_loss(
-        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0
     ) -> MaskedLoss:
         return masked_loss(model, rows, loss, baseline)

@@ -4,15 +4,48 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Protocol
 
-from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows
+import numpy as np
+
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss, Rows
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, EvaluateMasks, MaskEvaluator
+from chaffinch.tasks.workers.distributed_masked_loss import seconds_of_a_step
 from chaffinch.tasks.workers.interface import InProcess, Item, OnDone, Result, Shared, Workers
 
 logger = logging.getLogger(__name__)
 
 _SECONDS_WORTH_STARTING = 15.0  # saved in one step; a cluster starts in 3 to 5
+_MASKS_AT_LOOKS = (1, 5)  # numbers of masks after which a batch is interrupted to decide
+
+
+class Cluster(Workers, Protocol):
+    """Workers that also evaluate the masks of a model without an engine of its own."""
+
+    def evaluating(self, evaluator: MaskEvaluator, seconds_per_mask: float) -> EvaluateMasks:
+        """Return a function that evaluates masks, each of which takes so long."""
+        ...
+
+
+class _Spent:
+    """Wall and CPU seconds of the items that this process has done."""
+
+    def __init__(self) -> None:
+        self.wall = self.cpu = 0.0
+        self.n_items = 0
+
+    @contextmanager
+    def on(self, n_items: int) -> Iterator[None]:
+        """Add what the block takes."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.wall += time.perf_counter() - wall
+        self.cpu += time.process_time() - cpu
+        self.n_items += n_items
 
 
 class OnDemand:
@@ -20,13 +53,13 @@ class OnDemand:
 
     Parameters
     ----------
-    cluster : Workers
+    cluster : Cluster
         Workers that start at their first use.
     n_workers : int
         How many they are, at least 2.
     """
 
-    def __init__(self, cluster: Workers, n_workers: int) -> None:
+    def __init__(self, cluster: Cluster, n_workers: int) -> None:
         self._cluster, self._n_workers = cluster, n_workers
         self._present: Workers = InProcess()
 
@@ -67,33 +100,75 @@ class OnDemand:
             yield n_here + number, result
 
     def masked_loss(
-        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
+        self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0
     ) -> MaskedLoss:
-        return self._present.masked_loss(model, rows, loss, baseline)
+        asked = model, rows, loss, baseline
+        engine = self._present.masked_loss(*asked, n_removals)
+        if self._present is self._cluster:
+            return engine
+        if isinstance(engine, BlackBox):
+            d = rows.X.shape[1]
+            n_masks = n_removals * d - n_removals * (n_removals - 1) // 2
+            return BlackBox(engine.evaluator, self._evaluating(engine.evaluator, n_masks))
+        if n_removals > 1:
+            spent = _Spent()
+            spent.wall = spent.cpu = seconds_of_a_step(engine, *asked)
+            spent.n_items = 1
+            if self._gains(spent, n_removals // 2):  # the last removals evaluate few features
+                self._present = self._cluster
+                return self._cluster.masked_loss(*asked, n_removals)
+        return engine
+
+    def _evaluating(self, evaluator: MaskEvaluator, n_masks: int) -> EvaluateMasks:
+        """Return a function that evaluates masks here until a cluster gains enough by the others.
+
+        About `n_masks` are to come in all; the function is used by one thread at a time.
+        """
+        spent, n_done = _Spent(), 0
+        there: EvaluateMasks | None = None
+
+        def evaluate(masks: Sequence[Mask]) -> Floats:
+            nonlocal n_done, there
+            losses: list[float] = []
+            looks = [n - n_done for n in _MASKS_AT_LOOKS if n_done < n < n_done + len(masks)]
+            for start, stop in pairwise([0, *looks, len(masks)]):
+                n_left = max(len(masks) - start, n_masks - n_done)
+                if there is None and (self._present is self._cluster or self._gains(spent, n_left)):
+                    self._present = self._cluster
+                    there = self._cluster.evaluating(evaluator, spent.cpu / max(1, spent.n_items))
+                if there is not None:
+                    return np.array([*losses, *there(masks[start:])])
+                # the first makes ready what the model needs to predict, so it tells nothing
+                with (spent if n_done else _Spent()).on(stop - start):
+                    losses += evaluator(masks[start:stop]).tolist()
+                n_done += stop - start
+            return np.array(losses)
+
+        return evaluate
 
     def _here(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
     ) -> Generator[Result, None, None]:
         """Yield results computed in this process, until a cluster gains enough by the others."""
-        wall = cpu = 0.0
-        for number, item in enumerate(items):
-            if self._present is self._cluster or self._gains(wall, cpu, number, len(items)):
+        spent = _Spent()
+        for item in items:
+            if self._present is self._cluster or self._gains(spent, len(items) - spent.n_items):
                 self._present = self._cluster
                 return
-            began = time.perf_counter(), time.process_time()
-            result = function(shared, item)
-            wall += time.perf_counter() - began[0]
-            cpu += time.process_time() - began[1]
+            with spent.on(1):
+                result = function(shared, item)
             yield result
 
-    def _gains(self, wall: float, cpu: float, n_done: int, n_items: int) -> bool:
+    def _gains(self, spent: _Spent, n_left: int) -> bool:
         """Return whether a cluster saves enough; fits may use several cores here already."""
-        n_left = n_items - n_done
-        if n_done == 0 or n_left < 2 or cpu / n_done * n_left < _SECONDS_WORTH_STARTING:
+        if spent.n_items == 0 or n_left < 2:
+            return False
+        cpu_left = spent.cpu / spent.n_items * n_left
+        if cpu_left < _SECONDS_WORTH_STARTING:
             return False
         n_workers = min(self._n_workers, n_left)
-        n_cores_here = max(1.0, cpu / wall)
-        saved = cpu / n_done * n_left * (1 / n_cores_here - 1 / n_workers)
+        n_cores_here = max(1.0, spent.cpu / spent.wall)
+        saved = cpu_left * (1 / n_cores_here - 1 / n_workers)
         if saved < _SECONDS_WORTH_STARTING:
             return False
         logger.info("starting %d workers, which save about %.0f s in this step", n_workers, saved)

@@ -69,11 +69,14 @@ def stopped_after(seconds: float, message: str) -> Iterator[None]:
 
 
 @contextmanager
-def raised_again_where_lost(number: int, kind: type[BaseException]) -> Iterator[None]:
+def raised_again_where_lost(
+    number: int, kind: type[BaseException], *, is_replaced: bool = True
+) -> Iterator[None]:
     """Raise a signal's exception again if it was lost, e.g. in a callback of compiled code.
 
-    It replaces an error that follows from it. For the main thread, and a signal whose handler
-    raises `kind`.
+    It replaces an error that follows from it. The handler is replaced in the block by one that lets
+    no second signal interrupt the cleanup, unless its owner must find it in place. For the main
+    thread, and a signal whose handler raises `kind`.
     """
     handler = signal.getsignal(number)
     if not callable(handler):
@@ -98,7 +101,8 @@ def raised_again_where_lost(number: int, kind: type[BaseException]) -> Iterator[
         is_lost = True
         _call_later(_MEANWHILE, send_again)
 
-    signal.signal(number, handle)
+    if is_replaced:
+        signal.signal(number, handle)
     sys.unraisablehook = note_lost
     try:
         yield
@@ -109,7 +113,8 @@ def raised_again_where_lost(number: int, kind: type[BaseException]) -> Iterator[
     finally:
         is_over = True
         sys.unraisablehook = report_lost
-        signal.signal(number, handler)
+        if is_replaced:
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from tests.postgres import programs
 
 RESULTS = Path("bench-results/faults.jsonl")
 _MOST_MISSES = 10
-_NO_POSTGRES = "there is no PostgreSQL here; make e2e-needs installs it"
+NO_POSTGRES = "there is no PostgreSQL here; make e2e-needs installs it"
 _HEADINGS = (
     f"{'fault':27} {'times':>5} {'recovered':>9} {'identical':>9} {'median':>7} {'max s':>7}  "
     f"{'how':32} what"
@@ -89,6 +89,11 @@ FAULTS = (
     Fault(server_faults.command_cancelled, (run_faults.with_workers,)),
 )
 NAMES = [fault.name for fault in FAULTS]
+
+
+def can_happen(fault: Fault) -> bool:
+    """Return whether what a fault needs is installed."""
+    return fault.happens is not server_faults.database_restarted or programs() is not None
 
 
 def suffer(fault: Fault, times: int, seed: int, here: Ground) -> Outcome:
@@ -181,10 +186,8 @@ def main(times: int, names: Sequence[str], seed: int) -> None:
     problems = 0
     with RESULTS.open("a") as lines, ground() as here:
         for fault in chosen:
-            if fault.happens is server_faults.database_restarted and programs() is None:
-                click.echo(
-                    f"{fault.name:27} there is no PostgreSQL here; make e2e-needs installs it"
-                )
+            if not can_happen(fault):
+                click.echo(f"{fault.name:27} {NO_POSTGRES}")
                 continue
             outcome = suffer(fault, times, seed, here)
             problems += len(outcome.problems)

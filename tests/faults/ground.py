@@ -24,9 +24,7 @@ from tests.flows.conftest import ENDS, Server
 from tests.postgres import OWNER, PASSWORD, Postgres, postgres, programs
 
 _ROOT = Path(__file__).parents[2]
-_SECONDS_TO_START = 120
 _QUICK_RUNNER = {"PREFECT_RUNNER_POLL_FREQUENCY": "1"}
-SERVED = "served"  # marks what `chaffinch serve` starts
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
 
 
@@ -81,7 +79,7 @@ class PrefectServer:
 
     def wait_until_up(self) -> None:
         """Wait until it answers."""
-        eventually(self.api.is_up, _SECONDS_TO_START)
+        eventually(self.api.is_up)
 
     def kill(self) -> None:
         """Kill it."""
@@ -128,8 +126,8 @@ class DaskCluster:
             except OSError:
                 return None
 
-        with eventually(client, _SECONDS_TO_START) as connected:
-            connected.wait_for_workers(2, timeout=_SECONDS_TO_START)
+        with eventually(client) as connected:
+            connected.wait_for_workers(2, timeout=300)
 
     def stop(self) -> None:
         """Stop all of it."""
@@ -150,9 +148,9 @@ class ServedRun:
         state = self.api.get(f"/flow_runs/{self.id}")["state_type"]
         return {"COMPLETED": 0}.get(state, 1) if state in ENDS else None
 
-    def wait(self, seconds: float = 180) -> int:
+    def wait(self) -> int:
         """Return its code when it ends."""
-        eventually(lambda: self.code is not None, seconds)
+        eventually(lambda: self.code is not None)
         return 0 if self.code == 0 else 1
 
     def said(self) -> list[str]:
@@ -165,11 +163,12 @@ class Serving:
 
     def __init__(self, api: Server, table: Path, env: dict[str, str], home: Path) -> None:
         self._api, self._table = api, table
-        env = {**env, MARK: SERVED}
+        self.mark = str(home)  # of all that it starts
+        env = {**env, MARK: self.mark}
         command = (*CHAFFINCH, "serve", "--data", str(table), "--target", TARGET)
         store = ("--store", str(home / "store"))
         self._program = Program(*command, *store, env=env, log=home / "serve.log")
-        self._deployments = eventually(api.deployments, _SECONDS_TO_START)
+        self._deployments = eventually(api.deployments)
 
     @property
     def pids(self) -> set[int]:

@@ -61,7 +61,7 @@ def all_killed(trial: Trial, seconds: float) -> None:
     trial.wait_for_moment(running, seconds)
 
     def kill_all() -> None:
-        for process in [psutil.Process(running.pid), *checks.processes_of(trial.name)]:
+        for process in [psutil.Process(running.pid), *checks.processes_of(trial.mark)]:
             kill(process)
 
     trial.strike(kill_all)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.faults.ground import SERVED, PrefectServer, ServedRun
+from tests.faults.ground import PrefectServer, ServedRun
 from tests.faults.run_faults import alone, with_workers
 from tests.faults.starter import Running
 from tests.faults.trial import Trial
 from tests.flows.cli.programs import eventually
-
-_SECONDS_UNTIL_SHOWN = 60
 
 
 def on_postgres(trial: Trial) -> Running:
@@ -22,7 +20,7 @@ def on_postgres(trial: Trial) -> Running:
 
 def from_the_form(trial: Trial) -> ServedRun:
     """Start a run of what is served."""
-    trial.mark = SERVED
+    trial.mark = trial.ground.serving.mark
     trial.stays = trial.ground.serving.pids
     return trial.ground.serving.start(trial.store)
 
@@ -73,9 +71,7 @@ def command_cancelled(trial: Trial, seconds: float) -> None:
     api = trial.ground.server.api
     running = with_workers(trial)
     trial.wait_for_moment(running, seconds)
-    flow_run = eventually(
-        lambda: running.code is not None or _flow_run_of(trial), _SECONDS_UNTIL_SHOWN
-    )
+    flow_run = eventually(lambda: running.code is not None or _flow_run_of(trial))
     trial.missed_if(flow_run is True)
     trial.strike(lambda: api.cancel(flow_run))
     code = running.wait()

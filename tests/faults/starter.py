@@ -33,7 +33,6 @@ _OF_PREFECT = (
     "chaffinch.flows.feature_selection",
     "httpx",
 )
-_SECONDS_TO_START = 60.0
 _SECONDS_BETWEEN_LOOKS = 0.05
 
 
@@ -58,9 +57,9 @@ class Running:
         path = _code_of(self.log)
         return int(path.read_text()) if path.exists() else None
 
-    def wait(self, seconds: float = 180) -> int:
+    def wait(self) -> int:
         """Return its exit code when it ends; TimeoutError if that takes too long."""
-        eventually(lambda: self.code is not None, seconds)
+        eventually(lambda: self.code is not None)
         return int(_code_of(self.log).read_text())
 
     def kill(self) -> None:

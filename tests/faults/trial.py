@@ -20,8 +20,6 @@ from tests.faults.jobs import OPTIONS
 from tests.faults.starter import Running
 from tests.flows.cli.programs import eventually
 
-_SECONDS_TO_BEGIN = 120
-_SECONDS_TO_VANISH = 30
 BY_ITSELF, SAME_COMMAND = "by itself", "same command"
 
 
@@ -72,7 +70,7 @@ class Trial:
     parts : ExitStack
         What is taken away at its end.
     mark : str
-        In the environment of all its processes; by default its name.
+        In the environment of all its processes; by default its folder, as others may run at once.
     stays : set of int
         The numbers of those that are to stay.
     """
@@ -93,7 +91,7 @@ class Trial:
     _finished: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.mark = self.mark or self.name
+        self.mark = self.mark or str(self.folder)
 
     @property
     def folder(self) -> Path:
@@ -131,7 +129,7 @@ class Trial:
             If the run has ended by then.
         """
         has_begun = self.store / "runs"
-        eventually(lambda: has_begun.exists() or running.code is not None, _SECONDS_TO_BEGIN)
+        eventually(lambda: has_begun.exists() or running.code is not None)
         self.moment = self.draws.uniform(0, seconds)
         end = time.monotonic() + self.moment
         while time.monotonic() < end:
@@ -202,7 +200,7 @@ class Trial:
     def expect_nothing_runs(self) -> None:
         """Note a problem unless every process of this trial ends soon."""
         try:
-            eventually(lambda: not self._processes(), _SECONDS_TO_VANISH)
+            eventually(lambda: not self._processes())
         except TimeoutError:
             self.problems += [f"still running: {command}" for command in self._processes()]
 

@@ -13,7 +13,6 @@ from tests.faults.starter import Running
 from tests.faults.trial import Trial
 from tests.flows.cli.programs import eventually
 
-_SECONDS_UNTIL_WORKERS = 60
 _SECONDS_LOST = 3
 _LOST = ("the Dask scheduler went away", "no Dask worker came back", "no Dask scheduler answers")
 
@@ -100,7 +99,7 @@ def _workers_of(trial: Trial, running: Running) -> list[psutil.Process]:
     def found() -> list[psutil.Process] | bool:
         return running.code is not None or workers_below(running.pid)
 
-    workers = eventually(found, _SECONDS_UNTIL_WORKERS)
+    workers = eventually(found)
     trial.missed_if(workers is True)
     return workers
 

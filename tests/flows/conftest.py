@@ -25,6 +25,14 @@ ON_DEMAND = {
     "differentiable_selection/descend-on-demand",
 }
 
+# Settings with which a run of the table `slow` is in its search for long: boosted regressors are a
+# black box.
+SLOW: dict[str, Any] = {
+    "target": "y",
+    "method": {"kind": "flbmo", "n_features": [4]},
+    "model": {"name": "AdaBoostRegressor", "tuning": "none"},
+}
+
 
 def nightly(data_set: str) -> str:
     """Return what the deployment of a data set is called that runs every night."""
@@ -240,6 +248,19 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("first", "second", "noise_a", "noise_b", "noise_c", "noise_d", "yield")
     path = tmp_path_factory.mktemp("table") / "harvest.csv"
     np.savetxt(path, np.column_stack([X, y]), "%.6f", ",", header=",".join(names), comments="")
+    return path
+
+
+@pytest.fixture(scope="session")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a table whose selection with the settings `SLOW` takes long."""
+    random = np.random.default_rng(3)
+    X = random.normal(size=(300, 32))
+    names = ",".join([*(f"feature_{j}" for j in range(32)), "y"])
+    path = tmp_path_factory.mktemp("slow") / "slow.csv"
+    np.savetxt(
+        path, np.column_stack([X, X[:, :5].sum(axis=1)]), "%.5f", ",", header=names, comments=""
+    )
     return path
 
 

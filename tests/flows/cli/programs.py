@@ -16,12 +16,13 @@ Found = TypeVar("Found")
 
 PORTS = range(10_000, 32_768)  # Linux deals out those above
 
-# The handler is set by hand because a shell that starts the tests in the background has SIGINT
-# ignored, and every program below it would inherit that.
+# The handlers are set by hand because a shell that starts the tests in the background has SIGINT
+# ignored, and `nohup` SIGHUP, and every program below would inherit that.
 CHAFFINCH = (
     sys.executable,
     "-c",
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL); "
     "from chaffinch.flows.cli.main import main; main()",
 )
 PREFECT = (sys.executable, "-m", "prefect")

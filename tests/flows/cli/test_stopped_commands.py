@@ -56,14 +56,17 @@ def test_before_there_is_a_command_nothing_is_promised(capsys):
     assert capsys.readouterr().err.strip() == "Stopped."
 
 
-# The first look for click finds that somebody has just pressed Ctrl-C, or sent another signal.
+# The first look for click finds that somebody has just pressed Ctrl-C, or sent another signal. Its
+# handler is set because who starts the tests may ignore it, as `nohup` and a shell's `&` do.
 STOPPED_AT_AN_IMPORT = """
 import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
+number = int(os.environ["NUMBER"])
+usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+signal.signal(number, signal.SIG_IGN if "IGNORED" in os.environ else usual)
 class Stopping:
     def find_spec(name, path=None, target=None):
         if name == "click":
-            os.kill(os.getpid(), int(os.environ["NUMBER"]))
+            os.kill(os.getpid(), number)
 sys.meta_path.insert(0, Stopping)
 from chaffinch.flows.cli.main import main
 main()
@@ -89,6 +92,13 @@ def test_a_stop_while_the_command_line_is_imported_is_told_in_one_line(number, c
     ended = program(STOPPED_AT_AN_IMPORT, "--help", NUMBER=str(int(number)))
     assert (ended.returncode, ended.stdout) == (code, "")
     assert ended.stderr == "Stopped. The same command begins again.\n"
+
+
+def test_a_command_under_nohup_is_not_stopped_by_the_end_of_its_terminal():
+    number = str(int(signal.SIGHUP))
+    ended = program(STOPPED_AT_AN_IMPORT, "--help", NUMBER=number, IGNORED="1")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "Usage:" in ended.stdout
 
 
 def test_nothing_heavy_is_imported_before_signals_are_minded():

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.flows.cli.programs import PREFECT, eventually, started
-from tests.flows.conftest import Server, names_of, nightly, on_new_data
+from tests.flows.cli.programs import PREFECT, eventually, processes_of, started
+from tests.flows.conftest import SLOW, Server, names_of, nightly, on_new_data
 
 FOLDER = Path(__file__).parents[3] / "deployments"
 
@@ -86,6 +86,18 @@ def test_a_worker_runs_it(deployed, server, table, small, folder):
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     (contract,) = store.glob("runs/*/selection.json")
     assert [f["name"] for f in json.loads(contract.read_bytes())["features"]] == ["first", "second"]
+
+
+def test_what_a_worker_runs_is_cancelled(deployed, server, slow, folder):
+    store = folder / "cancelled"
+    execution = {"store": str(store), "cluster": "none"}
+    parameters = {"data": str(slow), "settings": SLOW, "execution": execution}
+    select = deployed["feature_selection/select-on-demand"]["id"]
+    run = server.accepted(select, parameters)["id"]
+    eventually(lambda: list(store.glob("runs/*/stages/train_base_model.json")))
+    server.cancel(run)
+    assert server.ended(run)["state_name"] == "Cancelled"
+    eventually(lambda: not processes_of(run))
 
 
 def test_the_server_takes_a_number_of_alternatives_for_settings_with_it(

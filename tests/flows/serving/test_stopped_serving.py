@@ -3,35 +3,15 @@
 import os
 import signal
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.flows.cli.programs import CHAFFINCH, eventually, free_port, processes_of, started
-from tests.flows.conftest import Server, names_of, nightly, prefect_server
+from tests.flows.conftest import SLOW, Server, names_of, nightly, prefect_server
 
 pytestmark = pytest.mark.e2e
 
 SECONDS_TO_STOP = 60
-SETTINGS: dict[str, Any] = {
-    "target": "y",
-    "method": {"kind": "flbmo", "n_features": [4]},
-    "model": {"name": "AdaBoostRegressor", "tuning": "none"},
-}
-
-
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table whose elimination takes long: boosted regressors are a black box."""
-    random = np.random.default_rng(3)
-    X = random.normal(size=(300, 32))
-    names = ",".join([*(f"feature_{j}" for j in range(32)), "y"])
-    path = tmp_path_factory.mktemp("slow") / "slow.csv"
-    table = np.column_stack([X, X[:, :5].sum(axis=1)])
-    np.savetxt(path, table, "%.5f", ",", header=names, comments="")
-    return path
 
 
 def in_lines(said: str) -> bool:
@@ -48,7 +28,7 @@ def test_killed_it_leaves_runs_that_end_by_themselves_at_their_next_line(
         deployments = eventually(lambda: server.deployments("slow"))
         execution = {"store": str(store), "workers": 1}
         select = deployments["feature_selection/select-on-demand"]["id"]
-        run = server.accepted(select, {"settings": SETTINGS, "execution": execution})["id"]
+        run = server.accepted(select, {"settings": SLOW, "execution": execution})["id"]
         eventually(lambda: list(store.glob("runs/*/stages/train_base_model.json")))
         program.kill()
         program.wait()
@@ -76,7 +56,7 @@ def test_stopped_it_pauses_the_nights_ends_its_runs_and_serves_again(
         deployments = eventually(lambda: server.deployments("slow"))
         select = deployments["feature_selection/select-on-demand"]
         execution = {"store": str(store), "workers": 1}
-        run = server.accepted(select["id"], {"settings": SETTINGS, "execution": execution})["id"]
+        run = server.accepted(select["id"], {"settings": SLOW, "execution": execution})["id"]
         eventually(lambda: list(store.glob("runs/*/stages/train_base_model.json")))
         send(program.pid, number)
         assert program.wait(SECONDS_TO_STOP) == code
@@ -97,7 +77,7 @@ def test_stopped_it_pauses_the_nights_ends_its_runs_and_serves_again(
 
 def test_it_waits_for_a_server_that_is_away_and_ends_in_lines_without_it(slow, tmp_path):
     log, store, port = tmp_path / "serve.log", tmp_path / "store", free_port()
-    settings = SETTINGS | {"model": {"name": "linear", "tuning": "none"}}
+    settings = SLOW | {"model": {"name": "linear", "tuning": "none"}}
     command = (*CHAFFINCH, "serve", "--data", str(slow), "--target", "y", "--store", str(store))
     execution = {"store": str(store), "cluster": "none"}
     trained = "runs/*/stages/train_base_model.json"
@@ -106,7 +86,7 @@ def test_it_waits_for_a_server_that_is_away_and_ends_in_lines_without_it(slow, t
             program = serving.enter_context(started(*command, env=server.env, log=log))
             eventually(lambda: server.deployments("slow"))
             select = server.deployments("slow")["feature_selection/select-on-demand"]["id"]
-            going_on = server.accepted(select, {"settings": SETTINGS, "execution": execution})["id"]
+            going_on = server.accepted(select, {"settings": SLOW, "execution": execution})["id"]
             eventually(lambda: list(store.glob(trained)))
         eventually(lambda: "the Prefect server does not answer" in log.read_text())
         with prefect_server(tmp_path, port) as server:

@@ -110,6 +110,13 @@ def test_work_leaves_this_process_and_reaches_both_workers(two_workers) -> None:
     assert os.getpid() not in pids
 
 
+def test_the_scheduler_imports_nothing_that_only_workers_need(two_workers) -> None:
+    two_workers.map(add, 10, [1, 2])
+    client = two_workers.client
+    assert all(client.run(lambda: __name__ in sys.modules).values())
+    assert not client.run_on_scheduler(lambda: {__name__, "lightgbm", "sklearn"} & set(sys.modules))
+
+
 @pytest.mark.parametrize("kind", ["in process", "dask"])
 def test_results_come_as_they_are_done(two_workers, kind: str) -> None:
     workers = InProcess() if kind == "in process" else two_workers
@@ -438,6 +445,16 @@ def test_a_scheduler_that_dies_is_said_so() -> None:
         programs.scheduler.kill()
         with pytest.raises(WorkersError, match="the Dask scheduler went away"):
             workers.map(process_id, None, [0.1] * 20)
+
+
+def test_a_connection_that_is_closed_meanwhile_is_said_so() -> None:
+    with scheduler_and_worker() as address, open_workers(address) as workers:
+        workers.map(add, 1, [1])
+        client = workers.client
+        client.sync(client._close)  # as it does itself, once the scheduler has been away for long
+        for use in (workers.map, lambda *asked: [*workers.as_done(*asked)]):
+            with pytest.raises(WorkersError, match=r"went away \(the connection is closed\)"):
+                use(add, 1, [1])
 
 
 def test_a_result_that_is_lost_on_its_way_is_computed_again(two_workers, monkeypatch) -> None:

@@ -115,6 +115,18 @@ def test_a_stop_that_a_callback_of_compiled_code_lost_is_raised_again(ending):
         raised_again(loses_it_and_goes_on)
 
 
+def test_the_owner_of_the_handler_finds_it_in_place_and_what_is_lost_is_raised_again(ending):
+    def loses_it_and_goes_on():
+        assert signal.getsignal(signal.SIGTERM) is owners
+        ending()
+        time.sleep(50)
+
+    owners = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(Ended), raised_again_where_lost(signal.SIGTERM, Ended, is_replaced=False):
+        loses_it_and_goes_on()
+    assert signal.getsignal(signal.SIGTERM) is owners
+
+
 def test_a_stop_that_was_lost_comes_before_the_error_that_follows_from_it(ending):
     def fails():
         raise ValueError("rows are missing")
