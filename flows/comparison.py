@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from prefect.artifacts import create_markdown_artifact
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from chaffinch.flows.prefect_runtime.artifacts import (
     ProgressArtifact,
@@ -24,6 +24,7 @@ from chaffinch.flows.prefect_runtime.tasks import (
     from_block,
     in_form,
     name_in_title,
+    one_or_several,
     table_flow,
 )
 from chaffinch.storage.sources import source_of
@@ -67,7 +68,11 @@ def _tables(data: Sequence[str]) -> str:
     in_brief=verdicts_in_brief,
 )
 def comparison(
-    data: Annotated[list[TablePath], in_form("Tables", "What the methods are compared on.")],
+    data: Annotated[
+        list[TablePath],
+        BeforeValidator(one_or_several),
+        in_form("Tables", "What the methods are compared on."),
+    ],
     settings: Annotated[ComparisonSettings, in_form("Settings")],
     execution: ExecutionForm = ExecutionSettings(),  # noqa: B008 - frozen
     time_budget: Annotated[
@@ -84,7 +89,7 @@ def comparison(
 
     Parameters
     ----------
-    data : list of str
+    data : list of str or paths
         Paths or addresses of tables; see `chaffinch.select`.
     settings : ComparisonSettings
         Everything that can change the result.

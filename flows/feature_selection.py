@@ -60,7 +60,7 @@ def feature_selection(
 
     Parameters
     ----------
-    data : str
+    data : str or path
         Path or address; see `chaffinch.select`.
     settings : SelectionSettings
         Everything that can change the result.

@@ -12,6 +12,7 @@ from chaffinch.flows.prefect_runtime.tasks import (
     NAMED,
     ExecutionForm,
     LimitsForm,
+    PathText,
     PromotionForm,
     TablePath,
     in_form,
@@ -24,7 +25,7 @@ from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings
 
 FormerRun = Annotated[
-    str,
+    PathText,
     WithJsonSchema(
         NAMED
         | {
@@ -59,9 +60,9 @@ def reselection(
 
     Parameters
     ----------
-    former : str
+    former : str or path
         Name of a run in the store, its folder, or its ``selection.json``.
-    data : str
+    data : str or path
         Path or address of the newer rows; see `chaffinch.select`.
     settings : ReselectionSettings
         Settings that differ from the former run.

@@ -1,5 +1,8 @@
 """Errors that a user can resolve: one line with the limit, the value and the remedy."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 # A thread that cannot be started lacks memory for its stack.
 _OUT_OF_MEMORY = (
     *("bad_alloc", "bad allocation", "allocate memory", "CUDA out of memory"),
@@ -55,14 +58,40 @@ class InputError(_InALine, ValueError):
         The problem, with its remedy where that is the same for every kind of run.
     hint : str, optional
         The setting to change. A reselection has few settings and gives a hint of its own.
+
+    Attributes
+    ----------
+    column : str or None
+        The column of the table that is wrong.
+    may_drop : bool
+        Whether the column could be left out instead; the text then offers that.
     """
+
+    column: str | None = None
+    may_drop = False
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(*filter(None, [message, hint]))
         self.message, self.hint = message, hint
 
     def __str__(self) -> str:
-        return in_a_line("; ".join(filter(None, [self.message, self.hint])))
+        return self.in_words("drop=[{!r}]")
+
+    def in_words(self, drop: str) -> str:
+        """Return the error in one line; `drop` leaves a column out, with {} for its name."""
+        leave_out = f"leave the column out ({drop.format(self.column)})" if self.may_drop else ""
+        remedies = ", or ".join(filter(None, [self.hint, leave_out]))
+        return in_a_line("; ".join(filter(None, [self.message, remedies])))
+
+
+@contextmanager
+def about_column(name: str) -> Iterator[None]:
+    """Note in an InputError of the block that it is about a column."""
+    try:
+        yield
+    except InputError as error:
+        error.column = name
+        raise
 
 
 class StorageError(_InALine, OSError):

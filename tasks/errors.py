@@ -40,4 +40,4 @@ def as_input_error(about: str = "") -> Iterator[None]:
         if isinstance(error, SettingError):
             raise InputError(about + error.message, error.hint) from error
         first, *_ = [*filter(None, map(str.strip, str(error).splitlines())), "no reason given"]
-        raise InputError(about + first) from error
+        raise InputError(about + first.rstrip(":")) from error

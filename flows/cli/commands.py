@@ -378,18 +378,32 @@ def init(
     """Write a TOML file for `chaffinch run --config FILE`, with every setting and what it does.
 
     Settings that are given as options are set in it; the others have their defaults, as comments.
-    They are checked with the table first, as by chaffinch check.
+    They are checked with the table, as by chaffinch check. Of a table that chaffinch run would
+    refuse, the file says why in a comment, and suggests which column to drop.
     """
-    from chaffinch.tasks.pipeline.run import preflight
+    from chaffinch.storage.sources import source_of
+    from chaffinch.tasks.pipeline.ingestion import check_header
+    from chaffinch.tasks.pipeline.run import check_settings, preflight
 
     path = path_from(file, "--file")
     if path.suffix != ".toml":
         raise InputError(f"--file must end with .toml but is {file}")
     if path.exists():
         raise InputError(f"{file} exists; remove it, or give another --file")
-    preflight(data, settings, execution, is_timed=False)
-    write_file(path, as_toml(data, settings, execution).encode())
-    echo(f"Wrote {file}; run it by: chaffinch run --config {file}")
+    source = source_of(data)
+    source.check()
+    check_settings(settings)
+    check_header(source, settings)
+    refused = None
+    try:
+        preflight(data, settings, execution, is_timed=False)
+    except (InputError, TableTooLargeError) as error:
+        refused = error
+        why = error.in_words("--drop {}") if isinstance(error, InputError) else error
+        echo(f"Warning: chaffinch run refuses this table: {why}", err=True)
+    write_file(path, as_toml(data, settings, execution, refused).encode())
+    first = "" if refused is None else "correct it, then "
+    echo(f"Wrote {file}; {first}run it by: chaffinch run --config {file}")
 
 
 @cli.command(short_help="Compare methods on tables.")
@@ -532,7 +546,7 @@ def exit_code(run_command: Callable[..., Any]) -> int:
         _print_error(f"{error.count} (--strict), so nothing was trained")
         return 3
     except InputError as error:
-        _print_error(error)
+        _print_error(error.in_words("--drop {}"))
         return 2
     except (StorageError, WorkersError, ServerError) as error:
         _print_error(error)

@@ -143,19 +143,46 @@ def merged(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     return both
 
 
-def as_toml(data: str, settings: SelectionSettings, execution: ExecutionSettings) -> str:
-    """Return settings with a description each; those that have their default are comments."""
+def as_toml(
+    data: str,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    refused: Exception | None = None,
+) -> str:
+    """Return settings with a description each; those that have their default are comments.
+
+    So is why a run refuses the table, at the top, and beside `drop` the column to leave out.
+    """
+    why = [] if refused is None else [*_comment(f"chaffinch run refuses this table: {refused}"), ""]
     return "\n".join(
         [
             "# Settings of `chaffinch run --config FILE`; one that begins with # has its default.",
+            *why,
             f"data = {_value(data)}",
-            *_lines(SelectionSettings, settings),
+            *_with_drop(_lines(SelectionSettings, settings), settings, refused),
             "",
             "[execution]",
             *_lines(ExecutionSettings, execution),
             "",
         ]
     )
+
+
+def _with_drop(
+    lines: Iterator[str], settings: SelectionSettings, refused: Exception | None
+) -> Iterator[str]:
+    """Yield the lines of settings, `drop` with the refused column suggested before it."""
+    column = refused.column if isinstance(refused, InputError) and refused.may_drop else None
+    for line in lines:
+        if column is not None and line.startswith(("drop =", "# drop =")):
+            drop = [*settings.columns.drop, column]
+            yield from _comment("To leave out the refused column, in place of the next line:")
+            yield f"# drop = {_value(drop)}"
+        yield line
+
+
+def _comment(text: str) -> list[str]:
+    return wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
 
 
 def _lines(kind: type[BaseModel], settings: BaseModel | None) -> Iterator[str]:
@@ -172,8 +199,7 @@ def _lines(kind: type[BaseModel], settings: BaseModel | None) -> Iterator[str]:
             groups[name] = of_field, None
         else:
             is_default = settings is None or (given == field.default and name != "kind")
-            text = field.description or ""
-            yield from ("", *wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# "))
+            yield from ("", *_comment(field.description or ""))
             has_value = given is not None and not (settings is None and field.is_required())
             line = f"{name} = {_value(given) if has_value else ''}".rstrip()
             yield f"# {line}" if is_default else line

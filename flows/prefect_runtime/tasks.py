@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import wraps
+from inspect import signature
+from pathlib import PurePath
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
@@ -19,9 +21,17 @@ from prefect import Flow, runtime, task
 from prefect.blocks.system import Secret
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.futures import PrefectFuture
 from prefect.logging import get_logger
 from prefect.states import Completed
-from pydantic import Field, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    create_model,
+)
 
 from chaffinch.flows.prefect_runtime.cancellation import ended_by_cancelling
 from chaffinch.flows.prefect_runtime.server import ServerError
@@ -30,6 +40,7 @@ from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import SECRET
 from chaffinch.storage.sources.data_set_name import name_of_table
 from chaffinch.tasks.errors import WorkersError
+from chaffinch.tasks.settings.base import refusal
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings
 from chaffinch.tasks.workers.logging import ContextFilter
@@ -61,11 +72,29 @@ LimitsForm = Annotated[
     LimitSettings | None,
     in_form("Limits", "Tries, time, and turns among runs of one data set. By default none."),
 ]
+
+
+def _as_text(value: Any, about: ValidationInfo) -> Any:
+    """Return a path as text; refuse all but text, which would be stored and logged."""
+    if isinstance(value, str | PurePath):
+        return str(value)
+    raise ValueError(
+        f"{about.field_name} must be a path or an address but is of type {type(value).__name__}; "
+        "write a table in memory to Parquet, or give it to chaffinch.select"
+    )
+
+
+def one_or_several(value: Any) -> Any:
+    """Return a list; what is none is its only item, which is checked as such."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
 # Form validation of a required text: not empty.
 NAMED = {"type": "string", "minLength": 1, "pattern": r"\S"}
-NamedText = Annotated[str, WithJsonSchema(NAMED)]
+PathText = Annotated[str, BeforeValidator(_as_text)]
+NamedText = Annotated[PathText, WithJsonSchema(NAMED)]
 TablePath = Annotated[
-    str,
+    PathText,
     WithJsonSchema(
         NAMED
         | {
@@ -126,12 +155,33 @@ class TableFlow(Flow[P, R]):
     """A flow whose parameter ``data`` is a table or a list of tables."""
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters as Prefect stores them."""
-        data = parameters.get("data")
+        """Return the parameters as Prefect stores them; refuse tables and secrets before that."""
+        checked = self._checked(parameters)
+        data = checked.get("data")
         for source in data if isinstance(data, list) else [data]:
             if isinstance(source, str):
                 source_of(source)  # refuses a secret
-        return super().serialize_parameters(parameters)
+        return super().serialize_parameters(checked)
+
+    def validate_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters with their types; Prefect would log the values of wrong ones."""
+        return super().validate_parameters(self._checked(parameters))
+
+    def _checked(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return parameters with their types; InputError, in one line without rows of a table."""
+        own = {name: value for name, value in parameters.items() if not _is_of_prefect(value)}
+        kinds = {name: signature(self.fn).parameters[name].annotation for name in own}
+        model = create_model("Parameters", **{name: (kind, ...) for name, kind in kinds.items()})
+        try:
+            checked = model(**own)
+        except ValidationError as error:
+            raise InputError(refusal(error, kinds)) from None
+        return {**parameters, **{name: getattr(checked, name) for name in own}}
+
+
+def _is_of_prefect(value: Any) -> bool:
+    """Return whether a parameter is the result of a task to come, or names a block."""
+    return isinstance(value, PrefectFuture | State) or (isinstance(value, dict) and "$ref" in value)
 
 
 def table_flow(

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import check_known
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, about_column
 from chaffinch.storage.memory import LetGo
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -244,7 +244,8 @@ def typed_columns(
     for name in list(columns):
         column = columns.pop(name)
         n_bytes = column.nbytes
-        typed = _typed(name, column, name in categorical, name in numeric)
+        with about_column(name):
+            typed = _typed(name, column, name in categorical, name in numeric)
         if typed.type == OTHER and not has_others:
             kind = typed.drop_null()[0]
             raise InputError(f"column {name!r} is of type {kind}, which is no feature", "drop it")

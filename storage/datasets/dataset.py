@@ -316,7 +316,8 @@ def _store(
 def _remove(names: Collection[str], columns: MutableMapping[str, pa.ChunkedArray]) -> None:
     check_known(names, columns)
     for name in names:
-        columns.pop(name, None)
+        if name in columns:
+            del columns[name]  # unread: what is dropped may be damaged
     check_columns(list(columns), "the table after dropping")
 
 

@@ -36,7 +36,12 @@ class MemorySource(Source):
 
     def shape(self) -> tuple[int, int] | None:
         shape = getattr(self.table, "shape", None)
-        return shape if isinstance(shape, tuple) and len(shape) == 2 else None
+        if not isinstance(shape, tuple) or len(shape) != 2:
+            return None
+        return shape if all(isinstance(n, int) for n in shape) else None  # of a lazy table, unknown
+
+    def check(self) -> None:
+        _check_is_table(self.table)
 
     def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
         try:
@@ -48,10 +53,11 @@ class MemorySource(Source):
             if isinstance(error, OverflowError) and (name := _beyond_int64(self.table)) is not None:
                 raise whole_number_too_large(name) from error
             reasons = "; ".join(shorten(str(arg), 200, placeholder="...") for arg in error.args)
-            raise InputError(
-                f"the table cannot be read ({reasons}); give each column values of one type, or "
-                "drop the column"
-            ) from error
+            refused = InputError(
+                f"the table cannot be read ({reasons})", "give each column values of one type"
+            )
+            refused.column = _first_unreadable(self.table)
+            raise refused from error
         # Arrow may fail to join a column that has empty chunks
         columns = [
             pa.chunked_array([chunk for chunk in column.chunks if len(chunk)], column.type)
@@ -60,7 +66,48 @@ class MemorySource(Source):
         return pa.table(columns, names=table.column_names)
 
 
+# Methods of objects that are no tables, or none yet -> what they are
+_BECOME_TABLES = {
+    "collect": "a lazy table",
+    "compute": "a lazy table",
+    "to_table": "a data set",
+    "to_frame": "a column",
+    "toarray": "a sparse matrix",
+    "to_dataframe": "an array with labels",
+}
+
+
+def _check_is_table(table: Any) -> None:
+    """Raise InputError for what is no table, with the method that makes one of it."""
+    is_column = callable(getattr(table, "to_frame", None))
+    if hasattr(table, "__arrow_c_stream__") and not is_column:
+        return
+    name = type(table).__name__
+    for method, kind in _BECOME_TABLES.items():
+        if callable(getattr(table, method, None)):
+            raise InputError(
+                f"a source must be a table but is {kind}, {name}; give its .{method}()"
+            )
+    is_values = isinstance(table, list | tuple | dict) or hasattr(table, "__array__")
+    remedy = "; give one table, as by pandas.DataFrame, or one folder" if is_values else ""
+    raise InputError(f"a source must be {TAKEN} but is {name}{remedy}")
+
+
+def _with_types_of_arrow(frame: Any) -> Any:
+    """Return a frame of pandas with periods as their starts, and sparse columns dense."""
+    import pandas
+
+    typed = frame.copy(deep=False)
+    for j, dtype in enumerate(frame.dtypes):
+        if isinstance(dtype, pandas.PeriodDtype):
+            typed.isetitem(j, frame.iloc[:, j].dt.to_timestamp())
+        elif isinstance(dtype, pandas.SparseDtype):
+            typed.isetitem(j, frame.iloc[:, j].sparse.to_dense())
+    return typed
+
+
 def _as_arrow(table: Any, drop: Collection[str]) -> pa.Table:
+    _check_is_table(table)
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if isinstance(table, pa.Table):
         return table
@@ -74,6 +121,7 @@ def _as_arrow(table: Any, drop: Collection[str]) -> pa.Table:
             warnings.filterwarnings("ignore", "The DataFrame has non-str index name")
             dropped = [name for name in map(text_of_label, table.columns) if name in drop]
             rest = table.loc[:, [text_of_label(name) not in drop for name in table.columns]]
+            rest = _with_types_of_arrow(rest)
             arrow = without_unnamed_index(pa.Table.from_pandas(rest))
             for name in dropped:
                 arrow = arrow.append_column(name, pa.nulls(len(rest)))
@@ -82,9 +130,17 @@ def _as_arrow(table: Any, drop: Collection[str]) -> pa.Table:
         names = repr(table.schema)
         if "\\x00" in names:  # to export such a name would end the process
             raise InputError("a column name holds the character of code 0; rename the column")
-    if hasattr(table, "__arrow_c_stream__"):
-        return pa.table(table)
-    raise InputError(f"a source must be {TAKEN} but is {type(table).__name__}")
+    return pa.table(table)
+
+
+def _first_unreadable(table: Any) -> str | None:
+    """Return the first column of a pandas table that Arrow cannot hold; None of other tables."""
+    for label in getattr(table, "columns", ()) if hasattr(table, "iloc") else ():
+        try:
+            pa.Array.from_pandas(table[label])
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return text_of_label(label)
+    return None
 
 
 def _beyond_int64(table: Any) -> str | None:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol, Self
 import pyarrow as pa
 
 from chaffinch.storage.datasets.column_names import check_columns
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, about_column
 
 _CELLS_AT_A_TIME = 2**23  # 64 MiB of numbers
 
@@ -83,7 +83,8 @@ class Source(Protocol):
         table = self.load(categorical, drop)
         check_columns(table.column_names, self.label)
         for name, column in zip(table.column_names, table.columns, strict=True):
-            _check_values(name, column, self.label)
+            if name not in drop:
+                _check_values(name, column, self.label)
         if not (table.num_rows or may_be_empty):
             raise _no_rows(self.label)
         return table.replace_schema_metadata(None)
@@ -139,10 +140,10 @@ def _check_values(name: str, column: pa.ChunkedArray, label: str) -> None:
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise InputError(
-            f"column {name!r} of {label} cannot be read ({error}); correct its values, or leave "
-            "the column out"
-        ) from error
+        with about_column(name):
+            raise InputError(
+                f"column {name!r} of {label} cannot be read ({error})", "correct its values"
+            ) from error
 
 
 def _no_rows(label: str) -> InputError:

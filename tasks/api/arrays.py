@@ -10,29 +10,48 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.utils import check_consistent_length, column_or_1d
 
 from chaffinch.storage.datasets.column_names import names_in_array, text_of_label
 from chaffinch.storage.errors import InputError, TableTooLargeError
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import source_of
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.results.model import columns_of
+from chaffinch.tasks.selection.input_checks import check_no_mask, check_tensor
 
 
 def as_table(X: Any) -> pa.Table:
     """Return a table without its index; the columns of an array are x0, x1, ..."""
-    if issparse(X):
+    if issparse(X) and X.ndim == 2:
         _check_fits(X)
-    if isinstance(X, np.ndarray | list | tuple) or issparse(X):
-        array: Any = X if issparse(X) else np.asarray(X)
-        names = names_in_array(array.shape[1])
-        if array.dtype != object:
-            return pa.table([*columns_of(array)], names=names)
-        X = pd.DataFrame(array, columns=names).infer_objects()
-    if hasattr(X, "iloc"):  # a named index would become a column
+    elif isinstance(X, np.ndarray | list | tuple) or issparse(X):
+        X = _in_two_dimensions(X)
+    if isinstance(X, np.ndarray) or issparse(X):
+        names = names_in_array(X.shape[1])
+        if X.dtype.kind != "O":
+            return pa.table([*columns_of(X)], names=names)
+        X = pd.DataFrame(X, columns=names).infer_objects()
+    if isinstance(X, pd.DataFrame):  # a named index would become a column
         X = X.reset_index(drop=True)
     return source_of(X).load((), ())
+
+
+def _in_two_dimensions(X: Any) -> NDArray[Any]:
+    """Return nested lists or an array as an array of rows and columns."""
+    with as_input_error():
+        check_no_mask("X", X, "give it with missing values, as by astype(float).filled(numpy.nan)")
+    try:
+        array = np.asarray(X)
+    except ValueError as error:  # rows of different lengths
+        raise InputError("the rows of an array must be of one length; give a table") from error
+    if array.ndim != 2 or not array.shape[1] or array.dtype.kind in "cmMV":
+        raise InputError(
+            f"an array must have rows and columns of numbers, (n, d), but has shape {array.shape} "
+            f"and type {array.dtype}; give a table, as by pandas.DataFrame"
+        )
+    return array
 
 
 def _check_fits(matrix: Any) -> None:
@@ -53,28 +72,51 @@ def with_column(table: pa.Table, name: str, values: Any) -> tuple[pa.Table, str]
         raise InputError(
             f"{name} must hold a value for each row but is {values!r}; give that column's values"
         )
-    values = column_or_1d(values, dtype=None)
-    check_consistent_length(table, values)
+    column = pd.DataFrame({name: _values_of_rows(name, values, len(table))})
     name = _unused(name, table.column_names)
-    return table.append_column(name, pa.array(np.asarray(values))), name
+    return table.append_column(name, source_of(column).load((), ()).column(0)), name
+
+
+def _values_of_rows(name: str, values: Any, n_rows: int) -> Any:
+    """Return one value for each row, also of a table of one column, as a column of pandas."""
+    for method in ("collect", "compute", "toarray"):  # of lazy tables, and of sparse matrices
+        if hasattr(values, method):
+            raise InputError(f"{name} must hold values in memory, not sparse; give .{method}()")
+    if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
+        values = values.iloc[:, 0]
+    column = values
+    if not isinstance(values, pd.Series):
+        with as_input_error():
+            check_tensor(values, name)
+            check_no_mask(name, values, "leave these rows out")
+        try:
+            column = np.asarray(values)
+        except ValueError as error:  # lists of different lengths
+            raise InputError(f"{name} must hold one value for each row but holds lists") from error
+        column = column[:, 0] if column.ndim == 2 and column.shape[1] == 1 else column
+    if column.shape != (n_rows,):
+        has = f"has shape {column.shape}" if column.shape else f"is a {type(values).__name__}"
+        raise InputError(
+            f"{name} must hold one value for each of the {n_rows} rows but {has}; give one column"
+        )
+    try:
+        return pd.Series(column).reset_index(drop=True)
+    except (TypeError, ValueError) as error:  # text that is not Unicode
+        raise InputError(f"the values of {name} cannot be read ({error}); correct them") from error
 
 
 def with_target(data: Any, target: Any) -> tuple[Any, Any]:
     """Return a table and the name of its target, which may be given by its values."""
     if isinstance(target, str | bool | Integral | tuple | None):
         return data, target
-    if hasattr(target, "columns"):
-        kind = type(target).__name__
-        raise InputError(f"target must be a column's name or its values but is of type {kind}")
     if isinstance(data, str | PurePath):
         raise InputError(
             "target must name a column of a file; its values go with a table in memory"
         )
-    if hasattr(data, "iloc"):  # pandas: its labels are kept
+    if isinstance(data, pd.DataFrame):  # its labels are kept
+        values = _values_of_rows("target", target, len(data)).array
         name = _unused("target", [text_of_label(label) for label in data.columns])
-        values = column_or_1d(target, dtype=None)
-        check_consistent_length(data, values)
-        return data.assign(**{name: values}), name
+        return pd.concat([data, pd.Series(values, data.index, name=name)], axis=1), name
     return with_column(as_table(data), "target", target)
 
 

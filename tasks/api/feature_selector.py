@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.random import RandomState
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
@@ -18,9 +19,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from chaffinch.storage.datasets.column_names import text_of_label
 from chaffinch.storage.errors import InputError
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.api.arrays import as_table, with_column
 from chaffinch.tasks.api.constraints import named
 from chaffinch.tasks.api.select import select
+from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
@@ -184,8 +187,10 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         for role, values in given.items():
             if values is not None:
                 table, roles[role] = with_column(table, role, values)
-        if "weight" in roles:
-            table = table.filter(pc.not_equal(table[roles["weight"]], 0))
+        kind = table[roles["weight"]].type if "weight" in roles else pa.null()
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):  # others are refused later
+            weights = table[roles["weight"]].cast(pa.float64(), safe=False)
+            table = table.filter(pc.fill_null(pc.not_equal(weights, 0), True))
             if not len(table):
                 raise InputError("every sample weight is zero; give one above 0")
         seed = self.random_state
@@ -225,13 +230,18 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _validated(self, X: Any, y: Any) -> pa.Table:
         """Return X as a table; an array must hold numbers. Its shape and names are set."""
-        if hasattr(X, "__arrow_c_stream__") or hasattr(X, "iloc"):
-            table = as_table(X)
-            validate_data(self, X, y, skip_check_array=True)
-            return table
-        at_least = {"ensure_min_samples": 2, "ensure_min_features": 2}
-        asked = {"accept_sparse": "csc", "ensure_all_finite": "allow-nan"}
-        return as_table(validate_data(self, X, y, **asked, **at_least)[0])
+        if issparse(y):
+            raise InputError("y must be no sparse matrix; give y.toarray()")
+        if not (hasattr(X, "__array__") or issparse(X) or isinstance(X, list | tuple | str)):
+            source_of(X).check()  # names the method that makes a table of it
+        with as_input_error():  # scikit-learn's reason, without the values that it quotes
+            if hasattr(X, "__arrow_c_stream__") or hasattr(X, "iloc"):
+                table = as_table(X)
+                validate_data(self, X, y, skip_check_array=True)
+                return table
+            at_least = {"ensure_min_samples": 2, "ensure_min_features": 2}
+            asked = {"accept_sparse": "csc", "ensure_all_finite": "allow-nan"}
+            return as_table(validate_data(self, X, y, **asked, **at_least)[0])
 
     def _ranking(self, names: list[str]) -> NDArray[np.int64]:
         candidates = self.result_.candidates

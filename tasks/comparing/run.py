@@ -44,6 +44,7 @@ from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import Summary, summarise
 from chaffinch.tasks.comparing.text import errors_of, lines_of
 from chaffinch.tasks.data.matrix import load_roles, load_rows
+from chaffinch.tasks.data.reselection_fit import with_hints_for
 from chaffinch.tasks.data.table_check import TableDescription, describe_table
 from chaffinch.tasks.errors import refuse_warnings
 from chaffinch.tasks.pipeline.ingestion import ingest, rows_counted_in_the_source
@@ -219,11 +220,13 @@ def read_table(
     of_any = settings.selection(settings.models[0], 0)
     check_memory(source, of_any, in_files=False)
     try:
-        dataset = ingest(source, of_any, store.datasets)
-        with rows_counted_in_the_source(source, of_any, settings.outer_folds):
-            description = describe_table(LazyTable(dataset), of_any, settings.outer_folds)
+        with with_hints_for(of_any):
+            dataset = ingest(source, of_any, store.datasets)
+            with rows_counted_in_the_source(source, of_any, settings.outer_folds):
+                description = describe_table(LazyTable(dataset), of_any, settings.outer_folds)
     except InputError as error:
-        raise InputError(f"in {label}, {error}") from error
+        error.message = f"in {label}, {error.message}"
+        raise
     for model in settings.models:
         for method in settings.methods:
             check_fit(settings.selection(model, 0, method), description.schema)

@@ -13,12 +13,12 @@ from chaffinch.tasks.data.roles import rows_with_roles
 from chaffinch.tasks.data.splits import (
     MORE_OUTER_FOLDS,
     MORE_ROWS,
-    NO_ROLES,
     RareClassError,
     Roles,
     Splits,
     fold_indices,
     has_folds,
+    remedy_of_keys,
     require_to_train_on,
     split_around,
     split_rows,
@@ -76,7 +76,8 @@ def _fold_inside(train: Index, rows: Roles, settings: SelectionSettings) -> None
     try:
         fold_indices(rows.take(train), settings)
     except InputError as error:
-        remedy = NO_ROLES if rows.has_keys else f"{MORE_ROWS}, or {MORE_OUTER_FOLDS}"
+        more = f"{MORE_ROWS}, or {MORE_OUTER_FOLDS}"
+        remedy = remedy_of_keys(rows, is_outer=True) if rows.has_keys else more
         raise type(error)(f"inside an outer fold, {error.message}", remedy) from error
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from chaffinch.storage.datasets.column_names import nearest, quoted, quoted_with_reasons
 from chaffinch.storage.errors import InputError
+from chaffinch.tasks.data.roles import named_roles
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings
 
@@ -16,11 +17,18 @@ _HINT = "change the rows, or select again without a former run"
 
 @contextmanager
 def with_hints_for(settings: SelectionSettings) -> Iterator[None]:
-    """In a reselection, replace hints to change a setting, which the former run has set."""
+    """Complete hints by what the settings say of a column: one without a role may be dropped.
+
+    In a reselection, replace hints to change a setting, which the former run has set.
+    """
     try:
         yield
     except InputError as error:
-        if settings.former is None or not error.hint:
+        if settings.former is None:
+            with_a_role = {name for _, name in named_roles(settings)}
+            error.may_drop = error.column is not None and error.column not in with_a_role
+            raise
+        if not error.hint:
             raise
         raise InputError(error.message, _HINT) from error
 

@@ -170,6 +170,7 @@ _GIVE = {
     "target": "give numbers or classes",
     "weight column": "give numbers above 0",
     "time column": "give timestamps or numbers",
+    "split column": "give the words train, validation and test",
     **dict.fromkeys(("history column", "numeric column"), "give numbers"),
     **dict.fromkeys(("group column", "series column"), "give numbers or text"),
     **dict.fromkeys(("keep column", "categorical column"), "give numbers or text"),

@@ -36,7 +36,6 @@ _NO_ROWS = np.array([], dtype=np.int64)
 MORE_ROWS = "give more rows"
 FEWER_FOLDS = "use fewer folds"
 MORE_OUTER_FOLDS = "use more outer folds"
-NO_ROLES = "name no group or time column"
 # reason for fewer distinct times than the table shows
 NOT_FINER = "times finer than a microsecond count as one"
 
@@ -323,8 +322,20 @@ def _require_in_sets(
             f"class {_name_of_class(rows, label)} has {n_there} row{'' if n_there == 1 else 's'} "
             f"in the {[*least][number]} part{within} but needs {needed[number]}, because groups "
             "stay whole and times in order",
-            NO_ROLES + _or_merge(int(counts.any(axis=0).sum())),
+            remedy_of_keys(rows, is_outer=is_inside) + _or_merge(int(counts.any(axis=0).sum())),
         )
+
+
+def remedy_of_keys(rows: Roles, *, is_outer: bool) -> str:
+    """Return how parts or folds by group or by time get rows of every class.
+
+    Never without the column: its leaks would then be in the verdict.
+    """
+    if rows.times is None:
+        return "name a finer group column, or give rows of more groups"
+    by = "use fewer outer folds" if is_outer else "choose other shares of the parts"
+    shorter = ", shorten the embargo" if rows.embargo else ""
+    return f"{by}{shorter}, or leave out the earliest or the latest rows"
 
 
 def _or_merge(n_classes: int) -> str:
@@ -413,6 +424,7 @@ def fold_indices(
             wrong = wrong or "be fitted on one class only"
         if wrong:
             raise InputError(
-                f"{name} {number} of {n_folds} would {wrong}", NO_ROLES if outer else remedy
+                f"{name} {number} of {n_folds} would {wrong}",
+                remedy_of_keys(rows, is_outer=True) if outer else remedy,
             )
     return folds

@@ -14,7 +14,7 @@ import numpy as np
 
 from chaffinch.storage.datasets.column_names import nearest_or_all, quoted, quoted_with_reasons
 from chaffinch.storage.datasets.dataset import OnDone, ignored
-from chaffinch.storage.errors import InputError
+from chaffinch.storage.errors import InputError, about_column
 from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type
 from chaffinch.tasks.data.column_profile import (
     LARGEST,
@@ -105,31 +105,32 @@ def describe_table(
     categories: dict[str, tuple[str, ...]] = {}
     excluded: dict[str, str] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        names: tuple[str, ...] = ()
-        numbers = np.empty(0)
-        if other := other_type(column):
-            row = ColumnProfile(name, roles[name], other, len(column), column.null_count, None)
-        else:
-            kind = kind_of(name, column)
-            names = categories_of(column) if kind == "category" else ()
-            numbers = as_numbers(column, names)
-            row = profile_column(name, roles[name], kind, column, numbers, names)
-        if row.role == "feature":
-            reason = _no_use(row, settings)
-            if reason:
-                excluded[name] = reason
-                row = replace(row, role="excluded")
+        with about_column(name):
+            names: tuple[str, ...] = ()
+            numbers = np.empty(0)
+            if other := other_type(column):
+                row = ColumnProfile(name, roles[name], other, len(column), column.null_count, None)
             else:
-                if row.type == "float64":
-                    remedy = ", drop it, or leave empty what stands for a missing value"
-                    check_magnitude(f"column {name!r}", numbers, remedy)
-                if findings.add(row, numbers, names):
-                    excluded[name] = LEAK
+                kind = kind_of(name, column)
+                names = categories_of(column) if kind == "category" else ()
+                numbers = as_numbers(column, names)
+                row = profile_column(name, roles[name], kind, column, numbers, names)
+            if row.role == "feature":
+                reason = _no_use(row, settings)
+                if reason:
+                    excluded[name] = reason
                     row = replace(row, role="excluded")
-                elif row.type == "category":
-                    categories[name] = names
-        elif row.role == "target" and target.task == "regression":
-            findings.add_target(row)
+                else:
+                    if row.type == "float64":
+                        remedy = ", or leave empty what stands for a missing value"
+                        check_magnitude(f"column {name!r}", numbers, remedy)
+                    if findings.add(row, numbers, names):
+                        excluded[name] = LEAK
+                        row = replace(row, role="excluded")
+                    elif row.type == "category":
+                        categories[name] = names
+            elif row.role == "target" and target.task == "regression":
+                findings.add_target(row)
         profile.append(row)
         on_done(len(profile), len(table.column_names))
         del column, numbers  # before the next is read

@@ -218,7 +218,9 @@ def codes_or_numbers(
     """
     if pd.api.types.is_complex_dtype(column.dtype):
         raise InputError(COMPLEX.format(f"column {name!r} of X"))
-    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
+    kind = column.dtype
+    is_number = pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)
+    if is_number and not isinstance(kind, pd.CategoricalDtype):  # of booleans, pandas says both
         numbers: Floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
         if pd.api.types.is_integer_dtype(column.dtype):
             _check_whole(column.array, numbers, f"column {name!r} of X")

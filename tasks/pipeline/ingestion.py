@@ -74,7 +74,7 @@ def ingest(
 def _ingested(
     source: Source, settings: SelectionSettings, datasets: Path, on_progress: OnProgress
 ) -> Dataset:
-    _check_header(source, settings)
+    check_header(source, settings)
     check_memory(source, settings)
     log_disk_space(source, settings, datasets)
     shape = source.shape() if settings.history is None else None
@@ -117,7 +117,7 @@ def parts_in_order(
     return part.take(pa.array(np.argsort(order.to_numpy())))
 
 
-def _check_header(source: Source, settings: SelectionSettings) -> None:
+def check_header(source: Source, settings: SelectionSettings) -> None:
     """Raise InputError if a file lacks a column, before its rows are read."""
     if settings.history is None and source.has_header():  # history adds lag features
         names = source.columns()

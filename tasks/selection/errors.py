@@ -4,8 +4,12 @@ _LONGEST = 200  # characters
 
 
 def in_one_line(given: object) -> str:
-    """Return a value's repr, text shortened; its type instead if the repr is long."""
-    written = repr(given)
+    """Return a value's repr, text shortened; its type instead if it is long, or rows of a table."""
+    rows = given if isinstance(given, list | tuple) else ()
+    is_table = getattr(given, "ndim", 0) or any(
+        isinstance(row, dict | list | tuple) for row in rows
+    )
+    written = "" if is_table else repr(given)
     if len(written) <= _LONGEST and len(written.splitlines()) == 1:
         return written
     if isinstance(given, str):

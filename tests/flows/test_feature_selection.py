@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import chaffinch
+from chaffinch import InputError
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.reporting.text import stability_in_words, verdict_in_brief
@@ -273,3 +274,35 @@ def test_bad_input_fails_the_run_with_one_line(server, table, tmp_path, settings
         state.result()
     written = {path.name for path in (execution.store / "runs").rglob("*") if path.is_file()}
     assert written <= {".lock"}
+
+
+CELL = 987654.3125
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, dict, list], ids=lambda kind: kind.__name__)
+def test_a_table_in_memory_is_refused_and_never_printed(kind, server, settings, caplog, capfd):
+    rows = pd.DataFrame({"a": [CELL, 1.0], "y": [0, 1]})
+    table = {pd.DataFrame: rows, dict: rows.to_dict("list"), list: rows.to_dict("records")}[kind]
+    n_runs = len(server.find("flow_runs"))
+    with caplog.at_level("DEBUG"):
+        for call in (
+            lambda: chaffinch.feature_selection(table, settings),
+            lambda: chaffinch.feature_selection("table.csv", table),
+            lambda: chaffinch.reselection(table, "table.csv"),
+            lambda: chaffinch.comparison([table], chaffinch.ComparisonSettings(target="y")),
+        ):
+            with pytest.raises(InputError) as refused:
+                call()
+            assert "\n" not in str(refused.value)
+            assert str(CELL) not in str(refused.value)
+    with pytest.raises(InputError, match=r"write .* to Parquet, or give it to chaffinch\.select$"):
+        chaffinch.feature_selection(table, settings)
+    assert str(CELL) not in caplog.text + "".join(capfd.readouterr())
+    assert len(server.find("flow_runs")) == n_runs
+
+
+def test_a_path_object_is_taken_and_stored_as_text(server, table, settings, tmp_path):
+    execution = ExecutionSettings(store=tmp_path, cluster="none")
+    state = chaffinch.feature_selection(Path(table), settings, execution, return_state=True)
+    run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
+    assert (run["state_type"], run["parameters"]["data"]) == ("COMPLETED", str(table))

@@ -18,12 +18,13 @@ from pathlib import Path
 
 import click
 
-from tests.fuzz import addresses, commands, contracts, model_files, oracle, settings, tables
+from tests.fuzz import addresses, commands, contracts, doors, model_files, oracle, settings, tables
 from tests.fuzz.ground import ground
 
 FAMILIES = {
     "tables": (tables.draw, 24),
     "files": (tables.draw_file, 16),
+    "doors": (doors.draw, 12),
     "settings": (settings.draw, 20),
     "addresses": (addresses.draw, 10),
     "contracts": (contracts.draw, 10),

@@ -67,6 +67,9 @@ POOLS: dict[str, list[Any]] = {
     "durations": [dt.timedelta(1), dt.timedelta(2)], "lists": [[1.0], [], None, [1.0, 2.0]],
     "decimals": [decimal.Decimal("1.5"), decimal.Decimal(2) / 7],
     "odd decimals": [decimal.Decimal("NaN"), decimal.Decimal("1e30"), decimal.Decimal(1)],
+    "beyond float64": [89490200000000000007, 89490200000000000008, 89490200000000000009],
+    "spelt numbers": ["1'200", "3 400\u00a0", "21%", "$2100", "(4)", "1,079.18"],
+    "days first": ["31/01/2023", "28/02/2023", None], "months first": ["01/31/23", "2/28/23"],
     "bytes": [b"a", b"\xff", None], "mappings": [{"a": 1}, {"a": 2}],
 }
 OBJECTS: dict[str, list[Any]] = {
@@ -83,7 +86,7 @@ PANDAS: dict[str, list[Any]] = {
     "datetime64[ns]": [_DAY], "datetime64[s]": [np.datetime64(2**40, "s")], "timedelta64[ns]": [5],
     "string[pyarrow]": ["a", "b", None], "double[pyarrow]": [1.0, None, 2.0],
     "Float32": [1.5, None], "datetime64[ns, Asia/Tokyo]": [_DAY], "bool": [True, False],
-    "object": [1, 2.5, None],
+    "object": [1, 2.5, None], "Sparse[int]": [0, 1], "period[D]": ["2026-01-01", "2026-01-02"],
 }
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 ARROW: list[tuple[pa.DataType, list[Any]]] = [

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Predictor, Schema
+from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.masked_loss.base import NotCovered, check_own
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
@@ -74,7 +75,7 @@ def read_model(model: Any, loss: str) -> Given:
         return _of_function(model)
     raise ValueError(
         "model must be a trained LightGBM, XGBoost or scikit-learn model, a torch module or a "
-        f"function from X to predictions but is {model!r}"
+        f"function from X to predictions but is {in_one_line(model)}"
     )
 
 

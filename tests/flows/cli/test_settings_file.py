@@ -1,7 +1,9 @@
 """Settings from a file, from options, and from both; the file that `chaffinch init` writes."""
 
 import hashlib
+import json
 import re
+from pathlib import Path
 
 import click
 import numpy as np
@@ -337,6 +339,30 @@ def test_init_refuses_what_a_run_would(tmp_path, monkeypatch):
         invoked = CliRunner().invoke(cli, ["init", "a.csv", *options])
         assert message in str(invoked.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize("dropped", [[], ["x"]])
+def test_init_writes_where_to_drop_a_column_that_a_run_refuses(dropped, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prices = [*map(str, range(79)), "1,079.18"]
+    rows = {"x": range(80), "price": prices, "z": np.arange(80) % 7, "y": np.arange(80) % 2}
+    pd.DataFrame(rows).to_csv("a.csv", index=False)
+    options = ["a.csv", "--target", "y", *(["--drop", ",".join(dropped)] if dropped else [])]
+    run = CliRunner().invoke(cli, ["init", *options])
+    assert run.exit_code == 0
+    assert "--drop price" in run.stderr
+    written = Path("selection.toml").read_text()
+    assert "# chaffinch run refuses this table: column 'price' must hold numbers" in written
+    suggested = json.dumps([*dropped, "price"])
+    assert f"# drop = {suggested}" in written
+
+    with pytest.raises(InputError, match=r"leave the column out \(drop=\['price'\]\)$"):
+        cli.main(["check", "--config", "selection.toml"], standalone_mode=False)
+    is_set = f"drop = {json.dumps(dropped)}\n" if dropped else "# drop = []\n"
+    Path("selection.toml").write_text(
+        written.replace(is_set, "", 1).replace(f"# drop = {suggested}", f"drop = {suggested}")
+    )
+    cli.main(["check", "--config", "selection.toml"], standalone_mode=False)
 
 
 def test_init_replaces_no_file(tmp_path):

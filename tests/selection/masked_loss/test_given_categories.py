@@ -11,6 +11,7 @@ import pytest
 import xgboost
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
+from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -117,3 +118,14 @@ def test_a_category_that_there_is_not() -> None:
         InputError, match="column 'when' of X must hold numbers, categories or text"
     ):
         masked_loss(model, frame, y, loss="r2")
+
+
+def test_a_category_of_true_and_false_is_a_category():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame({"a": random.normal(size=200), "c": random.random(200) > 0.4})
+    y = (X["a"] + X["c"] > 0.5).astype(int)
+    X["c"] = X["c"].astype("category")
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(X, y)
+    engine = masked_loss(model, X, y, loss="log_loss", baseline={"a": 0.0, "c": False})
+    masked = X.assign(c=pd.Categorical([False] * 200, categories=[False, True]))
+    assert engine.without_each()[1] == pytest.approx(log_loss(y, model.predict_proba(masked)))

@@ -6,11 +6,13 @@ import sys
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
 
+import dask.dataframe
 import lightgbm
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier, StackingClassifier, VotingClassifier
@@ -31,6 +33,10 @@ from tests.made_up import good_table
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 30})
 FEATURES = ("age", "noise_1", "colour", "noise_2", "income", "noise_3")
+
+
+def _arrow(table):
+    return pa.Table.from_pandas(table, preserve_index=False)
 
 
 def select(data=None, target="churned", *, model=QUICK, **options):
@@ -430,7 +436,7 @@ def test_no_group_is_in_two_folds(tmp_path):
 
 @pytest.mark.parametrize(("method", "parts"), [("gbmo", PARTS), ("auto", ("train", "test"))])
 def test_later_parts_are_later(tmp_path, method, parts):
-    days = pd.date_range("2026-01-01", periods=120).repeat(2)
+    days = pd.date_range("2026-01-01", periods=240).repeat(2)
     table = good_table().assign(day=np.random.default_rng(0).permutation(days))
     result = select(table, method=method, time="day", store=tmp_path)
     rows = part_of_rows(tmp_path, result, "day").groupby("part")["day"]
@@ -646,3 +652,59 @@ def test_settings_are_finite(settings, field):
 def test_a_baseline_of_ones_own_is_finite(value):
     with pytest.raises(InputError, match="baseline must be"):
         select(baseline={"age": value})
+
+
+NUMBERS = good_table()[["age", "income", "noise_1"]]
+CLASSES = good_table()["churned"]
+
+
+@pytest.mark.parametrize("target", ["churned", CLASSES], ids=["by name", "by values"])
+@pytest.mark.parametrize(
+    ("data", "remedy"),
+    [
+        (NUMBERS["age"], ".to_frame()"),
+        (pl.Series([1.0, 2.0]), ".to_frame()"),
+        (pl.LazyFrame({"a": [1.0]}), ".collect()"),
+        (dask.dataframe.from_pandas(NUMBERS, npartitions=2), ".compute()"),
+        (pyarrow.dataset.dataset(_arrow(NUMBERS)), ".to_table()"),
+        (NUMBERS.to_dict("records"), "pandas.DataFrame"),
+        (NUMBERS.to_dict("list"), "pandas.DataFrame"),
+        ([NUMBERS, NUMBERS], "a table"),
+        (np.zeros((240, 2, 2)), "pandas.DataFrame"),
+        (np.zeros(240), "pandas.DataFrame"),
+        (5, "a table of pandas, polars or Arrow"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_table_is_refused_with_what_makes_one_of_it(data, target, remedy):
+    with pytest.raises(InputError) as refused:
+        select(data, target)
+    assert remedy in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "has"),
+    [
+        (NUMBERS, "has shape (240, 3)"),
+        (NUMBERS.to_numpy(), "has shape (240, 3)"),
+        (["churned", "age"], "has shape (2,)"),
+        (CLASSES[:5], "has shape (5,)"),
+        ({"churned": 1}, "is a dict"),
+        (float("nan"), "is a float"),
+    ],
+)
+def test_a_target_that_is_not_one_value_for_each_row_is_refused(target, has):
+    with pytest.raises(InputError) as refused:
+        select(NUMBERS, target)
+    one_for_each = f"target must hold one value for each of the 240 rows but {has}; "
+    assert str(refused.value).startswith(one_for_each)
+
+
+def test_a_column_may_be_a_table_of_one_a_period_or_sparse():
+    rows = good_table().assign(month=pd.period_range("2020-01", periods=240, freq="D"))
+    usual = select(rows.assign(month=rows["month"].dt.to_timestamp()), time="month")
+    by_period = select(rows, time="month")
+    assert by_period.contract == usual.contract
+    sparse = NUMBERS.astype(pd.SparseDtype(float, 0.0))
+    by_values = select(sparse, CLASSES.to_frame())
+    assert by_values.features == select(NUMBERS, CLASSES).features

@@ -82,18 +82,19 @@ ROWS = np.arange(160)
         ),
         (
             2, (ROWS >= 20) * (ROWS % 2), {"time": "day"}, {"times": ROWS},
-            "inside an outer fold, fold 1 of 5 would be fitted on one class only; name no group "
-            "or time column",
+            "inside an outer fold, fold 1 of 5 would be fitted on one class only; use fewer "
+            "outer folds, or leave out the earliest or the latest rows",
         ),
         (
             5, (ROWS >= 30).astype(int), {"time": "day"}, {"times": ROWS},
-            "outer fold 1 of 5 would be fitted on one class only; name no group or time column",
+            "outer fold 1 of 5 would be fitted on one class only; use fewer outer folds, or leave "
+            "out the earliest or the latest rows",
         ),
         (
             2, (ROWS >= 40).astype(int), {"time": "day"}, {"times": ROWS},
             "class 1 has 0 rows in the train part inside an outer fold but needs 1, because groups "
-            "stay whole and times in order; name no group or time "
-            "column",
+            "stay whole and times in order; use fewer outer folds, or leave out the earliest or "
+            "the latest rows",
         ),
     ],
     ids=[

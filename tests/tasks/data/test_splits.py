@@ -324,10 +324,22 @@ def test_a_finer_column_is_offered_only_where_rows_would_do():
 
 def test_of_two_classes_none_is_to_be_merged():
     y, groups = np.repeat([0, 1], [60, 20]), np.arange(80) // 10
-    with pytest.raises(InputError, match=r"in order; name no group or time column$"):
+    with pytest.raises(InputError, match=r"in order; name a finer group column, [a-z ]+ groups$"):
         split_rows(Roles(y, groups=groups), settings_of())
-    with pytest.raises(InputError, match=r"column, or merge or drop rare classes$"):
+    with pytest.raises(InputError, match=r"groups, or merge or drop rare classes$"):
         split_rows(Roles(np.repeat([0, 1, 2], [60, 10, 10]), groups=groups), settings_of())
+
+
+@pytest.mark.parametrize("embargo", [None, 3])
+def test_a_class_that_a_part_of_time_lacks_never_costs_the_order_of_time(embargo):
+    y, times = (np.arange(80) < 67) * (np.arange(80) % 2), np.arange(80.0)
+    with pytest.raises(InputError) as refused:
+        split_rows(Roles(y, times=times, embargo=embargo or 0.0), settings_of())
+    assert refused.value.message.startswith("class 1 has 0 rows in the test part")
+    assert "time column" not in refused.value.hint
+    assert "choose other shares" in refused.value.hint
+    assert "leave out the earliest or the latest rows" in refused.value.hint
+    assert ("shorten the embargo" in refused.value.hint) == (embargo is not None)
 
 
 def test_without_tuning_the_remedy_does_not_speak_of_folds():
