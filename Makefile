@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgro
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-dfs bench-pefs bench-scale reproduce
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-dfs bench-pefs bench-scale bench-eta reproduce
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -74,6 +74,9 @@ bench-pefs: $(READY)  ## PEFS against plain training of its network, and what it
 
 bench-scale: $(READY)  ## Memory, CPU and bytes of each stage on 1.5 and 15 million rows; OPTIONS="--rows 400000 1600000"
 	@$(BIN)/python -m tests.benchmarks.scale $(OPTIONS)
+
+bench-eta: $(READY)  ## How right the time left is that a run shows
+	@$(BIN)/python -m tests.benchmarks.eta
 
 reproduce: $(READY)  ## An experiment of a paper over seeds, or the list of them; EXPERIMENT=name TABLE=folder SEEDS=20
 	@$(BIN)/python -m tests.benchmarks.papers $(EXPERIMENT) $(if $(TABLE),--table "$(TABLE)") --seeds $${SEEDS:-20}

@@ -1,6 +1,8 @@
-"""Errors of workers, of strict runs, and of the algorithms as errors of the input."""
+"""Errors of workers, of strict runs, of the algorithms as errors of the input; and warnings."""
 
-from collections.abc import Iterator, Sequence
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from chaffinch.storage.errors import InputError, is_out_of_memory
@@ -9,6 +11,31 @@ from chaffinch.tasks.selection.errors import SettingError
 
 class WorkersError(RuntimeError):
     """The workers could not finish: they died again and again, or the scheduler went away."""
+
+
+class DataQualityWarning(UserWarning):
+    """Something in a table makes its results doubtful: a leak, copies, columns left out.
+
+    `chaffinch.select` and its like give one for each entry of ``result.warnings``. Turn them into
+    errors by ``warnings.simplefilter("error", chaffinch.DataQualityWarning)``.
+    """
+
+
+# Frames of these packages are between a user's call and a warning.
+_INNER = ("chaffinch", "sklearn", "joblib", "contextlib")
+
+
+def warn_of_data(texts: Sequence[str]) -> None:
+    """Give data-quality warnings by `warnings.warn`, at the line of the user's call."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and _package(frame.f_globals) in _INNER:
+        frame, level = frame.f_back, level + 1
+    for text in texts:
+        warnings.warn(text, DataQualityWarning, stacklevel=level)
+
+
+def _package(names: Mapping[str, object]) -> str:
+    return str(names.get("__name__", "")).partition(".")[0]
 
 
 class StrictError(InputError):

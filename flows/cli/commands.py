@@ -261,14 +261,14 @@ def _run_flow(
         server.check()
         if check_data is not None:
             check_data(shown)
-        shown.on_progress(STARTING_PREFECT, 0, 1)
-        server.start()
-        flow = getattr(import_module(f"chaffinch.flows.{name}"), name)
-        from chaffinch.flows.prefect_runtime.artifacts import watching
+        with shown.on_progress.stage(STARTING_PREFECT):
+            server.start()
+            flow = getattr(import_module(f"chaffinch.flows.{name}"), name)
+            from chaffinch.flows.prefect_runtime.artifacts import watching
 
-        # What every run needs later is loaded while the server starts.
-        for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
-            import_module(library)
+            # What every run needs later is loaded while the server starts.
+            for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
+                import_module(library)
         with watching(shown), server.in_use():
             return flow(*arguments, return_state=True)
 

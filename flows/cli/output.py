@@ -2,7 +2,6 @@
 
 import json
 import logging
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, fields
@@ -11,31 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
-from chaffinch.flows.cli.terminal import (
-    ProgressLines,
-    Showing,
-    duration,
-    echo,
-    echo_json,
-    numbered,
-)
+from chaffinch.flows.cli.terminal import Showing, echo, echo_json
 from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory, printable
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import ComparisonResult
 from chaffinch.tasks.pipeline.memory import gigabytes
-from chaffinch.tasks.pipeline.progress import STEPS, OnProgress, no_progress
+from chaffinch.tasks.pipeline.progress import STEPS, RunProgress, duration
+from chaffinch.tasks.pipeline.progress_display import bar, lines
 from chaffinch.tasks.pipeline.run import Preflight
 from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.sections import (
@@ -68,6 +53,7 @@ from chaffinch.tasks.results.result import SelectionResult, is_unfinished_compar
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.settings.stage_titles import title_of
 from chaffinch.tasks.statistics.bootstrap import signed
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 from chaffinch.tasks.workers.logging import ContextFilter
@@ -109,7 +95,6 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
         yield f"  {undecided}."
 
 
-SECONDS_BETWEEN_LINES = 30
 _WIDTH_OF_A_FILE = 160
 # State of a run -> what to do about it.
 _REMEDIES = {
@@ -123,23 +108,18 @@ _REMEDIES = {
 def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iterator[Showing]:
     """Show progress, warnings and messages of the block on standard error."""
     console = Console(stderr=True)
-    under_way = "running the command"
-
-    def noted(step: str, done: int, total: int) -> None:
-        nonlocal under_way
-        under_way = f"running step {step.replace('_', ' ')!r}"
-        on_progress(step, done, total)
 
     def say(line: str) -> None:
         if verbosity != "quiet":
             _print_line(console, line)
 
-    with _shown(console, steps, verbosity) as on_progress:
+    with _shown(console, steps, verbosity) as run:
         try:
-            yield Showing(noted, partial(_print_warnings, console), say)
+            yield Showing(run, partial(_print_warnings, console), say)
         except Exception as error:
             if is_out_of_memory(error):
-                error.add_note(under_way)
+                step = "the command" if run.now is None else f"step {title_of(run.now)!r}"
+                error.add_note(f"running {step}")
             raise
 
 
@@ -154,16 +134,20 @@ def _print_path(console: Console, report: Path) -> None:
 
 def _shown(
     console: Console, steps: Sequence[str], verbosity: str | None
-) -> AbstractContextManager[OnProgress]:
+) -> AbstractContextManager[RunProgress]:
     if verbosity == "quiet":
-        return nullcontext(no_progress)
+        silent = RunProgress(steps)
+        silent.wants_estimate = False
+        return nullcontext(silent)
     if verbosity == "verbose":
         return _lines_and_log(steps)
-    return _bars(console, steps) if console.is_terminal else _lines(steps)
+    if console.is_terminal:
+        return bar(console, steps, keeps_stages=True)
+    return _lines(steps)
 
 
 @contextmanager
-def _lines_and_log(steps: Sequence[str]) -> Iterator[OnProgress]:
+def _lines_and_log(steps: Sequence[str]) -> Iterator[RunProgress]:
     log, handler = logging.getLogger("chaffinch"), logging.StreamHandler()
     handler.addFilter(ContextFilter())
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
@@ -171,54 +155,15 @@ def _lines_and_log(steps: Sequence[str]) -> Iterator[OnProgress]:
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:
-        with _lines(steps) as on_progress:
-            yield on_progress
+        with _lines(steps) as run:
+            yield run
     finally:
         log.removeHandler(handler)
         log.setLevel(before)
 
 
-@contextmanager
-def _bars(console: Console, steps: Sequence[str]) -> Iterator[OnProgress]:
-    columns = (
-        SpinnerColumn(finished_text="[green]✓[/]"),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bars:
-        lines: dict[str, Any] = {}
-
-        def on_progress(step: str, done: int, total: int) -> None:
-            if step not in lines:
-                lines[step] = bars.add_task(numbered(step, steps), total=total)
-            bars.update(lines[step], completed=done, total=total)
-
-        try:
-            yield on_progress
-        except BaseException:
-            bars.live.transient = True  # leaves the error only
-            raise
-
-
-@contextmanager
-def _lines(steps: Sequence[str]) -> Iterator[OnProgress]:
-    lines = ProgressLines(partial(echo, err=True), steps)
-    ended = threading.Event()
-
-    def report_regularly() -> None:
-        while not ended.wait(SECONDS_BETWEEN_LINES):
-            lines.report()
-
-    reporter = threading.Thread(target=report_regularly, daemon=True)
-    reporter.start()
-    try:
-        yield lines
-    finally:
-        ended.set()
-        reporter.join()
+def _lines(steps: Sequence[str]) -> AbstractContextManager[RunProgress]:
+    return lines(partial(echo, err=True), steps)
 
 
 def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) -> None:
@@ -405,7 +350,7 @@ def _in_words(entry: dict[str, Any]) -> dict[str, str]:
     return {
         "run": entry["run"],
         "created (UTC)": entry["created"][:19].replace("T", " "),
-        "state": entry["state"] + (f" at {at.replace('_', ' ')}" if at else ""),
+        "state": entry["state"] + (f" at {title_of(at)!r}" if at else ""),
         "target": entry["target"] or "",
         "kept": "" if kept is None else f"{kept} of {entry['candidates']}",
         "loss, all": f"{short(entry['loss_all_features'])}{rows}",

@@ -29,11 +29,11 @@ from prefect.artifacts import (
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 
-from chaffinch.flows.cli.terminal import STARTING_PREFECT, Showing
+from chaffinch.flows.cli.terminal import Showing
 from chaffinch.storage.errors import InputError, printable
 from chaffinch.storage.files import path_in
 from chaffinch.storage.runs.store import Run
-from chaffinch.tasks.pipeline.progress import STEPS
+from chaffinch.tasks.pipeline.progress import STEPS, Estimate, RunProgress
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
 from chaffinch.tasks.reporting.tables import (
@@ -46,6 +46,7 @@ from chaffinch.tasks.reporting.tables import (
 from chaffinch.tasks.reporting.text import on_scales, stability_in_words, verdict_in_brief
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.settings.stage_titles import title_of
 from chaffinch.tasks.statistics.verdict import part_in_words
 
 # A browser opens no file links from a server's page. So `chaffinch serve` can serve the reports of
@@ -153,28 +154,43 @@ def key_of(data_set: str, kind: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", f"{data_set} {kind}".lower()).strip("-")
 
 
-class ProgressArtifact:
-    """Progress callback that updates the flow run's progress artifact, and calls `watching`."""
+class ProgressArtifact(RunProgress):
+    """Progress in the flow run's progress artifact, and passed on to `watching`."""
 
     def __init__(self, key: str, title: str, steps: Sequence[str] = STEPS) -> None:
-        self._title, self._steps = title, steps
-        self._on_progress = _shown.get().on_progress
-        self._on_progress(STARTING_PREFECT, 1, 1)
+        super().__init__(steps)
+        self._title = title
+        self._watching = _shown.get().on_progress
         self._updated = time.monotonic()
         created = create_progress_artifact(progress=0.0, key=key, description=f"{title}: starting")
         self._id = cast(UUID, created)  # a coroutine only with an event loop
 
-    def __call__(self, step: str, done: int, total: int) -> None:
-        self._on_progress(step, done, total)
-        is_last = step == self._steps[-1] and done == total
-        if not is_last and time.monotonic() - self._updated < _SECONDS_BETWEEN_UPDATES:
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        self._watching(stage, done, total)
+        super().__call__(stage, done, total)
+
+    def end(self, stage: str, seconds: float | None) -> None:
+        self._watching.end(stage, seconds)
+        super().end(stage, seconds)
+
+    def expect(self, estimate: Estimate, warning: str = "") -> None:
+        self._watching.expect(estimate, warning)
+        super().expect(estimate, warning)
+
+    def on_warning(self, warning: str) -> None:
+        get_run_logger().warning(printable(warning))
+
+    def on_change(self) -> None:
+        is_done = self.share == 1
+        if not is_done and time.monotonic() - self._updated < _SECONDS_BETWEEN_UPDATES:
             return
         self._updated = time.monotonic()
-        share = (self._steps.index(step) + done / max(total, 1)) / len(self._steps)
+        words = [title_of(self.now)] if self.now is not None else []
+        now = ", ".join(filter(None, [*words, self.items, self.left]))
         update_progress_artifact(
             self._id,
-            progress=100 * share,
-            description=f"{self._title}: {step.replace('_', ' ')}, {done} of {total}",
+            progress=100 * self.share,
+            description=f"{self._title}: {'done' if is_done else now}",
         )
 
 

@@ -27,6 +27,7 @@ from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.pipeline.run import WrapStep
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
+from chaffinch.tasks.settings.stage_titles import title_of
 from chaffinch.tasks.workers.signals import OutOfTime, stopped_after
 
 # A fit in compiled code cannot be interrupted; after this grace period its process is ended.
@@ -103,7 +104,7 @@ def _timed_tasks(minutes: float | None) -> WrapStep:
     def wrap_step(step: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(step)
         def timed(*arguments: Any) -> Any:
-            with _at_most(minutes, step.__name__):
+            with _at_most(minutes, title_of(step.__name__)):
                 return step(*arguments)
 
         return as_task(timed)

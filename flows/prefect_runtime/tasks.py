@@ -43,6 +43,7 @@ from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.settings.base import refusal
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings
+from chaffinch.tasks.settings.stage_titles import title_of
 from chaffinch.tasks.workers.logging import ContextFilter
 
 P = ParamSpec("P")
@@ -250,7 +251,7 @@ def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
     Not cached by Prefect: a step stores its finished work in the run's folder, verified by
     content hash, where every entry point finds it.
     """
-    name = step.__name__.replace("_", "-")
+    name = title_of(step.__name__)
     make_task = task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)
 
     def in_line(*arguments: Any, **options: Any) -> Any:

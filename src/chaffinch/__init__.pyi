@@ -23,6 +23,7 @@ from .tasks.comparing.api import compare as compare
 from .tasks.comparing.run import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
 from .tasks.data.lag_features import with_history as with_history
+from .tasks.errors import DataQualityWarning as DataQualityWarning
 from .tasks.promotion.difference import difference as difference
 from .tasks.promotion.promote import promote as promote
 from .tasks.promotion.promote import promoted as promoted

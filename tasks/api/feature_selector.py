@@ -75,6 +75,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     store : path, optional
         Folder that keeps each fit as a run, which `chaffinch.load_run` reads without pickle, by the
         name ``result_.run``. None keeps nothing.
+    verbose : bool, optional
+        By default a progress bar in a terminal or a notebook, but none in a grid search or
+        cross-validation; True: lines elsewhere too; False: nothing.
 
     Attributes
     ----------
@@ -124,6 +127,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: int | RandomState | None = 0,
         workers: int | None = None,
         store: str | Path | None = None,
+        verbose: bool | None = None,
     ) -> None:
         self.method = method
         self.n_features = n_features
@@ -142,6 +146,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.workers = workers
         self.store = store
+        self.verbose = verbose
 
     def fit(
         self,
@@ -178,6 +183,11 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         ------
         InputError
             If the data or a parameter cannot be used; it is a ValueError.
+
+        Warns
+        -----
+        DataQualityWarning
+            For each entry of ``result_.warnings``, before training.
         """
         table = self._validated(X, y)
         names = table.column_names
@@ -217,6 +227,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             cluster=None if self.workers is None else "local",
             workers=self.workers,
             store=self.store,
+            verbose=self.verbose,
             **roles,
         )
         self._support = np.isin(names, self.result_.features)

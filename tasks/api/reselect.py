@@ -9,7 +9,7 @@ from typing import Any
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.api.constraints import constraint_settings, named
 from chaffinch.tasks.api.select import model_settings, naming, selected
-from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
+from chaffinch.tasks.pipeline.progress import OnProgress
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
@@ -34,7 +34,8 @@ def reselect(
     cluster: str | None = None,
     workers: int | None = None,
     store: str | Path | None = None,
-    on_progress: OnProgress = no_progress,
+    verbose: bool | None = None,
+    on_progress: OnProgress | None = None,
 ) -> SelectionResult:
     """Update the features of a former run by newer rows.
 
@@ -69,7 +70,7 @@ def reselect(
         How many features a round may reject.
     seed : int in 0..2**32-1, optional
         The only source of randomness; by default the former run's.
-    cluster, workers, store, on_progress
+    cluster, workers, store, verbose, on_progress
         As in `select`. A name is looked up in `store`, or without one in ``chaffinch-store``.
 
     Returns
@@ -84,6 +85,11 @@ def reselect(
         If there is no such run, the newer rows do not fit it, or a setting cannot be used.
     StorageError
         If the former run is damaged, or a later release wrote it.
+
+    Warns
+    -----
+    DataQualityWarning
+        For each entry of the result's `warnings`, before training.
 
     Examples
     --------
@@ -114,4 +120,4 @@ def reselect(
     )
     known = read_former(former, _STORE if store is None else store)
     settings = settings_of(known, asked, chosen)
-    return selected(data, settings, estimator, cluster, workers, store, on_progress)
+    return selected(data, settings, estimator, cluster, workers, store, verbose, on_progress)

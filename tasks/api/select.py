@@ -9,7 +9,9 @@ from typing import Any, Literal
 from chaffinch.storage.datasets.column_names import Labels
 from chaffinch.tasks.api.arrays import with_target
 from chaffinch.tasks.api.constraints import constraint_settings, named
-from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
+from chaffinch.tasks.errors import warn_of_data
+from chaffinch.tasks.pipeline.progress import OnProgress, steps_of
+from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.pipeline.run import select_features, select_in_memory
 from chaffinch.tasks.results.result import SelectionResult, load_result, result_in_memory
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
@@ -64,7 +66,8 @@ def select(
     cluster: str | None = None,
     workers: int | None = None,
     store: str | Path | None = None,
-    on_progress: OnProgress = no_progress,
+    verbose: bool | None = None,
+    on_progress: OnProgress | None = None,
 ) -> SelectionResult:
     """Select the features of a table that are worth keeping, and retrain a model on them.
 
@@ -157,8 +160,11 @@ def select(
         Processes of a local cluster; by default one per core.
     store : path, optional
         Folder that keeps datasets and runs, so that a killed run can resume. None keeps nothing.
+    verbose : bool, optional
+        By default a progress bar in a terminal or a notebook, and nothing elsewhere. True: lines on
+        standard error where there is no terminal. False: nothing.
     on_progress : callable, optional
-        Called with a stage's name, its items done, and their number in all.
+        Called with a stage's name, its items done, and their number in all, in place of the bar.
 
     Returns
     -------
@@ -168,6 +174,11 @@ def select(
     ------
     InputError
         If the table or a setting cannot be used. The message names the value and the remedy.
+
+    Warns
+    -----
+    DataQualityWarning
+        For each entry of the result's `warnings`, before training.
 
     Examples
     --------
@@ -215,7 +226,7 @@ def select(
         tolerance=tolerance,
         mask_rows=mask_rows,
     )
-    return selected(data, settings, estimator, cluster, workers, store, on_progress)
+    return selected(data, settings, estimator, cluster, workers, store, verbose, on_progress)
 
 
 def _history(
@@ -248,17 +259,27 @@ def selected(
     cluster: str | None,
     workers: int | None,
     store: str | Path | None,
-    on_progress: OnProgress,
+    verbose: bool | None,
+    on_progress: OnProgress | None,
 ) -> SelectionResult:
     """Run the pipeline and return its result; the parameters are those of `select`."""
     where: dict[str, Any] = {} if store is None else {"store": store}
     cluster = "none" if cluster is None else cluster
     execution = ExecutionSettings(cluster=cluster, workers=workers, **where)
-    given: dict[str, Any] = {"on_progress": on_progress, "estimator": estimator}
+    steps = steps_of(
+        with_alternatives=settings.alternatives is not None,
+        with_changes=settings.former is not None,
+    )
+    with shown(steps, verbose, on_progress) as progress:
+        given: dict[str, Any] = {"on_progress": progress, "warn": warn_of_data}
+        given["estimator"] = estimator
+        if store is None:
+            run = select_in_memory(data, settings, execution, **given)
+        else:
+            kept = select_features(data, settings, execution, **given)
     if store is None:
-        return result_in_memory(select_in_memory(data, settings, execution, **given), Labels(data))
-    trusted = () if estimator is None else packages_of(estimator)
-    return load_result(select_features(data, settings, execution, **given), trusted, Labels(data))
+        return result_in_memory(run, Labels(data))
+    return load_result(kept, () if estimator is None else packages_of(estimator), Labels(data))
 
 
 def naming(*tables: Any) -> tuple[Callable[[Any], Any], Callable[[str, Any], tuple[Any, ...]]]:

@@ -9,16 +9,16 @@ from typing import Any
 
 from chaffinch.tasks.api.constraints import constraint_settings, named
 from chaffinch.tasks.api.select import naming
-from chaffinch.tasks.comparing.run import ComparisonResult, compare_methods, load_comparison
-from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.pipeline.progress import (
-    OnProgress,
-    Say,
-    Warn,
-    no_messages,
-    no_progress,
-    no_warnings,
+from chaffinch.tasks.comparing.run import (
+    STEPS,
+    ComparisonResult,
+    compare_methods,
+    load_comparison,
 )
+from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.errors import warn_of_data
+from chaffinch.tasks.pipeline.progress import OnProgress, Say, Warn, no_messages
+from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import Method
@@ -58,9 +58,10 @@ def compare(
     workers: int | None = None,
     store: str | Path | None = None,
     time_budget: float | None = None,
-    on_progress: OnProgress = no_progress,
+    verbose: bool | None = None,
+    on_progress: OnProgress | None = None,
     say: Say = no_messages,
-    warn: Warn = no_warnings,
+    warn: Warn = warn_of_data,
 ) -> ComparisonResult:
     """Compare methods of feature selection on tables, with nested folds and several seeds.
 
@@ -99,12 +100,16 @@ def compare(
         or seeds measures only the new cells. None stores nothing.
     time_budget : float, optional
         Seconds after which measuring stops and the finished cells are summarised.
+    verbose : bool, optional
+        By default a progress bar in a terminal or a notebook, and nothing elsewhere. True: lines on
+        standard error where there is no terminal. False: nothing.
     on_progress : callable, optional
-        Called with a step's name, the number of finished items and the total.
+        Called with a stage's name, its items done, and their number in all, in place of the bar.
     say : callable, optional
         Called with a message if the time budget is used up.
     warn : callable, optional
-        Called with the list of data-quality warnings before measuring; the result includes them.
+        Called with the list of data-quality warnings before measuring, in place of
+        `warnings.warn`; the result includes them.
 
     Returns
     -------
@@ -114,6 +119,11 @@ def compare(
     ------
     InputError
         If a table or a setting cannot be used.
+
+    Warns
+    -----
+    DataQualityWarning
+        For each entry of the result's `warnings`, before measuring.
 
     Examples
     --------
@@ -158,14 +168,15 @@ def compare(
             "cluster": "none" if cluster is None else cluster,
             "workers": workers,
         }
-        run = compare_methods(
-            sources,
-            asked,
-            ExecutionSettings(**execution),
-            time_budget=time_budget,
-            on_progress=on_progress,
-            say=say,
-            warn=warn,
-            is_kept=store is not None,
-        )
+        with shown(STEPS, verbose, on_progress) as progress:
+            run = compare_methods(
+                sources,
+                asked,
+                ExecutionSettings(**execution),
+                time_budget=time_budget,
+                on_progress=progress,
+                say=say,
+                warn=warn,
+                is_kept=store is not None,
+            )
         return load_comparison(run, keep_folder=store is not None)

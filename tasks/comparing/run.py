@@ -53,6 +53,7 @@ from chaffinch.tasks.pipeline.progress import (
     OnProgress,
     Say,
     Warn,
+    as_progress,
     no_messages,
     no_progress,
     no_warnings,
@@ -172,11 +173,12 @@ def compare_methods(
     for model in settings.models:
         for method in settings.methods:
             check_settings(settings.selection(model, 0, method))
-    store = Store.open(execution.store)
-    read = [
-        wrap_step(read_table)(source, label, settings, store, on_progress)
-        for source, label in zip(sources, labels, strict=True)
-    ]
+    store, progress = Store.open(execution.store), as_progress(on_progress)
+    read = []
+    with progress.stage("read_table"):
+        for source, label in zip(sources, labels, strict=True):
+            read.append(wrap_step(read_table)(source, label, settings, store))
+            progress("read_table", len(read), len(sources))
     refuse_copies(read)
     plan = Plan(settings, tuple(read))
     refuse_warnings(plan.warnings, strict=execution.strict)
@@ -190,8 +192,11 @@ def compare_methods(
                 "versions": versions(),
             }
         )
-        wrap_step(measure_cells)(plan, execution, store, time_budget, on_progress, say, is_kept)
-        wrap_step(conclude)(plan, store, run, on_progress)
+        progress.expect({"measure_cells": None, "conclude": (0.0,)})
+        with progress.stage("measure_cells"):
+            wrap_step(measure_cells)(plan, execution, store, time_budget, progress, say, is_kept)
+        with progress.stage("conclude"):
+            wrap_step(conclude)(plan, store, run)
     return run
 
 
@@ -212,11 +217,9 @@ def read_table(
     label: str,
     settings: ComparisonSettings,
     store: Store,
-    on_progress: OnProgress,
 ) -> Source:
     """Ingest and check a table; raise InputError if no cell could use it."""
     source.check()
-    on_progress("read_table", 0, 1)
     of_any = settings.selection(settings.models[0], 0)
     check_memory(source, of_any, in_files=False)
     try:
@@ -231,7 +234,6 @@ def read_table(
         for method in settings.methods:
             check_fit(settings.selection(model, 0, method), description.schema)
     _check_sizes(label, settings, description)
-    on_progress("read_table", 1, 1)
     return Source(label, dataset, description)
 
 
@@ -254,7 +256,6 @@ def measure_cells(
     n_before = len(cells) - len(asked)
     on_progress("measure_cells", n_before, len(cells))
     if not asked:
-        on_progress("measure_cells", 1, 1)
         return
     compared = _loaded(plan)
     with workers_for(execution, [source.dataset for source in plan.sources]) as workers:
@@ -272,15 +273,13 @@ def measure_cells(
                     n_done = f"{n_before + done} of {len(cells)}"
                     say(f"The time is up with {n_done} cells measured; {remedy}.")
                     break
-    on_progress("measure_cells", 1, 1)
 
 
-def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> None:
+def conclude(plan: Plan, store: Store, run: Run) -> None:
     """Write the results as one table, and the report.
 
     If every measurement failed, only the errors are written.
     """
-    on_progress("conclude", 0, 1)
     found = {
         (cell, name): record.result
         for cell in plan.cells
@@ -304,7 +303,6 @@ def conclude(plan: Plan, store: Store, run: Run, on_progress: OnProgress) -> Non
             "remarks": remarks,
             "sizes": {source.label: list(plan.sizes(i)) for i, source in enumerate(plan.sources)},
         }
-    on_progress("conclude", 1, 1)
 
 
 def _refusal(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> InputError | None:

@@ -92,7 +92,7 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
         _score,
         judge,
         [np.isin(np.arange(len(mask)), one["indices"]) for one in found["sets"]],
-        partial(run.on_progress, "score_alternatives"),
+        partial(run.progress, "score_alternatives"),
     )
     names = run.schema.features
     writer.result = {
@@ -122,7 +122,7 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
 
 class _Progress:
     def __init__(self, run: SelectionRun, n_searches: int) -> None:
-        self._on_progress, self._n_searches = run.on_progress, n_searches
+        self._on_progress, self._n_searches = run.progress, n_searches
         self._n_measured = 0
 
     def measured(self, done: int, total: int) -> None:

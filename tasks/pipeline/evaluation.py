@@ -47,7 +47,7 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
     fitted_before = not len(run.splits.mask_validation)
     run.all_features_model = run.base_model if fitted_before else run.recipe.fit(rows, schema)
     writer.write_all("all_features_model", run.all_features_model.to_files)
-    run.on_progress("retrain", 1, 2)
+    run.progress("retrain", 1, 2)
     n_rows = len(rows)
     del rows  # read again, for the kept columns alone, so that none is in memory twice
     rows = run.rows(*run.fitted_parts, mask=mask)
@@ -73,7 +73,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         }
         if part == "train":
             standing = stand_ins_of(run, rows)
-        run.on_progress("evaluate", done + 1, len(parts))
+        run.progress("evaluate", done + 1, len(parts))
         del rows  # before the rows that judge are read
     judge = judge_of(run)
     before, after = judge.with_all_features, judge.with_selected
@@ -278,7 +278,7 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
         predicted,
         judge,
         [former, *(mask for mask in undone if mask.any())],
-        partial(run.on_progress, "judge_changes"),
+        partial(run.progress, "judge_changes"),
     )
     predictions["former"] = fitted.pop(0) if len(changed) else predictions["new"]
     tried = run.result("optimise_mask")["trials"]

@@ -1,12 +1,28 @@
-"""Steps of a run, and the callbacks for progress, messages and warnings."""
+"""Progress of a run: the titles of its stages, where it is, and how long it still takes.
+
+`RunProgress` is the one model of a run in progress. The bar in a terminal or notebook, the lines
+of a log and the progress artifact of Prefect only draw it.
+
+The time left is one figure for the whole run. It starts from the estimated seconds of each stage
+(see `chaffinch.tasks.pipeline.time_estimate`) and is scaled by the ratio of what has passed to what
+was estimated for it. Before there is an estimate, or while a stage of unknown length has not yet
+finished an item, there is no figure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from chaffinch.tasks.settings.stage_titles import title_of
 
 OnProgress = Callable[[str, int, int], None]
 Say = Callable[[str], None]
 Warn = Callable[[Sequence[str]], None]
+# Stage -> the expected seconds of each of its items, in their order; None if they are not known.
+Estimate = Mapping[str, Sequence[float] | None]
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -40,3 +56,212 @@ def steps_of(*, with_alternatives: bool = False, with_changes: bool = False) -> 
     """Return the steps of a selection, optionally with those of alternatives and a reselection."""
     further = (*_OF_ALTERNATIVES * with_alternatives, *_OF_CHANGES * with_changes)
     return (*STEPS[:-1], *further, STEPS[-1])
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in words: seconds, minutes or hours."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class Progress:
+    """Receiver of a run's progress, which passes it on to a callback."""
+
+    wants_estimate = False  # of the seconds that each stage takes
+
+    def __init__(self, on_progress: OnProgress = no_progress) -> None:
+        self._on_progress = on_progress
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Note that a stage has begun, or that `done` of its `total` items are done."""
+        self._on_progress(stage, done, total)
+
+    def end(self, stage: str, seconds: float | None) -> None:
+        """Note that a stage took some seconds; None if it was finished before this run."""
+        self._on_progress(stage, 1, 1)
+
+    def expect(self, estimate: Estimate, warning: str = "") -> None:
+        """Note the expected seconds of stages, and a warning if they are many."""
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Report a stage that is the block."""
+        self(name, 0, 1)
+        began = time.perf_counter()
+        yield
+        self.end(name, time.perf_counter() - began)
+
+
+def as_progress(on_progress: OnProgress) -> Progress:
+    """Return a receiver that passes progress to a function, or the receiver that was given."""
+    return on_progress if isinstance(on_progress, Progress) else Progress(on_progress)
+
+
+# Seconds are scaled by (passed + a share of all) / (estimated for it + a share of all): the ratio
+# of the first few seconds says little about the rest.
+_SHARE_OF_PRIOR = 0.03
+_OVERRUN = 0.25  # of the time since the last item, that an overdue item still takes
+
+
+class RunProgress(Progress):
+    """Where a run is, and how long it still takes; subclasses draw it.
+
+    Parameters
+    ----------
+    stages : sequence of str
+        The run's stages, in order.
+    clock : callable
+        Returns seconds.
+
+    Attributes
+    ----------
+    now : str or None
+        The stage in progress.
+    done, total : int
+        Its items.
+    """
+
+    wants_estimate = True
+
+    def __init__(self, stages: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self.stages, self.clock = tuple(stages), clock
+        self.lock = threading.RLock()  # threads draw it too
+        self.now: str | None = None
+        self.done, self.total = 0, 1
+        self._began: dict[str, tuple[float, int]] = {}  # when, and the items done before
+        self._changed = self._started = clock()
+        self._took: dict[str, float | None] = {}  # of ended stages
+        self._estimate: Estimate | None = None
+        self._share = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        with self.lock:
+            if stage in self._took:
+                return  # such as the check before the run, which reads the table as well
+            is_new = stage not in self._began
+            if is_new:
+                self._began[stage] = self.clock(), done
+            self.now, self.done, self.total, self._changed = stage, done, total, self.clock()
+        # drawn without the lock: a display has locks of its own, under which it reads the position
+        if is_new:
+            self.on_begin(stage)
+        self.on_change()
+
+    def end(self, stage: str, seconds: float | None) -> None:
+        with self.lock:
+            if stage in self._took:
+                return
+            self._took[stage], self._changed = seconds, self.clock()
+            self.now, self.done, self.total = None, 0, 1
+        self.on_end(stage, seconds)
+        self.on_change()
+
+    def expect(self, estimate: Estimate, warning: str = "") -> None:
+        with self.lock:
+            self._estimate = estimate
+            left, passed = self.seconds_left, self.clock() - self._started
+        if left is not None:
+            self.on_estimate(passed + left)
+        if warning:
+            self.on_warning(warning)
+
+    def on_begin(self, stage: str) -> None:
+        """Draw the begin of a stage."""
+
+    def on_end(self, stage: str, seconds: float | None) -> None:
+        """Draw the end of a stage; no seconds: it was finished before this run."""
+
+    def on_change(self) -> None:
+        """Draw the present position."""
+
+    def on_estimate(self, seconds: float) -> None:
+        """Draw how many seconds the run will take."""
+
+    def on_warning(self, warning: str) -> None:
+        """Draw a warning of a long run."""
+
+    def numbered(self, stage: str) -> str:
+        """Return the number of a stage and its title, such as ``3/9 split the rows``."""
+        where = (
+            f"{self.stages.index(stage) + 1}/{len(self.stages)} " if stage in self.stages else ""
+        )
+        return where + title_of(stage)
+
+    def seconds_in(self, stage: str) -> float:
+        """Return the seconds since a stage began."""
+        return self.clock() - self._began[stage][0]
+
+    @property
+    def items(self) -> str:
+        """The items done of the stage in progress, such as ``12 of 60``; empty without items."""
+        return f"{self.done} of {self.total}" if self.total > 1 else ""
+
+    @property
+    def left(self) -> str:
+        """The time left in words, such as ``about 2 min left``; empty if it is not known."""
+        seconds = self.seconds_left
+        return "" if seconds is None else f"about {duration(seconds)} left"
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds that the whole run still takes; None if they are not known."""
+        with self.lock:
+            return None if self._estimate is None else self._seconds_left(self._estimate)
+
+    @property
+    def share(self) -> float:
+        """Share of the run that has passed, in 0..1; it never falls."""
+        with self.lock:
+            left = self.seconds_left
+            n_ended = sum(stage in self._took for stage in self.stages)
+            if n_ended == len(self.stages):
+                share = 1.0
+            elif left is None:
+                share = (n_ended + self.done / max(self.total, 1)) / len(self.stages)
+            else:
+                passed = self.clock() - self._started
+                share = passed / max(passed + left, 1e-9)
+            self._share = max(self._share, min(share, 1.0))
+            return self._share
+
+    def _seconds_left(self, estimate: Estimate) -> float | None:
+        known = {stage: sum(items) for stage, items in estimate.items() if items is not None}
+        prior = _SHARE_OF_PRIOR * sum(known.values())
+        passed, estimated = prior, prior
+        for ended, seconds in self._took.items():
+            if ended in known and seconds is not None:
+                passed, estimated = passed + seconds, estimated + known[ended]
+        stage, now, share = self.now, 0.0, 0.0
+        if stage is not None and stage in estimate:
+            share, before = (
+                self._share_of_items(self.done),
+                self._share_of_items(self._began[stage][1]),
+            )
+            taken, since = self._changed - self._began[stage][0], self.clock() - self._changed
+            if stage in known:
+                passed += taken if share > before else 0.0
+                estimated += (share - before) * known[stage]
+            elif share == before:
+                return None
+            else:
+                rest = taken * (1 - share) / (share - before)
+                now = max(rest - since, _OVERRUN * since)
+        scale = passed / estimated if estimated else 1.0
+        if stage is not None and stage in known:
+            rest = scale * known[stage] * (1 - share)
+            now = max(rest - since, _OVERRUN * since)
+        for other in self.stages:
+            if other in estimate and other != stage and other not in self._took:
+                if other not in known:
+                    return None
+                now += scale * known[other]
+        return now
+
+    def _share_of_items(self, done: int) -> float:
+        """Return the share of the stage in progress that some items take."""
+        items = None if self._estimate is None else self._estimate.get(self.now or "")
+        if items is not None and len(items) == self.total and sum(items) > 0:
+            return sum(items[:done]) / sum(items)
+        return done / self.total if self.total > 1 else 0.0

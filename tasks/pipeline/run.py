@@ -35,11 +35,17 @@ from chaffinch.tasks.pipeline.ingestion import (
     split,
 )
 from chaffinch.tasks.pipeline.memory import check_memory, needed_memory, workers_for
-from chaffinch.tasks.pipeline.progress import OnProgress, Warn, no_progress, no_warnings
+from chaffinch.tasks.pipeline.progress import (
+    OnProgress,
+    Warn,
+    as_progress,
+    no_progress,
+    no_warnings,
+)
 from chaffinch.tasks.pipeline.report import write_report
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
-from chaffinch.tasks.pipeline.time_estimate import seconds_of_fits
+from chaffinch.tasks.pipeline.time_estimate import seconds_of_fits, stage_estimate
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import check_importances
 from chaffinch.tasks.selection.core import Schema
@@ -87,11 +93,13 @@ def select_in_memory(
     execution: ExecutionSettings,
     *,
     on_progress: OnProgress = no_progress,
+    warn: Warn = no_warnings,
     estimator: Any = None,
 ) -> SelectionRun:
     """Run the pipeline without a store, and return the finished run; see `select_features`."""
     begun = _begun(data, settings, execution, _unwrapped, on_progress, estimator, in_memory=True)
     with with_hints_for(settings), begun as run:
+        warn(run.description.warnings)
         _finish(run, _unwrapped)
     return run
 
@@ -145,6 +153,8 @@ def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
         steps += [search_alternatives, score_alternatives]
     for step in [*steps, write_report]:
         wrap_step(step)(run)
+        if step is split and run.progress.wants_estimate and (known := stage_estimate(run)):
+            run.progress.expect(*known)
 
 
 @contextmanager
@@ -167,14 +177,14 @@ def _begun(
         if store is None:
             temporary = opened.enter_context(TemporaryDirectory(prefix="chaffinch-"))
         datasets = Path(temporary) if store is None else store.datasets
-        on_progress("ingest", 0, 1)
-        # with history, a source that may change is read once: scales and features must match rows
-        once = settings.history is not None and not source.rereadable
-        if once:
-            check_memory(source, settings)
-        rows = source_of(source.read(settings.columns.categorical)) if once else source
-        dataset = wrap_step(ingest)(rows, settings, datasets, on_progress)
-        on_progress("ingest", 1, 1)
+        progress = as_progress(on_progress)
+        with progress.stage("ingest"):
+            # with history, a source that may change is read once: scales and features must match
+            once = settings.history is not None and not source.rereadable
+            if once:
+                check_memory(source, settings)
+            rows = source_of(source.read(settings.columns.categorical)) if once else source
+            dataset = wrap_step(ingest)(rows, settings, datasets, progress)
         name = run_name(source, settings, dataset, estimator)
         opened.enter_context(logging_about(run=name, dataset=dataset.hash[:16]))
         stored = None if store is None else store.run(name)
@@ -186,7 +196,7 @@ def _begun(
             name=name,
             stored=stored,
             store=store,
-            on_progress=on_progress,
+            on_progress=progress,
             estimator=estimator,
         )
         run.settings_file, run.source = execution.settings_file, source.name

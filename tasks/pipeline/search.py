@@ -27,7 +27,7 @@ def train_base_model(run: SelectionRun, writer: Writer) -> None:
         run.schema,
         partial(run.folds, "train"),
         run.workers,
-        partial(run.on_progress, "train_base_model"),
+        partial(run.progress, "train_base_model"),
         writer.checkpoints,
     )
     run.base_model = model = tuned.recipe.fit(rows, run.schema)
@@ -89,7 +89,7 @@ def choose_mask(run: SelectionRun, writer: Writer) -> None:
         writer.result = {"mask": masks[0].tolist(), "candidates": []}
         return
     refit = run.refit(("train",), "model_validation")
-    losses = run.workers.map(refitted_loss, refit, masks, partial(run.on_progress, "choose_mask"))
+    losses = run.workers.map(refitted_loss, refit, masks, partial(run.progress, "choose_mask"))
     check_losses(refit.loss.name, masks, losses)
     writer.result = {
         "mask": masks[int(np.argmin(losses))].tolist(),

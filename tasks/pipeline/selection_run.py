@@ -29,7 +29,7 @@ from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner, loss_of, recipe
 from chaffinch.tasks.methods.protocol import SearchContext, SearchMethod, as_search
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.memory import is_in_files
-from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
+from chaffinch.tasks.pipeline.progress import OnProgress, as_progress, no_progress
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
@@ -136,7 +136,7 @@ class SelectionRun(StageResults):
         self.settings, self.dataset = settings, dataset
         self.stored, self.store = stored, store
         self.workers = InProcess() if workers is None else workers
-        self.on_progress, self.estimator = on_progress, estimator
+        self.progress, self.estimator = as_progress(on_progress), estimator
         self.scales: Mapping[str, Any] | None = None
         self.settings_file: SettingsFile | None = None
         self.source = ""  # name of the file or table that was read
@@ -262,7 +262,7 @@ class SelectionRun(StageResults):
             rows=self.rows,
             folds=self.folds,
             workers=self.workers,
-            on_progress=partial(self.on_progress, step),
+            on_progress=partial(self.progress, step),
             warnings=self.description.warnings,
             tolerance=settings.tolerance,
             units=self.units,

@@ -63,15 +63,16 @@ def stage(*after: str) -> Callable[[Callable[[SelectionRun, Writer], None]], Sta
             if finished is not None:
                 logger.info("finished before, read back")
                 run.records[name] = finished
+                run.progress.end(name, None)
             else:
-                run.on_progress(name, 0, 1)
+                run.progress(name, 0, 1)
                 with _recorded(run, name, key) as writer:
                     try:
                         body(run, writer)
                     except UnusableError as error:
                         raise InputError(error.message, error.hint) from error
                 give_back()  # frees memory of rows that are not read again
-            run.on_progress(name, 1, 1)
+                run.progress.end(name, run.records[name].seconds)
 
         # Not functools.wraps: Prefect inspects the signature, and the wrapper takes no writer.
         resumable.__name__, resumable.__doc__ = name, body.__doc__

@@ -20,6 +20,7 @@ from chaffinch.tasks.reporting.text import (
     share,
 )
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.settings.stage_titles import title_of
 from chaffinch.tasks.statistics.bootstrap import difference_of
 from chaffinch.tasks.statistics.metrics import METRICS
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
@@ -303,19 +304,9 @@ def versions(content: ReportContent) -> Table:
 
 def seconds(content: ReportContent) -> Table:
     """Return the duration of every stage before the report, and of all of them."""
-    named: dict[str, float] = {}
-    for stage, taken in content.seconds.items():
-        name = _stage(content, stage)
-        named[name] = named.get(name, 0.0) + taken
-    rows = [(name, f"{taken:,.2f}") for name, taken in named.items()]
+    rows = [(title_of(stage), f"{taken:,.2f}") for stage, taken in content.seconds.items()]
     rows.append(("all of these", f"{sum(content.seconds.values()):,.2f}"))
     return Table("Seconds per stage", {"Stage": "text", "Seconds": "number"}, rows, len(rows) - 1)
-
-
-def _stage(content: ReportContent, stage: str) -> str:
-    """Return the name of a stage in words; what orders the features also chooses their number."""
-    chooses = content.declared.is_cross_fitted and stage in ("optimise_mask", "choose_mask")
-    return "choose features" if chooses else _words(stage)
 
 
 def _latest_first(feature: Mapping[str, Any]) -> float:

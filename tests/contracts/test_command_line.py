@@ -65,7 +65,7 @@ def store(tmp_path_factory):
 def test_runs_as_a_table_newest_first(store):
     done = chaffinch_here("runs", "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
-    words = ("created (UTC)", "unfinished at train base model", "2 of 6", "1 of 6")
+    words = ("created (UTC)", "unfinished at 'tune and train the model'", "2 of 6", "1 of 6")
     places = [done.stdout.index(these) for these in words]
     assert places == sorted(places)
     assert done.stdout.endswith(

@@ -18,6 +18,7 @@ from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.reporting.text import stability_in_words, verdict_in_brief
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.settings.stage_titles import title_of
 from tests.flows.cli.programs import eventually
 from tests.flows.conftest import Server, day_of
 
@@ -73,7 +74,7 @@ def test_the_run_is_named_by_data_set_method_model_and_date_and_ends_with_its_ve
 
 def test_the_graph_is_the_line_that_the_steps_are(flow_run, server):
     run, _ = flow_run
-    names = [step.replace("_", "-") for step in STEPS]
+    names = [title_of(step) for step in STEPS]
     line = [(names[0], []), *((name, [last]) for last, name in pairwise(names))]
     assert eventually(lambda: len(server.edges(run["id"])) == len(line))
     assert sorted(server.edges(run["id"])) == sorted(line)
@@ -82,7 +83,7 @@ def test_the_graph_is_the_line_that_the_steps_are(flow_run, server):
 def test_the_log_names_what_is_done_and_nothing_for_programmers(flow_run, server):
     run, _ = flow_run
     log = server.log_of(run["id"], "Finished in state Completed('")
-    done = [f"{step.replace('_', '-')}: completed" for step in STEPS]
+    done = [f"{title_of(step)}: completed" for step in STEPS]
     assert [line for line in log if line.endswith(": completed")] == done
     assert not any("is to be" in line or "Completed()" in line for line in log)
 
@@ -95,7 +96,7 @@ def test_every_step_is_a_task_run_of_its_name(flow_run, server):
         tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
         return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
 
-    names = [step.replace("_", "-") for step in STEPS]
+    names = [title_of(step) for step in STEPS]
     # task runs reach the server as events, a moment after they have ended
     assert eventually(lambda: completed() == names)
 

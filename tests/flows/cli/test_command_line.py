@@ -34,13 +34,14 @@ def test_a_first_run_needs_nothing_and_leaves_nothing_running(tmp_path, table, w
     for words in ("train", "out-of-fold", "Kept 2 of 6: first, second"):
         assert words in shown
     # Without a terminal every step is a line as it begins, and as it ends.
-    steps = ("1/9 ingest", "2/9 describe", *["    starting Prefect"] * with_prefect, "3/9 split")
+    steps = ("1/9 read the table", "2/9 check the columns")
+    steps += (*["starting Prefect"] * with_prefect, "3/9 split the rows")
     expected = [line for step in steps for line in (step, f"{step}: done after # s")]
     lines = re.sub(r"[0-9]+\.[0-9] s", "# s", ended.stderr).splitlines()
     # on a machine that is busy a step says after half a minute that it continues
     lines = [line for line in lines if not re.search(r": (\d+ of \d+ )?after \d+ s$", line)]
     assert lines[: len(expected)] == expected
-    assert lines[-2:] == ["9/9 write report", "9/9 write report: done after # s"]
+    assert lines[-2:] == ["9/9 write the report", "9/9 write the report: done after # s"]
     assert len(lines) == 2 * (9 + with_prefect)  # Prefect's own log lines are not shown
 
 
@@ -55,17 +56,17 @@ def test_methods_are_compared(home, table):
     told = re.sub(r"[0-9]+(\.[0-9])? s\b", "# s", ended.stderr).splitlines()
     told = [line for line in told if not re.search("(?<!done) after # s", line)]  # if it is slow
     assert told == [
-        "1/3 read table",
-        "1/3 read table: done after # s",
-        "2/3 measure cells",
-        "2/3 measure cells: done after # s",
-        "3/3 conclude",
-        "3/3 conclude: done after # s",
+        "1/3 read the tables",
+        "1/3 read the tables: done after # s",
+        "2/3 measure the methods",
+        "2/3 measure the methods: done after # s",
+        "3/3 summarise the results",
+        "3/3 summarise the results: done after # s",
     ]
 
 
-def test_on_a_terminal_every_step_is_a_bar():
-    steps = "tell('split', 0, 1); tell('split', 1, 1)"
+def test_on_a_terminal_every_stage_stays_with_its_seconds():
+    steps = "tell('split', 0, 1); tell.end('split', 0.1)"
     code = (
         f"from chaffinch.flows.cli.output import progress\nwith progress() as (tell, *_): {steps}"
     )
@@ -111,6 +112,6 @@ def test_bad_input_that_a_stage_finds_is_one_line_after_its_own(home):
     ended = run("good.csv", "--target", "churned", "--model", "MultinomialNB", home=home)
     assert (ended.returncode, ended.stdout) == (2, "")
     *_, before, last = ended.stderr.splitlines()
-    assert before == "4/9 train base model"
+    assert before == "4/9 tune and train the model"
     assert last.startswith("Error: model MultinomialNB cannot be fitted")
     assert still_running(home) == []

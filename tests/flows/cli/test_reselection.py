@@ -10,6 +10,7 @@ import pytest
 import chaffinch
 from chaffinch import ExecutionSettings, ReselectionSettings
 from chaffinch.tasks.pipeline.progress import steps_of
+from chaffinch.tasks.settings.stage_titles import title_of
 from tests.flows.cli.programs import chaffinch as program
 from tests.flows.cli.programs import eventually, in_process
 from tests.flows.conftest import day_of
@@ -90,7 +91,7 @@ def test_as_a_flow(former, newer, server):
         tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
         return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
 
-    names = [step.replace("_", "-") for step in steps_of(with_changes=True)]
+    names = [title_of(step) for step in steps_of(with_changes=True)]
     assert eventually(lambda: completed() == names)
 
 

@@ -40,7 +40,7 @@ def test_a_table_of_a_database_is_read_once_and_the_same_run_is_found_again(shop
     # its rows may have changed meanwhile: it is read again
     again = run(shop.at("harvest"), *SMALL, home=home, PGPASSWORD=PASSWORD)
     assert again.stdout == ended.stdout
-    assert "train base model: finished before" in again.stderr
+    assert "tune and train the model: finished before" in again.stderr
     assert shop.log.read_text().count("DECLARE") == before + 2
     assert told_nothing(home, ended.stdout, ended.stderr, again.stdout, again.stderr)
 

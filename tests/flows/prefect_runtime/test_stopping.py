@@ -166,7 +166,7 @@ def test_killed_it_leaves_nothing_and_goes_on_where_it_was(home, slow_run, tmp_p
     ended = run(*slow_run, "--store", str(store), home=home, TMPDIR=str(temporary(store)))
     assert ended.returncode == 0, ended.stderr
     assert "Kept " in ended.stdout
-    assert "4/9 train base model: finished before" in ended.stderr.splitlines()
+    assert "4/9 tune and train the model: finished before" in ended.stderr.splitlines()
     after = manifests(store)
     assert {name: after[name] for name in before} == before
     assert "write_report" in after

@@ -18,6 +18,7 @@ from chaffinch.tasks.reporting.sections import (
     proof_of_all,
     why_missing,
 )
+from chaffinch.tasks.settings.stage_titles import title_of
 from tests.tasks.methods.made_up_alternatives import select, two_that_share_nothing
 from tests.tasks.reporting.made_up_report import Page, made_up
 
@@ -343,8 +344,8 @@ def test_the_report_has_the_seconds_of_every_stage_before_it(tmp_path) -> None:
     asked = AlternativeSettings(number=1, quality="mutual_information")
     result = select(alternatives=asked, store=tmp_path)
     records = [json.loads(path.read_bytes()) for path in (result.folder / "stages").iterdir()]
-    seconds = {one["stage"].replace("_", " "): one["seconds"] for one in records}
-    del seconds["write report"]
+    seconds = {title_of(one["stage"]): one["seconds"] for one in records}
+    del seconds["write the report"]
     page = Page((result.folder / "report.html").read_bytes())
     _, *each, (_, in_all) = page.tables["Seconds per stage"]
     assert dict(each) == {stage: f"{taken:,.2f}" for stage, taken in seconds.items()}

@@ -149,11 +149,12 @@ def test_parts_for_the_qualities_of_alternatives_are_used_by_folds_as_well(
     assert "were fitted on train and mask validation" not in capsys.readouterr().out
 
 
-def test_ordering_and_choosing_the_number_are_one_stage(page) -> None:
+def test_stages_have_the_titles_that_progress_has(page) -> None:
     stages = [row[0] for row in page.tables["Seconds per stage"][1:]]
     assert stages == [
-        *("describe", "split", "train base model", "choose features", "retrain", "evaluate"),
-        "all of these",
+        *("check the columns", "split the rows", "tune and train the model"),
+        *("search for features", "choose the features", "retrain the model"),
+        *("evaluate the selection", "all of these"),
     ]
 
 
