@@ -79,8 +79,8 @@ class InputError(_InALine, ValueError):
 
     def in_words(self, drop: str) -> str:
         """Return the error in one line; `drop` leaves a column out, with {} for its name."""
-        leave_out = f"leave the column out ({drop.format(self.column)})" if self.may_drop else ""
-        remedies = ", or ".join(filter(None, [self.hint, leave_out]))
+        leave_out = f"or leave the column out ({drop.format(self.column)})" if self.may_drop else ""
+        remedies = ", ".join(filter(None, [self.hint, leave_out]))
         return in_a_line("; ".join(filter(None, [self.message, remedies])))
 
 

@@ -226,6 +226,7 @@ class Settings(BaseModel):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
+        hide_input_in_errors=True,  # a traceback would quote rows of a table
         json_schema_extra=choices_in_words,
         model_title_generator=lambda model: model.__name__.replace("Settings", " settings"),
     )

@@ -4,6 +4,8 @@ Each line names what is wrong, with its value, and how to correct it. Nothing is
 run, and no file half written.
 """
 
+import re
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,18 +60,20 @@ TABLES = [
         "remove these rows",
         bad_table(y=changed(changed(["no", "yes"] * 30, 7, None), 20, None)), at_command=True),
     bad("infinite feature", "column 'b' must hold finite numbers but row 4 is infinite; correct "
-        "it, or leave it empty where it is a feature",
+        "it, or leave it empty where it is a feature, or leave the column out (drop=['b'])",
         bad_table(b=changed(AMOUNTS, 3, -np.inf)), at_command=True),
     bad("infinite target", "column 'y' must hold finite numbers but row 60 is infinite; correct "
         "it, or leave it empty where it is a feature", bad_table(y=changed(AMOUNTS, -1, np.inf))),
     bad("text said to be numbers", "column 'a' must hold numbers but row 1 holds 'low'; correct it "
         "or leave it out of numeric", bad_table(a=["low", "high"] * 30), numeric=["a"]),
     bad("one slip of text", "column 'a' must hold numbers but row 5 holds '1,2'; correct it or "
-        "name the column as categorical", bad_table(a=changed(map(str, AMOUNTS), 4, "1,2")),
+        "name the column as categorical, or leave the column out (drop=['a'])",
+        bad_table(a=changed(map(str, AMOUNTS), 4, "1,2")),
         at_command=True),
     bad("values of two kinds", "the table cannot be read (Could not convert 'x' with type str: "
         "tried to convert to int64; Conversion failed for column a with type object); give each "
-        "column values of one type, or drop the column", bad_table(a=[1, "x"] * 30)),
+        "column values of one type, or leave the column out (drop=['a'])",
+        bad_table(a=[1, "x"] * 30)),
     *(bad(f"{role} of lists", f"{role} column 'a' is of type list<item: int64>; give {remedy}",
           bad_table(a=[[1]] * N), **{role: ["a"] if is_list else "a"})
       for role, is_list, remedy in (("weight", False, "numbers above 0"),
@@ -94,10 +98,12 @@ TABLES = [
         "nothing, but varies by 1.5e-300: rescale it",
         bad_table(y=[1.5e-300, 2e-300, 3e-300] * 20), task="regression", at_command=True),
     bad("large feature", "column 'a' must lie within -1e+30..1e+30, which models can compute "
-        "with, but is 1e+300 in row 2: rescale it, drop it, or leave empty what stands for a "
-        "missing value", bad_table(a=changed(AMOUNTS, 1, 1e300)), at_command=True),
+        "with, but is 1e+300 in row 2: rescale it, or leave empty what stands for a missing "
+        "value; or leave the column out (drop=['a'])",
+        bad_table(a=changed(AMOUNTS, 1, 1e300)), at_command=True),
     bad("commas in numbers", "column 'a' is written with commas in its numbers, such as '2,5' in "
-        "row 1; write them with a decimal point alone, or name the column as categorical",
+        "row 1; write them with a decimal point alone, or name the column as categorical, or "
+        "leave the column out (drop=['a'])",
         bad_table(a=["2,5", "3,25"] * 30), at_command=True),
     bad("every column dropped", "the table has no feature: every column is dropped or has "
         "another role; drop fewer, or give more", drop=["a", "b", "c"]),
@@ -347,5 +353,6 @@ def test_the_command_line_says_the_same(case, tmp_path):
     case.data.to_csv(tmp_path / "table.csv", index=False)
     asked = ("run", tmp_path / "table.csv", "--store", tmp_path / "store")
     done = chaffinch_here(*asked, *as_arguments(case.options))
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {case.message}\n")
+    in_its_words = re.sub(r"\(drop=\['(\w+)'\]\)", r"(--drop \1)", case.message)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {in_its_words}\n")
     assert not left_in(tmp_path)

@@ -143,7 +143,7 @@ def test_roles_reach_the_columns_and_dropped_ones_are_never_typed(tmp_path: Path
 )
 def test_a_pandas_column_that_arrow_cannot_hold_may_be_dropped(tmp_path: Path, values) -> None:
     table = pd.DataFrame({"x": [1.0, 2.0, 3.0], "bad": values})
-    with pytest.raises(InputError, match=r"bad.* or drop the column$"):
+    with pytest.raises(InputError, match="bad"):
         ingest(table, tmp_path)
     assert ingest(table, tmp_path, drop=["bad"]).hash == ingest(table[["x"]], tmp_path).hash
     numbered = table.rename(columns={"bad": 7})

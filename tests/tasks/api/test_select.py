@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import traceback
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
 
@@ -708,3 +709,11 @@ def test_a_column_may_be_a_table_of_one_a_period_or_sparse():
     sparse = NUMBERS.astype(pd.SparseDtype(float, 0.0))
     by_values = select(sparse, CLASSES.to_frame())
     assert by_values.features == select(NUMBERS, CLASSES).features
+
+
+def test_no_traceback_quotes_a_table_that_was_given_for_a_setting():
+    rows = pd.DataFrame({"a": [987654.3125], "b": [0]})
+    for wrong in (rows, rows["a"], rows.to_dict("records"), rows.to_numpy()):
+        with pytest.raises(InputError) as refused:
+            select(loss=wrong)
+        assert "987654" not in "".join(traceback.format_exception(refused.value))

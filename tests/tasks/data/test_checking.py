@@ -200,7 +200,7 @@ def test_many_timestamps_are_one_warning_with_the_first_and_the_count():
 
 WITHIN = "must lie within -1e+30..1e+30, which models can compute with, but is"
 TELLS = "must vary by at least 1e-30, which models can tell from nothing, but varies by"
-OR = ", drop it, or leave empty what stands for a missing value"
+OR = ", or leave empty what stands for a missing value"
 
 
 @pytest.mark.parametrize(
