@@ -5,7 +5,6 @@ run, and no file half written.
 """
 
 import re
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
