@@ -255,10 +255,12 @@ def shown(
     Raises
     ------
     InputError
-        If `verbose` is neither None nor a truth value.
+        If `verbose` is neither None nor a truth value, or `on_progress` cannot be called.
     """
     if verbose is not None and not isinstance(verbose, int):  # scikit-learn has 0 and 1
         raise InputError(f"verbose must be True, False or None but is {in_one_line(verbose)}")
+    if on_progress is not None and not callable(on_progress):
+        raise InputError(f"on_progress must be a function but is {in_one_line(on_progress)}")
     if on_progress is not None:
         yield as_progress(on_progress)
         return

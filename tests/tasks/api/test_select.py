@@ -717,3 +717,8 @@ def test_no_traceback_quotes_a_table_that_was_given_for_a_setting():
         with pytest.raises(InputError) as refused:
             select(loss=wrong)
         assert "987654" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_progress_that_cannot_be_called_is_refused():
+    with pytest.raises(InputError, match=r"^on_progress must be a function but is 5$"):
+        select(on_progress=5)
