@@ -172,7 +172,8 @@ class TableFlow(Flow[P, R]):
         """Return parameters with their types; InputError, in one line without rows of a table."""
         own = {name: value for name, value in parameters.items() if not _is_of_prefect(value)}
         kinds = {name: signature(self.fn).parameters[name].annotation for name in own}
-        model = create_model("Parameters", **{name: (kind, ...) for name, kind in kinds.items()})
+        fields: dict[str, Any] = {name: (kind, ...) for name, kind in kinds.items()}
+        model = create_model("Parameters", **fields)
         try:
             checked = model(**own)
         except ValidationError as error:

@@ -24,11 +24,12 @@ from chaffinch.tasks.selection.input_checks import check_no_mask, check_tensor
 
 def as_table(X: Any) -> pa.Table:
     """Return a table without its index; the columns of an array are x0, x1, ..."""
-    if issparse(X) and X.ndim == 2:
+    is_sparse: bool = issparse(X)
+    if is_sparse and X.ndim == 2:
         _check_fits(X)
-    elif isinstance(X, np.ndarray | list | tuple) or issparse(X):
+    elif is_sparse or isinstance(X, np.ndarray | list | tuple):
         X = _in_two_dimensions(X)
-    if isinstance(X, np.ndarray) or issparse(X):
+    if is_sparse or isinstance(X, np.ndarray):
         names = names_in_array(X.shape[1])
         if X.dtype.kind != "O":
             return pa.table([*columns_of(X)], names=names)
