@@ -64,9 +64,9 @@ NAMES_SHOWN, NAMES_MISSING = 40, 5
 def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -> Iterator[str]:
     """Yield the content of ``alternatives.json`` in lines: what is missing, and two lines per set.
 
-    `n_units` are the rows, groups or blocks of time of the test part.
+    `n_units` are the rows, groups or blocks of time that judge.
     """
-    asked = found["settings"]
+    asked, part = found["settings"], part_in_words(judged_on(found))
     n_found, n_asked = len(found["sets"]), asked["number"]
     line = f"{counted(n_found, 'alternative')}, tau {asked['tau']:g}, by {asked['quality']}"
     if n_found < n_asked:
@@ -85,7 +85,7 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
             difference += f" {interval(one['interval'])}"
         known = proof(found, one)
         yield (
-            f"  {place}. test {loss_name} {one['test_loss']:.4g}, {difference} "
+            f"  {place}. {part} {loss_name} {one['test_loss']:.4g}, {difference} "
             f"to the chosen; quality {one['quality']:.4g}{of_chosen}"
             f"{known and f', {known}'}"
         )

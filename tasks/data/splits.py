@@ -116,7 +116,7 @@ def _as_given(rows: Roles, settings: SelectionSettings) -> Splits:
         np.flatnonzero(rows.given == code) for code in range(len(GIVEN))
     ]
     _check_given(rows, parts, settings.columns)
-    if settings.method.is_cross_fitted and settings.alternatives is None:
+    if settings.method.is_cross_fitted:
         rest = np.sort(np.concatenate([train, validation]))
         return Splits(rest[_is_before(rest, test, rows)], _NO_ROWS, _NO_ROWS, test)
     if not len(validation):
@@ -164,8 +164,7 @@ def _is_early(times: Keys, start: Any, embargo: float) -> NDArray[np.bool_]:
 
 def _shares(settings: SelectionSettings, n_rows: int) -> dict[str, int]:
     """Return the percent of the rows of each set."""
-    # the qualities of alternatives are measured on sets of their own
-    if not settings.method.is_cross_fitted or settings.alternatives is not None:
+    if not settings.method.is_cross_fitted:
         return dict(zip(PARTS, settings.shares, strict=True))
     test = settings.shares[-1] if settings.method.has_test_part(settings, n_rows) else 0
     return {"train": 100 - test} | ({"test": test} if test else {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
@@ -28,11 +28,12 @@ from chaffinch.tasks.selection.baselines.filters import mutual_information_with,
 from chaffinch.tasks.selection.baselines.importances import select_from_model
 from chaffinch.tasks.selection.baselines.names import RankingName
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
+from chaffinch.tasks.selection.masked_loss.mean import MeanLoss
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, QualityName
 from chaffinch.tasks.settings.identity import digest, versions
 
 # The rankings whose scores are qualities of single features.
-_RANKINGS: tuple[RankingName, ...] = ("mutual_information", "relieff", "permutation")
+_RANKINGS: tuple[RankingName, ...] = ("mutual_information", "relieff")
 
 MODEL_GAIN = "quality model_gain"  # name in errors of unsuitable models
 
@@ -45,18 +46,32 @@ _OF_PAIRS: dict[QualityName, tuple[type[MRMR] | type[FCBF] | type[CFS], str]] = 
 }
 
 
-def quality_of(name: QualityName, context: SearchContext, store: Store | None = None) -> Quality:
-    """Return a quality by name, computed on training or mask-validation rows."""
+def quality_of(
+    name: QualityName,
+    context: SearchContext,
+    store: Store | None,
+    held_out: Callable[[], Sequence[SearchContext]],
+) -> Quality:
+    """Return a quality by name, computed on training or mask-validation rows.
+
+    `held_out` gives the inputs of qualities by a model's losses on rows that it has not seen, one
+    for each such model; the quality is their mean, weighted by the rows.
+    """
     names = context.schema.features
     if name == "model_gain":
         return Univariate(select_from_model(context.model, MODEL_GAIN), names)
+    if name == "permutation":
+        contexts = held_out()
+        scores = [scores_of(name, one) for one in contexts]
+        return Univariate(_mean(scores, contexts), names)
     for ranking in _RANKINGS:
         if name == ranking:
             return Univariate(scores_of(ranking, context), names)
-    if name == "masked_loss":
-        return MaskedLossQuality(_engine(context), names=names)
-    if name == "masked_loss_importance":
-        engine = _engine(context)
+    if name in ("masked_loss", "masked_loss_importance"):
+        contexts = held_out()
+        engine = MeanLoss([_engine(one) for one in contexts], [_weight(one) for one in contexts])
+        if name == "masked_loss":
+            return MaskedLossQuality(engine, names=names)
         return Univariate(engine.without_each() - engine.loss, names)
     if name == "binned_mutual_information":
         return Univariate(binned_information(context.rows("train"), context.schema), names)
@@ -118,6 +133,15 @@ def _key(measure: str, rows: Rows, context: SearchContext) -> str:
 
 def _engine(context: SearchContext) -> MaskedLoss:
     return replace(context, feasible=None).masked_loss()
+
+
+def _weight(context: SearchContext) -> float:
+    rows = context.masked_rows()
+    return float(len(rows) if rows.weight is None else rows.weight.sum())
+
+
+def _mean(scores: Sequence[Floats], contexts: Sequence[SearchContext]) -> Floats:
+    return np.asarray(np.average(scores, axis=0, weights=[_weight(one) for one in contexts]))
 
 
 def _information_of_pairs(rows: Rows, context: SearchContext) -> Floats:

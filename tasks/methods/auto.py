@@ -119,8 +119,8 @@ class Auto(RankedMethod[CrossFittedPath]):
         "Validation",
         "folds: the rows that each fold holds out give the verdict. holdout: a test part does, and "
         "one fold alone chooses the number of features, which is faster. auto: folds, but a test "
-        "part, the last of the shares, with a time column, alternatives, shares of your own, or "
-        f"more than {MANY_ROWS:,} rows.",
+        "part, the last of the shares, with a time column, shares of your own, or more than "
+        f"{MANY_ROWS:,} rows.",
     )
 
     @property
@@ -156,7 +156,7 @@ class Auto(RankedMethod[CrossFittedPath]):
         if self.validation != "auto":
             return self.validation == "holdout"
         columns = settings.columns
-        asks = (columns.time, columns.split, settings.alternatives) != (None, None, None)
+        asks = (columns.time, columns.split) != (None, None)
         return asks or settings.shares != PERCENT or n_rows > MANY_ROWS
 
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:

@@ -1,6 +1,11 @@
 """Alternatives to the chosen features: different sets of the best possible quality.
 
-The search runs after the selection and does not change its result.
+The search runs after the selection and does not change its result, nor the split of the rows.
+
+Of a cross-fitted method, which leaves no mask-validation rows, qualities are measured on the rows
+that its folds hold out, and sets are compared there: the alternatives and the chosen set, found on
+all these rows, are refitted without each fold. That flatters the losses of all sets alike, so they
+are compared with each other, and the verdict of the selection is not from them.
 """
 
 from __future__ import annotations
@@ -22,15 +27,18 @@ from chaffinch.tasks.methods.alternatives import (
     price_of,
     quality_of,
 )
+from chaffinch.tasks.methods.fitting import Fold
+from chaffinch.tasks.methods.protocol import SearchContext, Seen
+from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
 from chaffinch.tasks.selection.alternatives.result import Alternatives
-from chaffinch.tasks.selection.core import Mask
+from chaffinch.tasks.selection.core import FittedModel, Mask, Rows
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
-from chaffinch.tasks.workers.interface import InProcess
+from chaffinch.tasks.workers.interface import InProcess, OnDone
 
 
 @stage("describe", "split", "train_base_model", "choose_mask")
@@ -42,7 +50,7 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
     progress = _Progress(run, n_searches=1 + len(others))
     context = replace(run.search_context("search_alternatives"), on_progress=progress.measured)
     with as_input_error():
-        quality = quality_of(asked.quality, context, run.store)
+        quality = quality_of(asked.quality, context, run.store, partial(_in_folds, run, context))
         search = Search(
             quality, asked, tuple(np.flatnonzero(mask).tolist()), _of_every_set(run, context.keep)
         )
@@ -83,11 +91,13 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
 
 @stage("describe", "split", "train_base_model", "choose_mask", "retrain", "search_alternatives")
 def score_alternatives(run: SelectionRun, writer: Writer) -> None:
-    """Retrain on each alternative, and compare it with the chosen set on the test rows.
+    """Retrain on each alternative, and compare it with the chosen set on the rows that judge.
 
-    The selection is final at this stage: the test rows do not influence it.
+    The selection is final at this stage.
     """
     mask, judge, found = run.mask, judge_of(run), run.result("search_alternatives")
+    if judge.part == "out_of_fold":  # where folds chose sets of their own
+        judge = replace(judge, with_selected=predicted(judge, mask))
     scores = run.workers.map(
         _score,
         judge,
@@ -102,7 +112,9 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
         "chosen": {
             "features": [name for name, kept in zip(names, mask, strict=True) if kept],
             "quality": found["chosen_quality"],
+            "test_loss": judge.loss(judge.with_selected),
         },
+        "judged_on": judge.part,
         "sets": [
             {
                 "features": [names[j] for j in one["indices"]],
@@ -144,6 +156,38 @@ def _asked(run: SelectionRun) -> AlternativeSettings:
     return asked
 
 
+def _in_folds(run: SelectionRun, context: SearchContext) -> list[SearchContext]:
+    """Return inputs whose model has not seen their mask-validation rows: one, or one a fold."""
+    if len(run.splits.mask_validation):
+        return [context]
+    rows, folds = run.rows("train"), run.folds("train")
+    refit = Refit(rows, rows.take(slice(0)), run.schema, run.recipe, run.loss)
+    models = run.workers.map(_model_outside, refit, folds)
+    return [
+        replace(
+            context,
+            model=model,
+            rows=partial(_held_out, rows.take(held_out)),
+            on_progress=partial(_part_done, context.on_progress, number, len(folds)),
+        )
+        for number, (model, (_, held_out)) in enumerate(zip(models, folds, strict=True))
+    ]
+
+
+def _model_outside(refit: Refit, fold: Fold) -> FittedModel:
+    return refit.recipe.fit(refit.train.take(fold[0]), refit.schema)
+
+
+def _held_out(rows: Rows, *parts: Seen) -> Rows:
+    if parts != ("mask_validation",):
+        raise ValueError(f"a fold holds out mask-validation rows alone, not {parts}")
+    return rows
+
+
+def _part_done(on_done: OnDone, number: int, n_parts: int, done: int, total: int) -> None:
+    on_done(number * total + done, n_parts * total)
+
+
 def _of_every_set(run: SelectionRun, keep: tuple[int, ...]) -> Constraints:
     constraints = replace(run.feasible.constraints, must_include=keep)
     if constraints.budget is not None:
@@ -157,7 +201,7 @@ def _found_at(search: Search, tau: float) -> Alternatives:
 
 
 def _score(judge: Judge, mask: Mask) -> dict[str, Any]:
-    """Return the test loss of a set, and its difference from the chosen set."""
+    """Return the loss of a set on the rows that judge, and its difference from the chosen set."""
     prediction = predicted(judge, mask)
     return {
         "test_loss": judge.loss(prediction),

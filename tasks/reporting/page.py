@@ -304,6 +304,7 @@ def _alternatives(found: Mapping[str, Any], chosen_loss: float, n_units: int) ->
         "dissimilarity": settings["dissimilarity"].capitalize(),
         "quality": settings["quality"],
         "sets": sections.sets_found(found, chosen_loss),
+        "is_out_of_fold": judged_on(found) == "out_of_fold",
         "features": sections.features_of_sets(found),
         "why_undecided": sections.why_undecided(found, n_units),
         "n_missing": n_missing,

@@ -11,7 +11,7 @@ from chaffinch.tasks.reporting.charts import CURVES, INK, MARKERS, MUTED, PAPER,
 from chaffinch.tasks.reporting.tables import Kind, Table, numbers
 from chaffinch.tasks.reporting.text import NOTHING, counted, interval, listed, number, share
 from chaffinch.tasks.settings.alternatives import CLIMBED
-from chaffinch.tasks.statistics.verdict import too_few_units
+from chaffinch.tasks.statistics.verdict import judged_on, part_in_words, too_few_units
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -21,9 +21,13 @@ _ROUNDING = 1e-9  # as a share of a bound: so much may rounding hide of a set ca
 
 
 def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
-    """Return the sets side by side, the chosen one first."""
+    """Return the sets side by side, the chosen one first.
+
+    `chosen_loss` is for runs of earlier releases, which judged all sets alike.
+    """
     quality = number(alternatives["chosen"]["quality"])
-    rows = [("chosen", quality, NOTHING, number(chosen_loss), NOTHING, NOTHING)]
+    loss = number(alternatives["chosen"].get("test_loss", chosen_loss))
+    rows = [("chosen", quality, NOTHING, loss, NOTHING, NOTHING)]
     rows += [
         (
             number(place),
@@ -37,7 +41,8 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
     ]
     columns: dict[str, Kind] = {"Set": "text", "Quality": "number", "Proof": "text"}
     ends = f"{alternatives['confidence']:.0%} interval"
-    columns |= numbers("Test loss", "Less the chosen set's", ends)
+    part = part_in_words(judged_on(alternatives)).capitalize()
+    columns |= numbers(f"{part} loss", "Less the chosen set's", ends)
     return Table("The sets", columns, rows, 0)
 
 
@@ -83,7 +88,7 @@ def proof_of_all(alternatives: Mapping[str, Any]) -> str:
 
 
 def why_undecided(alternatives: Mapping[str, Any], n_units: int) -> str:
-    """Return that the test part is too small for the intervals; nothing where it is not."""
+    """Return that too few rows judge for the intervals; nothing where they are enough."""
     lacking = too_few_units(n_units)
     if not (lacking and alternatives["sets"]):
         return ""

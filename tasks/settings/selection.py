@@ -281,10 +281,9 @@ class SelectionSettings(Settings):
             raise ValueError(
                 f"split {given!r} names the test rows but {other}; leave out one of them"
             )
-        if not self.method.has_test_part(self, 0) and (asked is not None or self.shares != PERCENT):
-            what, use = ("shares", "for") if asked is None else ("alternatives", "scored on")
+        if not self.method.has_test_part(self, 0) and self.shares != PERCENT:
             raise ValueError(
-                f"{what} are {use} a test part but validation is folds; leave out {what}, or set "
+                "shares are for a test part but validation is folds; leave out shares, or set "
                 "validation to holdout"
             )
         if asked is not None and weight and asked.quality not in WEIGHTED:

@@ -183,12 +183,18 @@ def sign_test(
     loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
 ) -> SignTest | None:
     """Count the units in which `after` has the lower loss; None with one unit, and for a score."""
-    from scipy import stats
-
     if not loss.is_mean_over_rows or not units.any():
         return None
+    old, new = (loss.per_row(rows.y, made) for made in (before, after))
+    return sign_test_of(old, new, rows, units)
+
+
+def sign_test_of(before: Floats, after: Floats, rows: Rows, units: NDArray[np.int64]) -> SignTest:
+    """Count the units in which the second of two losses per row, shape (n,), is the lower."""
+    from scipy import stats
+
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    new, old = (np.bincount(units, weight * loss.per_row(rows.y, made)) for made in (after, before))
+    new, old = (np.bincount(units, weight * each) for each in (after, before))
     is_other = np.abs(new - old) > _ROUNDING * np.maximum(np.abs(new), np.abs(old))
     lower, higher = int((is_other & (new < old)).sum()), int((is_other & (new > old)).sum())
     decided = lower + higher

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -32,6 +32,7 @@ from chaffinch.tasks.statistics.bootstrap import (
     difference_of,
     interval_in_words,
     sign_test,
+    sign_test_of,
     signed,
 )
 
@@ -63,6 +64,15 @@ class Judgement:
 
 
 @dataclass(frozen=True)
+class Accuracy:
+    """Accuracy of a model and of a constant on the rows that judge."""
+
+    model: float
+    constant: float
+    p_value: float  # of the sign test over units, two-sided
+
+
+@dataclass(frozen=True)
 class Comparison(Judgement):
     """Comparison of the selected features with all features on the rows that judge."""
 
@@ -70,6 +80,8 @@ class Comparison(Judgement):
     leaks: tuple[str, ...] = ()  # kept features that alone predict the target, on no keep list
     sign_test: SignTest | None = None  # None where the loss is a scorer, or with one unit
     sign_test_over_constant: SignTest | None = None
+    # of "all_features" and "selected"; empty for a regression, and with one unit
+    accuracies: Mapping[str, Accuracy] = field(default_factory=dict)
 
 
 def judgement_of(
@@ -182,8 +194,21 @@ def compare(
     if judged.constant_loss is not None:
         against_constant = sign_test(loss, rows, constant, after, units)
     before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
+    accuracies = {}
+    if loss.task == "classification" and units.any():
+        for name, made in (("all_features", before), ("selected", after)):
+            accuracies[name] = accuracy_of(rows, made, constant, units)
     sentence = leaks_in_words(leaks) + _sentence(
-        judged, loss, mask, before_loss, after_loss, len(rows), judged_on, why_all, fold_sizes
+        judged,
+        loss,
+        mask,
+        before_loss,
+        after_loss,
+        len(rows),
+        judged_on,
+        why_all,
+        fold_sizes,
+        accuracies,
     )
     if against_constant and is_not_shown_better_than_constant(judged.over_constant, judged.units):
         counts = signs_in_words(asdict(against_constant), judged.units, len(rows))
@@ -197,7 +222,20 @@ def compare(
         leaks=tuple(leaks),
         sign_test=sign_test(loss, rows, before, after, units),
         sign_test_over_constant=against_constant,
+        accuracies=accuracies,
     )
+
+
+def accuracy_of(
+    rows: Rows, prediction: Floats, constant: Floats, units: NDArray[np.int64]
+) -> Accuracy:
+    """Compare the accuracies of two predictions of classes, shape (n, n_classes)."""
+    wrong, of_constant = (
+        (made.argmax(axis=1) != rows.y).astype(np.float64) for made in (prediction, constant)
+    )
+    right = (1 - float(np.average(each, weights=rows.weight)) for each in (wrong, of_constant))
+    p_value = sign_test_of(of_constant, wrong, rows, units).p_value
+    return Accuracy(next(right), next(right), p_value)
 
 
 def constant_prediction(
@@ -237,9 +275,22 @@ def is_not_shown_better_than_constant(over_constant: Interval | None, n_units: i
 
 
 def is_nothing_to_select_from(comparison: Mapping[str, Any]) -> bool:
-    """Return whether neither model is shown to be better than a constant."""
+    """Return whether neither model is shown to be better than a constant.
+
+    A few large losses can hide from the loss what the accuracy shows.
+    """
+    if any(map(_is_more_accurate, comparison.get("accuracies", {}).values())):
+        return False
     intervals = comparison.get("over_constant"), comparison.get("all_features_over_constant")
     return all(is_not_shown_better_than_constant(one, comparison["units"]) for one in intervals)
+
+
+def _is_more_accurate(found: Accuracy | Mapping[str, float] | None) -> bool:
+    """Return whether a model's accuracy is shown to be above a constant's."""
+    if found is None:
+        return False
+    of = asdict(found) if isinstance(found, Accuracy) else found
+    return of["model"] > of["constant"] and of["p_value"] <= 1 - _CONFIDENCE
 
 
 def leaks_in_words(leaks: Sequence[str]) -> str:
@@ -289,11 +340,13 @@ def _sentence(
     part: str,
     why_all: str,
     fold_sizes: Sequence[int],
+    accuracies: Mapping[str, Accuracy],
 ) -> str:
     kept, total, constant = int(mask.sum()), len(mask), judged.constant_loss
     words, name = part_in_words(part), loss_in_words(loss.name)
     start = ""
-    if constant is not None and is_nothing_to_select_from(vars(judged)):
+    facts = {**vars(judged), "accuracies": accuracies}
+    if constant is not None and is_nothing_to_select_from(facts):
         start = _nothing_to_select_from(judged, before, constant, n_rows, words, name)
     if kept == total:
         every = "The one feature" if total == 1 else f"Every one of the {total} features"
@@ -314,7 +367,9 @@ def _sentence(
         about = f"These {words} rows cannot tell whether selection is as good; it saves {saved}"
     else:
         about = f"Selection is {judged.verdict}"
-    return f"{start}{about}: {measured}" + ("" if start else _reason(judged, after))
+    if start:
+        return f"{start}{about}: {measured}"
+    return f"{about}: {measured}" + _reason(judged, before, after, words, name, accuracies)
 
 
 def _in_folds(sizes: Sequence[int]) -> str:
@@ -333,10 +388,7 @@ def _nothing_to_select_from(
     if interval is None:
         raise ValueError("all features were not compared with a constant")
     if interval[0] >= 0:
-        remedy = (
-            "It is no better than a constant, so other features or another model are needed rather "
-            "than more rows."
-        )
+        remedy = "Other features or another model are needed rather than more rows."
     elif difference >= 0:
         remedy = (
             "That is no gain, but a few large losses can decide it, so more rows, other features "
@@ -350,28 +402,62 @@ def _nothing_to_select_from(
             if times < _MOST_TIMES
             else f"So small a gain takes more than {_MOST_TIMES} times as many rows to show."
         )
-    return (
-        "The model with all features is not shown to predict better than a constant, so there is "
-        f"nothing to select from yet: its {words} loss ({name}) is {before:.4g} against "
-        f"{constant:.4g} of the constant; difference {signed(difference)}, "
-        f"{interval_in_words(interval, _CONFIDENCE)}. {remedy} "
+    what = "The model with all features"
+    so = ", so there is nothing to select from yet"
+    return f"{_beside_constant(what, before, constant, interval, words, name, so)} {remedy} "
+
+
+def _beside_constant(
+    model: str,
+    loss: float,
+    constant: float,
+    interval: Interval | None,
+    words: str,
+    name: str,
+    so: str = "",
+    accuracy: Accuracy | None = None,
+) -> str:
+    """Return that a loss is not shown to be below a constant's, and what the figures show."""
+    figures = (
+        f"its {words} loss ({name}) is {loss:.4g} against {constant:.4g} of the constant; "
+        f"difference {signed(difference_of(loss, constant))}, "
+        f"{interval_in_words(interval, _CONFIDENCE)}"
     )
+    if accuracy is not None and _is_more_accurate(accuracy):
+        return (
+            f"{model} is shown to be right more often than a constant (accuracy "
+            f"{accuracy.model:.3g} against {accuracy.constant:.3g}), but a few large losses leave "
+            f"open whether its loss is lower: {figures}."
+        )
+    if interval is not None and interval[0] >= 0:
+        return f"{model} is no better than a constant{so}: {figures}."
+    return f"{model} is not shown to predict better than a constant{so}: {figures}."
 
 
-def _reason(judged: Judgement, after: float) -> str:
+def _reason(
+    judged: Judgement,
+    before: float,
+    after: float,
+    words: str,
+    name: str,
+    accuracies: Mapping[str, Accuracy],
+) -> str:
     """Return what a verdict owes to the constant."""
     constant, share = judged.constant_loss, judged.share_lost_at_most
     if constant is None or judged.verdict == "better":
         return ""
     if is_not_shown_better_than_constant(judged.over_constant, judged.units):
-        less = signed(difference_of(after, constant))
-        return (
-            " With the selected features the model is not shown to be better than a constant, "
-            f"which has the loss {constant:.4g}; difference {less}, "
-            f"{interval_in_words(judged.over_constant, _CONFIDENCE)}."
+        what, accuracy = "The model with the selected features", accuracies.get("selected")
+        interval = judged.over_constant
+        return " " + _beside_constant(
+            what, after, constant, interval, words, name, accuracy=accuracy
         )
     if is_not_shown_better_than_constant(judged.all_features_over_constant, judged.units):
-        return " The model with all features is not shown to be better than a constant."
+        what, accuracy = "The model with all features", accuracies.get("all_features")
+        interval = judged.all_features_over_constant
+        return " " + _beside_constant(
+            what, before, constant, interval, words, name, accuracy=accuracy
+        )
     if share is None or judged.verdict == "worse":
         return ""
     return f" It {share_in_words(share, judged.tolerance)}."

@@ -71,7 +71,7 @@ def test_shares_are_the_papers_or_those_of_a_cross_fitted_method():
     assert sizes_of(split_rows(Roles(rows, times=np.arange(1000)), in_time)) == [850, 0, 0, 150]
     for asked, sizes in (
         ({"shares": (40, 20, 10, 30)}, [700, 0, 0, 300]),
-        ({"alternatives": 1}, [450, 300, 100, 150]),
+        ({"alternatives": 1}, [1000, 0, 0, 0]),
     ):
         assert sizes_of(split_rows(Roles(rows), SelectionSettings(target="y", **asked))) == sizes
 

@@ -130,7 +130,6 @@ def test_in_time_order_folds_hold_out_what_follows(run_of):
     ("options", "n_test"),
     [
         ({"method": {"kind": "auto", "validation": "holdout"}}, 45),
-        ({"alternatives": 1}, 45),
         ({"shares": (40, 20, 10, 30)}, 90),
     ],
 )
@@ -147,12 +146,10 @@ def test_many_rows_leave_a_test_part(monkeypatch):
     assert contract["judged_on"] == "test"
 
 
-@pytest.mark.parametrize("asked", [{"alternatives": 1}, {"shares": (50, 20, 20, 10)}])
-def test_folds_leave_no_test_part_for_what_needs_one(asked):
-    with pytest.raises(
-        InputError, match=r"a test part but validation is folds; leave out (shares|alternatives)"
-    ):
-        select(table_of(), method={"kind": "auto", "validation": "folds"}, **asked)
+def test_folds_leave_no_test_part_for_shares():
+    asked = {"method": {"kind": "auto", "validation": "folds"}, "shares": (50, 20, 20, 10)}
+    with pytest.raises(InputError, match="a test part but validation is folds; leave out shares"):
+        select(table_of(), **asked)
 
 
 @pytest.mark.parametrize("loss", ["r2", "absolute_error", "squared_error"])

@@ -5,7 +5,11 @@ from functools import partial
 from typing import get_args
 
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 import chaffinch
 from chaffinch import AlternativeSettings, InputError
@@ -52,6 +56,62 @@ def test_what_is_selected_does_not_depend_on_them(found) -> None:
     assert plain.alternatives is None
     for field in ("features", "losses", "comparison", "dropped", "model"):
         assert plain.contract[field] == found.contract[field]
+
+
+ROLES = {
+    "folds": {},
+    "time": {"time": "day"},
+    "split": {"split": "part"},
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_default_selects_the_same_with_them_and_without(role) -> None:
+    data = table().assign(
+        day=range(400), part=["train"] * 250 + ["validation"] * 75 + ["test"] * 75
+    )
+    data = data.drop(columns=[name for name in ("day", "part") if name not in ROLES[role].values()])
+    options = {"method": "auto", "n_features": 3, **ROLES[role]}
+    with_them = select(data, alternatives=2, **options)
+    plain = select(data, alternatives=None, **options)
+    contract = json.loads(json.dumps(with_them.contract))
+    assert contract["settings"].pop("alternatives")["number"] == 2
+    without = json.loads(json.dumps(plain.contract))
+    without["settings"].pop("alternatives")
+    assert contract == without
+    assert len(with_them.alternatives["sets"]) == 2
+    assert with_them.alternatives["judged_on"] == contract["judged_on"]
+
+
+@pytest.mark.parametrize("quality", ["permutation", "masked_loss"])
+def test_without_a_test_part_sets_are_found_and_compared_on_the_rows_that_folds_hold_out(
+    quality, tmp_path
+) -> None:
+    asked = AlternativeSettings(number=2, quality=quality)
+    result = select(method="auto", n_features=3, alternatives=asked, store=tmp_path)
+    found = result.alternatives
+    assert found["judged_on"] == "out_of_fold"
+    chosen, *others = [found["chosen"], *found["sets"]]
+    for one in others:
+        difference = one["test_loss"] - chosen["test_loss"]
+        assert one["difference"] == pytest.approx(difference, rel=1e-9)
+        low, high = one["interval"]
+        assert low <= one["difference"] <= high
+    rows = pq.read_table(result.folder / "out_of_fold.parquet")
+    (path,) = tmp_path.rglob("table.parquet")
+    held_out = pd.read_parquet(path).iloc[rows["row"].to_numpy()]
+    features, fold = chosen["features"], rows["fold"].to_numpy()
+    predicted = np.empty(len(fold))
+    for number in np.unique(fold):
+        fitted = held_out[fold != number]
+        model = LogisticRegression(C=1.0).fit(fitted[features], fitted["y"])
+        probabilities = model.predict_proba(held_out.loc[fold == number, features])
+        predicted[fold == number] = probabilities[:, 1]
+    loss = log_loss(held_out["y"], predicted)
+    assert chosen["test_loss"] == pytest.approx(loss, rel=0.02)  # but for the penalty's scale
+    page = result.report(tmp_path / "report.html").read_text()
+    assert "Out-of-fold loss" in page
+    assert "compare them with each other, not with the verdict" in page
 
 
 def test_the_test_loss_is_that_of_a_model_retrained_on_the_set_alone(found) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import asdict
 from itertools import product
 
 import numpy as np
@@ -22,7 +23,12 @@ from chaffinch.tasks.statistics.bootstrap import (
     resampling_units,
     sign_test,
 )
-from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, compare, constant_prediction
+from chaffinch.tasks.statistics.verdict import (
+    FEWEST_UNITS,
+    compare,
+    constant_prediction,
+    is_nothing_to_select_from,
+)
 
 SQUARED = Loss("squared_error", "regression")
 
@@ -176,9 +182,10 @@ def test_where_nothing_beats_a_constant_this_comes_first_with_the_rows_needed() 
         hopeless.sentence
     )
     worse = _compare(before, after, constant=np.sqrt(0.9 * (before**2).mean()))
-    assert "It is no better than a constant, so other features or another" in worse.sentence
+    assert worse.sentence.startswith("The model with all features is no better than a constant, ")
+    assert "Other features or another model are needed rather than more" in worse.sentence
     kept = _compare(before, before, constant=np.sqrt(0.9 * (before**2).mean()), mask=(True, True))
-    assert kept.sentence.startswith(start.rstrip("1."))
+    assert kept.sentence.startswith("The model with all features is no better than a constant, ")
     assert "Every one of the 2 features was kept, so there is nothing smaller to" in kept.sentence
 
 
@@ -511,11 +518,51 @@ def test_better_than_all_features_is_better_than_a_constant_too() -> None:
     assert undecided.over_constant[0] < 0 < undecided.over_constant[1]
     for result in (useless, undecided):
         assert result.verdict == "cannot tell"
-        assert result.sentence.startswith("The model with all features is not shown to predict")
+        assert "there is nothing to select from yet" in result.sentence
         assert "cannot tell whether selection is as good; it saves 1 column: " in result.sentence
     worse = _compare(small, large, constant=2.0)  # all features are better than a constant
     assert worse.sentence.startswith("Selection is worse: ")
-    assert " With the selected features the model is not shown to be better " in worse.sentence
+    assert " The model with the selected features is no" in worse.sentence
+
+
+def of_classes(of_truth, share):
+    """Compare a probability of the true class (n,), of classes as many as `share` has."""
+    n, n_classes = len(of_truth), len(share)
+    y = np.repeat(np.arange(n_classes), np.round(n * np.array(share)).astype(int))
+    others = np.repeat(((1 - of_truth) / (n_classes - 1))[:, None], n_classes, axis=1)
+    made = np.where(np.arange(n_classes) == y[:, None], of_truth[:, None], others)
+    rows, loss = Rows(np.zeros((n, 2)), y), Loss("log_loss", "classification")
+    constant, mask = np.tile(np.array(share), (n, 1)), np.array([True, False])
+    units = resampling_units(n)
+    return compare(loss, rows, made, made, constant, mask, units, seed=0, tolerance=0.02)
+
+
+def test_a_clear_gain_of_accuracy_is_not_denied_where_two_large_losses_leave_the_loss_open():
+    """Of 24 rows of three classes 22 are right, and two are wrong beyond doubt."""
+    of_truth = np.full(24, 0.99)
+    of_truth[[3, 12]] = 1e-6
+    result = of_classes(of_truth, [1 / 3] * 3)
+    assert result.over_constant[0] < 0 < result.over_constant[1]
+    assert result.accuracies["selected"].model == pytest.approx(22 / 24)
+    assert result.accuracies["selected"].p_value < 0.001
+    assert result.verdict == "cannot tell"
+    assert not is_nothing_to_select_from(asdict(result))
+    assert (
+        "is shown to be right more often than a constant (accuracy 0.917 against 0.333), but"
+        in (result.sentence)
+    )
+    assert "not shown" not in result.sentence
+    assert "nothing to select from" not in result.sentence
+
+
+def test_of_classes_of_which_one_is_common_noise_has_no_such_gain():
+    """A model surer of the common class than its share has lower losses in most rows by that."""
+    of_truth = np.r_[np.full(95, 0.98), np.full(5, 0.02)]
+    result = of_classes(of_truth, [0.95, 0.05])
+    assert result.sign_test_over_constant.p_value < 0.001
+    assert result.accuracies["selected"].model == result.accuracies["selected"].constant
+    assert is_nothing_to_select_from(asdict(result))
+    assert "nothing to select from yet" in result.sentence
 
 
 def test_one_row_with_a_large_loss_does_not_hide_what_the_others_show() -> None:
@@ -533,7 +580,7 @@ def test_one_row_with_a_large_loss_does_not_hide_what_the_others_show() -> None:
     found = result.sign_test_over_constant
     assert (found.lower, found.higher) == (23, 3)
     assert found.p_value == pytest.approx(8.8e-5, rel=0.01)
-    assert "is not shown to predict better than a constant" in result.sentence
+    assert "is shown to be right more often than a constant (accuracy 0.885 " in result.sentence
     assert result.sentence.endswith(
         " Against a constant, the loss of the selected features is lower in 23 and higher in 3 of "
         "26 rows (sign test p < 0.0001)."
@@ -645,7 +692,7 @@ def test_of_a_skewed_target_no_model_of_noise_is_better_than_the_median() -> Non
     result = compare(loss, rows, mean, constant, constant, mask, units, seed=0, tolerance=0.02)
     assert result.interval[1] < 0
     assert result.verdict == "cannot tell"
-    assert "It is no better than a constant, so other features" in result.sentence
+    assert "is no better than a constant, so there is nothing to select" in result.sentence
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)
@@ -668,7 +715,7 @@ def test_a_scorer_has_a_constant_as_well() -> None:
     assert result.difference < 0 < 1 + result.interval[0]
     assert "the test loss (roc_auc, negated) is -0." in result.sentence
     assert result.verdict == "cannot tell"
-    assert "is not shown to predict better than a constant" in result.sentence
+    assert "is no better than a constant, so there is nothing to select" in result.sentence
 
 
 def test_where_a_scorer_has_no_value_for_a_constant_none_is_given() -> None:
