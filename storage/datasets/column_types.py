@@ -5,8 +5,9 @@ They are float64, int64, bool, category (dictionary of int32 codes and sorted te
 has a value, or the column is refused by name.
 
 Types are inferred from all values and do not depend on their order. A text is a number or boolean
-if a program could have written it so. Whole numbers are codes if some of them have leading zeros.
-All other text is a category.
+if a program could have written it so. Whole numbers are codes if some of them have leading zeros,
+or are beyond 2^53, where float64 merges neighbours. All other text is a category, but for dates,
+and for numbers in other spellings, which are refused (`text_spellings`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import check_known
+from chaffinch.storage.datasets.text_spellings import are_dates, iso_times, refuse_spelling
 from chaffinch.storage.errors import InputError, about_column
 from chaffinch.storage.memory import LetGo
 
@@ -28,16 +30,14 @@ _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
 _WITHOUT_SIGN = r"^\s*\d+\s*$"
 _LEADING_ZERO = r"^\s*0\d"
-# 2,5 and 1.234,5 and 1,234.5
-_WITH_COMMAS = r"^\s*[+-]?(\d*,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
 _PLAIN_WHOLE = re.compile("0|-?[1-9][0-9]*")
 _TRUTH = r"^(true|True|TRUE|false|False|FALSE)$"
-# A text column with at least this share and count of numbers is a numeric column with a typo.
-_SLIP_SHARE, _SLIP_COUNT = 0.95, 10
 _EXACT = 2**53  # smaller integers are exact in float64
 
 
-def typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
+def typed_text(
+    name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool, ordered: bool = False
+) -> pa.Array:
     codes, texts = _without_blanks(one_chunk(column.cast(pa.large_string())).dictionary_encode())
     present = codes.drop_null().to_numpy()
     if not len(present):
@@ -49,20 +49,18 @@ def typed_text(name: str, column: pa.ChunkedArray, categorical: bool, numeric: b
     if not numeric and _are_codes(texts):
         return category_of(codes, texts)
     is_number = pc.match_substring_regex(texts, _NUMBER).to_numpy(zero_copy_only=False)
-    n_numbers = int(np.count_nonzero(is_number[present]))
-    n_slips = len(present) - n_numbers
-    is_nearly_numeric = n_numbers >= max(_SLIP_COUNT, _SLIP_SHARE * len(present))
-    if n_slips and not numeric and not is_nearly_numeric:
-        _refuse_commas(name, codes, texts, ~is_number)
-        return category_of(codes, texts)
-    if n_slips:
-        row, text = _first(codes, texts, ~is_number)
-        remedy = "leave it out of numeric" if numeric else "name the column as categorical"
-        raise InputError(
-            f"column {name!r} must hold numbers but row {row} holds {text!r}",
-            f"correct it or {remedy}",
-        )
-    return _parsed(name, codes, texts)
+    if is_number.all():
+        return _parsed(name, codes, texts, numeric, ordered)
+    if numeric:
+        refuse_spelling(name, codes, texts, is_number, must_hold_numbers=True)
+    times = iso_times(texts)
+    if times is not None:
+        return times.take(codes)
+    if are_dates(texts):
+        kind = f"{DATE_IN_TEXT} {pc.min(texts).as_py()!r}"
+        return pc.if_else(codes.is_valid(), kind, None).cast(OTHER)
+    refuse_spelling(name, codes, texts, is_number)
+    return category_of(codes, texts)
 
 
 def _without_blanks(encoded: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
@@ -84,25 +82,6 @@ def _are_codes(texts: pa.Array) -> bool:
     """Whether texts are whole numbers, some with leading zeros, which numbers do not have."""
     has_zero = pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py()
     return bool(has_zero) and _all_match(texts, _WITHOUT_SIGN)
-
-
-def _refuse_commas(
-    name: str, codes: pa.Array, texts: pa.Array, is_other: NDArray[np.bool_]
-) -> None:
-    """Refuse numbers with commas, which would otherwise be read as text without notice."""
-    if not _all_match(texts.filter(is_other), _WITH_COMMAS):
-        return
-    row, text = _first(codes, texts, is_other)
-    raise InputError(
-        f"column {name!r} is written with commas in its numbers, such as {text!r} in row {row}",
-        "write them with a decimal point alone, or name the column as categorical",
-    )
-
-
-def _first(codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_]) -> tuple[int, str]:
-    """Return the first row, counted from 1, whose text `is_meant`, and that text."""
-    row = int(np.argmax(_taken(is_meant, codes, missing=False)))
-    return row + 1, texts[codes[row].as_py()].as_py()
 
 
 def _as_if_typed(texts: pa.Array) -> pa.Array:
@@ -128,15 +107,32 @@ def _as_number(text: str) -> str | None:
     return as_text(value + 0.0) if text == repr(value) else None  # adding 0.0 removes -0.0
 
 
-def _parsed(name: str, codes: pa.Array, texts: pa.Array) -> pa.Array:
-    """Return texts as numbers: integers if all are integers and fit int64."""
+def _parsed(name: str, codes: pa.Array, texts: pa.Array, numeric: bool, ordered: bool) -> pa.Array:
+    """Return texts as numbers: integers if all are; as categories if float64 would merge them."""
     trimmed = pc.utf8_trim_whitespace(texts)
-    if pc.all(pc.match_substring_regex(trimmed, _WHOLE)).as_py():
-        try:
-            return trimmed.cast(pa.int64()).take(codes)
-        except pa.ArrowInvalid:
-            pass  # too large for int64, or with a plus sign: float64 handles both
-    return finite(name, trimmed.cast(pa.float64()).take(codes))
+    if not _all_match(trimmed, _WHOLE):
+        return finite(name, trimmed.cast(pa.float64()).take(codes))
+    digits = pc.replace_substring_regex(trimmed, r"^\+", "")
+    try:
+        return _whole(digits.cast(pa.int64()).take(codes), keep=numeric or ordered)
+    except pa.ArrowInvalid:  # too large for int64
+        if numeric:
+            return finite(name, digits.cast(pa.float64()).take(codes))
+        return _digits(digits.take(codes))
+
+
+def _whole(values: pa.Array, *, keep: bool) -> pa.Array:
+    """Return int64 values, or their digits as categories if one is beyond 2^53."""
+    ends = pc.min_max(values).as_py()
+    if keep or ends["max"] is None or max(-ends["min"], ends["max"]) <= _EXACT:
+        return values
+    return _digits(values.cast(pa.string()))
+
+
+def _digits(texts: pa.Array) -> pa.DictionaryArray:
+    """Return whole numbers in text as categories."""
+    encoded = texts.dictionary_encode()
+    return category_of(encoded.indices, encoded.dictionary)
 
 
 def finite(name: str, values: pa.Array) -> pa.Array:
@@ -193,6 +189,7 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
 TIMESTAMP = pa.timestamp("us")
 OTHER = pa.string()  # the name of a type that cannot be a feature, such as a list
+DATE_IN_TEXT = "date in text such as"
 _LONGEST = 60  # of a type name, which for structs includes all fields
 
 
@@ -201,17 +198,22 @@ def type_columns(
     *,
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
+    ordered: Collection[str] = (),
     has_others: bool = False,
 ) -> pa.Table:
     """Convert every column to one of the five types, in one chunk each.
 
     `categorical` are columns of numbers or dates to read as categories; `numeric` must be numbers,
-    including whole numbers with leading zeros. With `has_others` a column of a type that cannot be
-    a feature, such as lists, bytes or durations, becomes a column of `OTHER` unless it is named.
+    including whole numbers with leading zeros. `ordered` are columns such as the time, of which
+    whole numbers stay exact as int64 at any size. With `has_others` a column of a type that cannot
+    be a feature, such as lists, bytes, durations, or dates in text that are not written as
+    2023-01-31, becomes a column of `OTHER` unless it is named.
 
-    NaN, empty text and blanks are missing. A text column with only numbers is numeric. Whole
-    numbers with leading zeros, such as 00500, are codes: categories unless named numeric. A column
-    without any value is float64. A category declared by the source stays one.
+    NaN, empty text and blanks are missing. A text column with only numbers is numeric, and one with
+    only dates as 2023-01-31, which may have a time, is a timestamp. Whole numbers with leading
+    zeros, such as 00500, are codes: categories unless named numeric. So are whole numbers if one is
+    beyond 2^53, where float64 would make one of two. A column without any value is float64. A
+    category declared by the source stays one.
 
     Categories keep their text, unless every value is a number as programs write it, or a boolean.
     Then they get the text of that number or boolean, so that 1.0 is 1 and True is true. Categories
@@ -219,12 +221,14 @@ def type_columns(
     truncated to microseconds.
 
     InputError, with rows counted from 1 in source order, if a named column does not exist or is
-    named as both; a value is infinite, not a number where one is required, or an integer beyond
-    int64; a text column is numeric but for a few values, or has decimal commas; or a type is not
-    supported.
+    named as both; a value is infinite, or not a number where one is required; a text column is
+    numeric but for a few values, or holds numbers in another spelling, such as 1,5 or 21%; or a
+    type is not supported.
     """
     columns = dict(zip(table.column_names, table.columns, strict=True))
-    typed = typed_columns(columns, categorical=categorical, numeric=numeric, has_others=has_others)
+    typed = typed_columns(
+        columns, categorical=categorical, numeric=numeric, ordered=ordered, has_others=has_others
+    )
     return pa.table(dict(typed))
 
 
@@ -233,6 +237,7 @@ def typed_columns(
     *,
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
+    ordered: Collection[str] = (),
     has_others: bool = False,
 ) -> Iterator[tuple[str, pa.Array]]:
     """Yield a table's columns typed, one by one, removing each source column."""
@@ -245,7 +250,7 @@ def typed_columns(
         column = columns.pop(name)
         n_bytes = column.nbytes
         with about_column(name):
-            typed = _typed(name, column, name in categorical, name in numeric)
+            typed = _typed(name, column, name in categorical, name in numeric, name in ordered)
         if typed.type == OTHER and not has_others:
             kind = typed.drop_null()[0]
             raise InputError(f"column {name!r} is of type {kind}, which is no feature", "drop it")
@@ -261,7 +266,9 @@ def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return category_of(whole.indices, whole.dictionary)
 
 
-def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool) -> pa.Array:
+def _typed(
+    name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool, ordered: bool
+) -> pa.Array:
     source, kind = column, column.type
     if pa.types.is_dictionary(kind):
         categorical = not numeric
@@ -270,11 +277,17 @@ def _typed(name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool)
     if column.null_count == len(column):
         return pa.nulls(len(column), pa.float64())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return typed_text(name, column, categorical, numeric)
+        return typed_text(name, column, categorical, numeric, ordered)
     if pa.types.is_boolean(kind):
         values = one_chunk(column)
-    elif pa.types.is_integer(kind):
-        values = _integers(name, column)
+    elif pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        try:
+            values = one_chunk(column.cast(pa.int64()))
+        except pa.ArrowInvalid:  # too large for int64
+            digits = column.cast(pa.string())
+            return typed_text(name, digits, categorical, numeric, ordered)
+        if not categorical:
+            values = _whole(values, keep=numeric or ordered)
     elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = finite(name, one_chunk(column.cast(pa.float64())))
     elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
@@ -313,20 +326,6 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     plain = pa.large_string() if pa.types.is_string_view(values) else values
     parts = [chunk.dictionary.cast(plain).take(chunk.indices) for chunk in column.chunks]
     return pa.chunked_array(parts, plain)
-
-
-def _integers(name: str, column: pa.ChunkedArray) -> pa.Array:
-    try:
-        return one_chunk(column.cast(pa.int64()))
-    except pa.ArrowInvalid as error:
-        raise whole_number_too_large(name) from error
-
-
-def whole_number_too_large(name: str) -> InputError:
-    return InputError(
-        f"column {name!r} holds a whole number beyond {2**63 - 1}",
-        "write it as a decimal number or as text, or drop the column",
-    )
 
 
 def _timestamps(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -64,7 +64,7 @@ _ROWS_PER_GROUP = 131_072
 _MOST_NUMBERED = 10_000
 _MOST_TEXT_LABELS = 50  # with more the target is a quantity, not classes
 _MOST_WHOLE_LABELS = 20  # up to here integers are classes
-_READING = 3  # version of the reading rules; raise it if a source reads differently
+_READING = 4  # version of the reading rules; raise it if a source reads differently
 _CELLS_AT_A_TIME = 2**22  # of a `LazyTable`: 32 MiB of numbers
 _COLUMNS_AT_A_TIME = 8  # decoded but not yet combined into one chunk
 
@@ -164,6 +164,7 @@ def ingest(
     *,
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
+    ordered: Collection[str] = (),
     drop: Collection[str] = (),
     labels: str | None = None,
     may_lack: Collection[str] = (),
@@ -178,7 +179,7 @@ def ingest(
     """
     source = source_of(data)
     fingerprint, labels = source.fingerprint(), _with_types(labels, numeric, source)
-    asked = [sorted(set(names)) for names in (categorical, numeric, drop)]
+    asked = [sorted(set(names)) for names in (categorical, numeric, ordered, drop)]
     if labels is not None:
         asked.append([labels])
     digest = hashlib.sha256(json.dumps([_READING, fingerprint, *asked]).encode()).hexdigest()
@@ -192,7 +193,7 @@ def ingest(
             logger.info("%s is to be read: %s", source, error)
     with spill_folder(folder) as aside:
         columns, dataset_hash, _ = _in_order(
-            source, aside, categorical, numeric, drop, labels, may_lack, on_done
+            source, aside, categorical, numeric, ordered, drop, labels, may_lack, on_done
         )
         dataset = _store(columns, column_types(columns.schema), dataset_hash, folder)
         del columns
@@ -207,6 +208,7 @@ def order_of_rows(
     *,
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
+    ordered: Collection[str] = (),
     drop: Collection[str] = (),
     labels: str | None = None,
     may_lack: Collection[str] = (),
@@ -219,7 +221,7 @@ def order_of_rows(
     labels = _with_types(labels, numeric, source)
     with TemporaryDirectory(prefix="chaffinch-") as aside:
         _, dataset_hash, order = _in_order(
-            source, Path(aside), categorical, numeric, drop, labels, may_lack
+            source, Path(aside), categorical, numeric, ordered, drop, labels, may_lack
         )
     return dataset_hash, order
 
@@ -234,6 +236,7 @@ def _in_order(
     aside: Path,
     categorical: Collection[str],
     numeric: Collection[str],
+    ordered: Collection[str],
     drop: Collection[str],
     labels: str | None,
     may_lack: Collection[str],
@@ -258,7 +261,9 @@ def _in_order(
                 yield column
                 on_done(next(done), 2 * n_columns)
 
-        each = typed_columns(raw, categorical=categorical, numeric=numeric, has_others=True)
+        each = typed_columns(
+            raw, categorical=categorical, numeric=numeric, ordered=ordered, has_others=True
+        )
         order = row_order(each_done(typed.kept(each)))
         types = column_types(typed.schema)
         in_order = columns.kept(shuffled(typed, order))

@@ -1,6 +1,7 @@
 """Delimited text: CSV, TSV and semicolons, read by all threads.
 
-Each column has the narrowest type that all its rows allow; integers with leading zeros stay text.
+Each column has the narrowest type that all its rows allow; integers with leading zeros stay text,
+and so do columns of numbers beyond 2^53, of which float64 may lose digits.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -234,7 +236,7 @@ def _read_guessing(text: _Text, categorical: Collection[str], aside: Path | None
             pa.default_memory_pool().release_unused()
             certain |= doubtful
         try:
-            table, with_zeros, others = _read_typed(text, _with_text(types, categorical), aside)
+            table, inexact, others = _read_typed(text, _with_text(types, categorical), aside)
         except pa.ArrowInvalid as error:
             column = re.match(r"In CSV column #(\d+)", str(error))
             if not column or text.names[int(column[1])] in certain:
@@ -245,7 +247,7 @@ def _read_guessing(text: _Text, categorical: Collection[str], aside: Path | None
         if table is not None:
             return table
         doubtful = others - certain
-        types |= dict.fromkeys(with_zeros | (others & certain), pa.string())
+        types |= dict.fromkeys(inexact | (others & certain), pa.string())
 
 
 def _with_text(
@@ -266,14 +268,16 @@ def _read_typed(
 ) -> tuple[pa.Table | None, set[str], set[str]]:
     """Read with these types; integers are read as text first, to find leading zeros.
 
-    Returns no table but the columns of integers with leading zeros, and those that hold others.
+    Returns no table but the columns whose digits would be lost, as of integers with leading zeros,
+    and those of integers that hold others.
     """
     schema = pa.schema(types.items())
     whole = {i: field.name for i, field in enumerate(schema) if pa.types.is_integer(field.type)}
     as_read = types | dict.fromkeys(whole.values(), pa.string())
     conversion = _conversion({"column_types": as_read})
     rows = SpilledRows(aside, lambda tables: pa.concat_tables([*tables] or [schema.empty_table()]))
-    with_zeros: set[str] = set()
+    real = {i: field.name for i, field in enumerate(schema) if pa.types.is_floating(field.type)}
+    inexact: set[str] = set()
     others: set[str] = set()
     with pa.csv.open_csv(text.path, **text.options(), convert_options=conversion) as stream:
         for batch in stream:
@@ -284,14 +288,22 @@ def _read_typed(
                 except pa.ArrowInvalid:
                     others.add(name)
                 else:
-                    with_zeros |= {name} if has_zeros else set()
-            if with_zeros or others:
+                    inexact |= {name} if has_zeros else set()
+            inexact |= {name for i, name in real.items() if _may_be_rounded(columns[i])}
+            if inexact or others:
                 rows.clear()  # to be read again
             else:
                 rows.append(pa.table(columns, schema=schema))
-    if with_zeros or others:
-        return None, with_zeros, others
-    return rows.table(), with_zeros, others
+    if inexact or others:
+        return None, inexact, others
+    return rows.table(), inexact, others
+
+
+def _may_be_rounded(numbers: pa.DoubleArray) -> bool:
+    """Return whether a number is so large that it may have been a whole one of more digits."""
+    ends = pc.min_max(numbers).as_py()
+    largest = 0.0 if ends["max"] is None else max(-ends["min"], ends["max"])
+    return 2.0**53 <= largest < math.inf  # what is infinite is refused as such
 
 
 def _whole_numbers(texts: pa.StringArray) -> tuple[pa.Int64Array, bool]:

@@ -6,13 +6,13 @@ import sys
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
+from numbers import Integral
 from textwrap import shorten
 from typing import Any, Self
 
 import pyarrow as pa
 
 from chaffinch.storage.datasets.column_names import check_columns, text_of_label
-from chaffinch.storage.datasets.column_types import whole_number_too_large
 from chaffinch.storage.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.sources.formats import TAKEN
 from chaffinch.storage.sources.parquet import without_unnamed_index
@@ -50,8 +50,6 @@ class MemorySource(Source):
             raise
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise_if_out_of_memory(error)
-            if isinstance(error, OverflowError) and (name := _beyond_int64(self.table)) is not None:
-                raise whole_number_too_large(name) from error
             reasons = "; ".join(shorten(str(arg), 200, placeholder="...") for arg in error.args)
             refused = InputError(
                 f"the table cannot be read ({reasons})", "give each column values of one type"
@@ -122,7 +120,7 @@ def _as_arrow(table: Any, drop: Collection[str]) -> pa.Table:
             dropped = [name for name in map(text_of_label, table.columns) if name in drop]
             rest = table.loc[:, [text_of_label(name) not in drop for name in table.columns]]
             rest = _with_types_of_arrow(rest)
-            arrow = without_unnamed_index(pa.Table.from_pandas(rest))
+            arrow = without_unnamed_index(_from_pandas(rest))
             for name in dropped:
                 arrow = arrow.append_column(name, pa.nulls(len(rest)))
             return arrow
@@ -130,6 +128,11 @@ def _as_arrow(table: Any, drop: Collection[str]) -> pa.Table:
         names = repr(table.schema)
         if "\\x00" in names:  # to export such a name would end the process
             raise InputError("a column name holds the character of code 0; rename the column")
+        table = table.with_columns(
+            column.cast(polars.String)  # Arrow has no such type; the digits are typed as text is
+            for column in table.iter_columns()
+            if str(column.dtype) in ("Int128", "UInt128")
+        )
     return pa.table(table)
 
 
@@ -143,11 +146,23 @@ def _first_unreadable(table: Any) -> str | None:
     return None
 
 
-def _beyond_int64(table: Any) -> str | None:
-    """Return the first column of a pandas table that holds a whole number beyond int64."""
-    for name, column in table.items():
-        if column.dtype == object and any(
-            isinstance(value, int) and not -(2**63) <= value < 2**63 for value in column
-        ):
-            return str(name)
-    return None
+def _from_pandas(frame: Any) -> pa.Table:
+    """Return a pandas frame as Arrow; whole numbers beyond int64 become text."""
+    try:
+        return pa.Table.from_pandas(frame)
+    except OverflowError:
+        frame = frame.copy(deep=False)
+        for place, dtype in enumerate(frame.dtypes):
+            column = frame.iloc[:, place]
+            if dtype.kind == "O" and any(map(_is_beyond_int64, column)):
+                frame.isetitem(place, column.map(_digits, na_action="ignore"))
+        return pa.Table.from_pandas(frame)
+
+
+def _is_beyond_int64(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
+
+
+def _digits(value: Any) -> Any:
+    """Return a whole number as text; other values are refused by the conversion to Arrow."""
+    return str(value) if isinstance(value, Integral) and not isinstance(value, bool) else value

@@ -56,6 +56,7 @@ _TYPES: dict[type, pa.DataType] = {
     timedelta: pa.duration("us"),
     object: pa.binary(),  # which is refused by name, unless it is dropped
 }
+_WHOLE = pa.decimal256(76, 0)  # of any digits that a database has
 
 
 @dataclass(frozen=True)
@@ -335,6 +336,10 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
     if len(kinds) > 1:
         raise InputError(_several_types(name, sorted(known.__name__ for known in classes)))
     for kind in kinds:
+        if kind is int and any(v is not None and not -(2**63) <= v < 2**63 for v in values):
+            return pa.array(values, _WHOLE)
+        if kind is Decimal and all(v is None or v == v.to_integral_value() for v in values):
+            return pa.array([None if v is None else int(v) for v in values], _WHOLE)
         if kind in (Decimal, UUID):
             change = float if kind is Decimal else str
             values = [None if value is None else change(value) for value in values]

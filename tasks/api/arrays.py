@@ -19,7 +19,11 @@ from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.results.model import columns_of
-from chaffinch.tasks.selection.input_checks import check_no_mask, check_tensor
+from chaffinch.tasks.selection.input_checks import (
+    check_no_mask,
+    check_same_order,
+    check_tensor,
+)
 
 
 def as_table(X: Any) -> pa.Table:
@@ -117,6 +121,8 @@ def with_target(data: Any, target: Any) -> tuple[Any, Any]:
     if isinstance(data, pd.DataFrame):  # its labels are kept
         values = _values_of_rows("target", target, len(data)).array
         name = _unused("target", [text_of_label(label) for label in data.columns])
+        with as_input_error():
+            check_same_order(data, target, "target")
         return pd.concat([data, pd.Series(values, data.index, name=name)], axis=1), name
     return with_column(as_table(data), "target", target)
 

@@ -27,6 +27,7 @@ from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.input_checks import check_same_order
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.method import PERCENT, Method
 from chaffinch.tasks.settings.selection import TOLERANCE, Baseline, ModelSettings, TaskOrAuto
@@ -189,10 +190,13 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         DataQualityWarning
             For each entry of ``result_.warnings``, before training.
         """
+        given = {"group": groups, "time": time, "split": split, "weight": sample_weight}
         table = self._validated(X, y)
+        with as_input_error():
+            for role, values in {"y": y, **given}.items():
+                check_same_order(X, values, _ARGUMENTS.get(role, role))
         names = table.column_names
         table, target = with_column(table, "target", y)
-        given = {"group": groups, "time": time, "split": split, "weight": sample_weight}
         roles: dict[str, Any] = {}
         for role, values in given.items():
             if values is not None:
@@ -272,6 +276,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+_ARGUMENTS = {"group": "groups", "weight": "sample_weight"}  # that are not called as the role is
 
 
 def _name_of(feature: Any, names: Sequence[str]) -> str:

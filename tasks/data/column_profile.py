@@ -11,6 +11,7 @@ from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import ColumnKind
 from chaffinch.tasks.selection.core import Floats
 
+QUANTILES = (0.05, 0.5, 0.95)  # of a feature's values, which its contract keeps
 # larger integers are not all distinct in float64
 _LARGEST_EXACT_INTEGER = 2**53
 

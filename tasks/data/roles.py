@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.datasets.column_types import DATE_IN_TEXT, type_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import (
     as_keys,
@@ -34,6 +35,8 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 _MOST_INFERRED_CLASSES = 20
 # float columns with more distinct values cannot be classes
 _MOST_FLOAT_CLASSES = 50
+_LARGEST_EXACT_INTEGER = 2**53  # in float64
+_WHOLE = re.compile("-?[0-9]+")
 
 TargetType = Literal["integer", "number", "boolean", "text"]
 Label = int | float | bool | str
@@ -84,6 +87,12 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
             f"target {name!r} holds text but the task is regression",
             f"set task to classification, or give a column of numbers{if_numbers(name, column)}",
         )
+    if values is None and _are_quantities(categories_of(column), settings):
+        raise InputError(
+            f"target {name!r} holds {n_distinct} whole numbers, some beyond 2^53, which float64 "
+            "does not hold exactly",
+            f"name {name!r} as numeric to round them for a regression, or as categorical",
+        )
     task, reason = _task(kind, values, n_distinct, settings)
     if task == "regression":
         return Target(task, reason, ())
@@ -92,6 +101,15 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
     if kind == "bool":
         return Target(task, reason, ("false", "true"))
     return Target(task, reason, tuple(str(int(value)) for value in values))
+
+
+def _are_quantities(categories: Sequence[str], settings: SelectionSettings) -> bool:
+    """Return whether categories are whole numbers with too many values for classes."""
+    if settings.task != "auto" or settings.target in settings.columns.categorical:
+        return False
+    if len(categories) <= _MOST_INFERRED_CLASSES or not all(map(_WHOLE.fullmatch, categories)):
+        return False
+    return any(abs(int(text)) > _LARGEST_EXACT_INTEGER for text in categories)
 
 
 def encode_target(
@@ -181,7 +199,9 @@ def typed_column(table: Any, name: str, role: str) -> Any:
     """Return a typed column for a role; InputError if its type fits no role."""
     source = pa.table({name: column_of(table, name, role)})
     numeric = [name] if role == "numeric column" else []
-    column = type_columns(source, numeric=numeric, has_others=True).column(0)
+    ordered = [name] if role == "time column" else []
+    typed = type_columns(source, numeric=numeric, ordered=ordered, has_others=True)
+    column = typed.column(0)
     _refuse_other(role, name, column)
     return column
 
@@ -209,6 +229,12 @@ def refuse_others(table: Any, settings: SelectionSettings) -> None:
 
 def _refuse_other(role: str, name: str, column: Any) -> None:
     if kind := other_type(column):
+        if kind.startswith(DATE_IN_TEXT):
+            raise InputError(
+                f"{role} {name!r} is a {kind}",
+                "write dates as 2023-01-31, as pandas.to_datetime reads them, "
+                "or name the column as categorical",
+            )
         raise InputError(f"{role} {name!r} is of type {kind}; {_GIVE[role]}")
 
 

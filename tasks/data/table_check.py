@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.datasets.column_names import nearest_or_all, quoted, quoted_with_reasons
+from chaffinch.storage.datasets.column_types import DATE_IN_TEXT
 from chaffinch.storage.datasets.dataset import OnDone, ignored
 from chaffinch.storage.errors import InputError, about_column
 from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type
@@ -51,6 +52,7 @@ TIMESTAMPS = "timestamps"
 _USE_TIMESTAMPS = ": to use one, name it as the time column or as categorical"
 _OTHER_BASELINE = "give another baseline"
 _USE_OTHERS = ": to use one, make it numbers or text"
+_USE_DATES = ": write it as 2023-01-31 for the time column, or name it as categorical"
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,8 @@ def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
             check_type_fits(settings.former, row.name, row.type)
         if row.type == "timestamp":
             reason = TIMESTAMPS + _USE_TIMESTAMPS
+        elif row.type.startswith(DATE_IN_TEXT):
+            reason = f"{row.type}{_USE_DATES}"
         else:
             reason = f"type {row.type}{_USE_OTHERS}"
     elif not row.distinct:

@@ -111,7 +111,8 @@ def _correlation(values: Floats, y: Floats | Index) -> float:
     return float(values @ y / spread) if spread > 0 else 0.0
 
 
-_WHOLE, _CODE = re.compile(r"\s*[0-9]+\s*"), re.compile(r"\s*0[0-9]+\s*")
+_WHOLE, _CODE = re.compile(r"\s*-?[0-9]+\s*"), re.compile(r"\s*0[0-9]+\s*")
+_EXACT = 2**53  # whole numbers up to it are exact in float64
 _MUCH_MISSING = 0.5
 _NEARLY_ALL = 0.9
 _FILLING_GAPS = ("linear", "mlp")  # models that fill missing values with the mean
@@ -119,7 +120,6 @@ _RARE_CLASS = 0.01
 _MUCH_OF_SQUARES, _FEWEST_FOR_OUTLIER = 0.5, 30
 # largest number of sets of equal features with a warning each
 _NAMED = 5
-_WITH_UNIT = re.compile(r"[$€£]?\s*[+-]?[$€£]?\d[\d,]*(\.\d+)?\s*[%$€£]?", re.ASCII)
 _IDENTIFIER_NAME = re.compile(r"(?i:(^|[^a-z])(id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
 # not divisible by 2, so that the multiplication loses no bit of a hash
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -153,14 +153,15 @@ _BADLY_SCALED = (
 _WITH_ZEROS = (
     "feature is",
     "features are",
-    "taken as categories for the leading zeros of the whole numbers: {}; name as numeric what is a "
-    "quantity, and as categorical what is not",
+    "taken as categories, for the whole numbers have leading zeros or are beyond 2^53: {}; name as "
+    "numeric what is a quantity, and as categorical what is not",
 )
 _MOSTLY_NUMBERS = (
     "feature is",
     "features are",
     "taken as categories though most rows hold numbers; here with the most frequent other text: "
-    "{}; make such text missing, or name as categorical what is no quantity",
+    "{}; leave such text empty where it stands for a missing value, or name the column as "
+    "categorical",
 )
 
 
@@ -321,22 +322,21 @@ def _looks_like_identifier(row: ColumnProfile) -> bool:
 
 
 def _are_codes(categories: tuple[str, ...]) -> bool:
-    """Return whether the categories are whole numbers, some with leading zeros."""
-    has_zero = any(map(_CODE.fullmatch, categories))
-    return has_zero and all(map(_WHOLE.fullmatch, categories))
+    """Return whether the categories are whole numbers, some with leading zeros or beyond 2^53."""
+    if not all(map(_WHOLE.fullmatch, categories)):
+        return False
+    if any(abs(int(text)) > _EXACT for text in categories):
+        return True
+    return any(map(_CODE.fullmatch, categories)) and not any("-" in text for text in categories)
 
 
 def _other_than_numbers(codes: Floats, categories: tuple[str, ...]) -> str | None:
-    """Return the most frequent text that is not a number if most rows hold numbers, or None.
-
-    Percentages and amounts with a currency sign count as numbers for the majority.
-    """
+    """Return the most frequent text that is not a number if most rows hold numbers, or None."""
     is_plain = np.array([NUMBER.fullmatch(text.strip()) is not None for text in categories], bool)
     if is_plain.all():
         return None
-    has_unit = [_WITH_UNIT.fullmatch(text.strip()) is not None for text in categories]
     counts = np.bincount(codes[~np.isnan(codes)].astype(np.int64), minlength=len(categories))
-    if 2 * counts[is_plain | has_unit].sum() <= counts.sum():
+    if 2 * counts[is_plain].sum() <= counts.sum():
         return None
     return categories[int(np.argmax(np.where(is_plain, 0, counts)))]
 

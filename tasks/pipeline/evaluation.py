@@ -11,6 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
+from chaffinch.tasks.data.arrow import as_numbers
+from chaffinch.tasks.data.column_profile import QUANTILES
 from chaffinch.tasks.data.reselection_fit import why_gone
 from chaffinch.tasks.data.roles import target_type
 from chaffinch.tasks.data.splits import PARTS
@@ -233,6 +235,14 @@ def _rows_by_part(run: SelectionRun) -> dict[str, int]:
     return parts
 
 
+def _quantiles(run: SelectionRun, name: str) -> list[float] | None:
+    """Return the 5, 50 and 95 % quantiles of a feature; None on the scales of series."""
+    if run.scales is not None:  # newer rows come on their own scale
+        return None
+    values = as_numbers(run.dataset.read([name]).column(0))
+    return [float(value) for value in np.quantile(values[~np.isnan(values)], QUANTILES)]
+
+
 def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) -> dict[str, Any]:
     known = list(run.description.categories.get(name, ()))
     if not known:
@@ -240,6 +250,7 @@ def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) ->
             "name": name,
             "type": "number",
             "values": "boolean" if run.dataset.columns[name] == "bool" else "number",
+            "quantiles": _quantiles(run, name),
             "baseline": baseline,
             "step": step,
         }

@@ -93,6 +93,7 @@ def _reading(settings: SelectionSettings) -> dict[str, Any]:
     return {
         "categorical": columns.categorical,
         "numeric": columns.numeric,
+        "ordered": [] if columns.time is None else [columns.time],
         "drop": columns.drop,
         "labels": None if settings.task == "regression" else settings.target,
         "may_lack": may_lack(settings),
@@ -164,6 +165,7 @@ def rows_counted_in_the_source(
             table.drop_columns([name for name in columns.drop if name in there]),
             categorical=there.intersection(columns.categorical),
             numeric=there.intersection(columns.numeric),
+            ordered=there.intersection([columns.time]),
             has_others=True,
         )
         describe_table(typed, settings, outer_folds)

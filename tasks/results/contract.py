@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -14,6 +16,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    FiniteFloat,
     ValidationError,
     model_validator,
 )
@@ -23,12 +26,13 @@ from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.arrow import as_numbers
-from chaffinch.tasks.data.column_profile import check_largest
+from chaffinch.tasks.data.column_profile import QUANTILES, check_largest
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.data.roles import TargetType, labels_of
 from chaffinch.tasks.reporting.notebook import as_html
 from chaffinch.tasks.results.model import typed_feature
+from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.settings.reselection import FeatureKind
 
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_NAMES = 10  # of one message
+# A feature has another scale if its outer quantiles reach this many times as far, or as near.
+_OTHER_SCALE, _FEWEST_VALUES = 100.0, 30
 
 
 class _Part(BaseModel):
@@ -48,6 +54,7 @@ class _Feature(_Part):
     name: str
     type: FeatureKind
     categories: list[str] | None = None
+    quantiles: Annotated[list[FiniteFloat], Field(min_length=3, max_length=3)] | None = None
 
     @model_validator(mode="after")
     def _category_has_categories(self) -> Self:
@@ -237,10 +244,19 @@ class FeatureContract(dict[str, Any]):
             numbers, or numbers instead of text; or if a number is beyond 1e30. The types of columns
             that lag features are made of are not checked.
 
+        Warns
+        -----
+        UserWarning
+            For each kept feature of which every value is missing, or that holds categories which
+            were not seen at the selection, or that has another scale: the larger of its 5 and 95 %
+            quantiles by size is at least 100 times what it was, or at most a hundredth (of 30
+            values or more).
+
         Notes
         -----
-        Stricter than a prediction, which parses numbers in text. A column without values fits: few
-        rows may well have none. So do 0 and 1 instead of booleans, as many databases write them.
+        Stricter than a prediction, which parses numbers in text. A column without values fits, with
+        a warning: few rows may well have none. So do 0 and 1 instead of booleans, as many databases
+        write them.
         """
         categories = {
             feature["name"]: tuple(feature["categories"])
@@ -256,8 +272,10 @@ class FeatureContract(dict[str, Any]):
             )
         for feature in self["features"]:
             name = feature["name"]
-            if name in source.column_names:
-                _check_type(source, name, categories.get(name), feature.get("values"))
+            if name in source.column_names and source.num_rows:
+                values = _checked(source, name, categories.get(name), feature.get("values"))
+                for change in _changes(values, source.column(name), feature):
+                    warnings.warn(f"column {name!r} {change}", UserWarning, stacklevel=2)
 
     def bytes_in(self, source: Any) -> BytesRead:
         """Return the bytes of the contract's columns in a source, and of all its columns.
@@ -302,13 +320,36 @@ class FeatureContract(dict[str, Any]):
         return None if history is None else HistorySettings(**history)
 
 
-def _check_type(
+def _changes(values: Floats, held: pa.ChunkedArray, feature: dict[str, Any]) -> Iterator[str]:
+    """Yield what a person should know of a column that fits the contract."""
+    present = values[~np.isnan(values)]
+    if held.null_count == len(held):
+        yield "has no value in any row; make sure that its source still fills it"
+    elif feature["type"] == "category":
+        is_new = np.isnan(values) & held.is_valid().to_numpy()
+        if is_new.any():
+            example = held[int(np.argmax(is_new))].as_py()
+            yield (
+                f"holds categories that were not seen at the selection, such as {example!r}, in "
+                f"{int(is_new.sum())} of {len(held)} rows; they count as missing"
+            )
+    elif feature.get("quantiles") and len(present) >= _FEWEST_VALUES:
+        before = float(np.abs(feature["quantiles"]).max())
+        now = float(np.abs(np.quantile(present, QUANTILES)).max())
+        if min(before, now) > 0 and max(before / now, now / before) >= _OTHER_SCALE:
+            yield (
+                f"reaches to {now:.3g} where it reached to {before:.3g} at the selection (by the 5 "
+                "and 95 % quantiles); make sure that its unit is the same"
+            )
+
+
+def _checked(
     source: pa.Table, name: str, categories: tuple[str, ...] | None, values: str | None
-) -> None:
-    """Raise InputError for a column of another type than in the contract."""
+) -> Floats:
+    """Return a column as numbers, or codes; InputError if its type is not the contract's."""
     held = source.column(name)
     if held.null_count == len(held):
-        return
+        return np.full(len(held), np.nan)
     if categories is None:
         if _is_text(held.type):
             raise InputError(_changed(name, "text", "numbers", held))
@@ -316,11 +357,12 @@ def _check_type(
             raise InputError(_changed(name, "true and false", "numbers", held))
         numbers = as_numbers(typed_feature(source, name, is_category=False))
         check_largest(f"column {name!r}", numbers, ", or leave it empty")
-        return
+        return numbers
     typed = typed_feature(source, name, is_category=True)
-    codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})
+    codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})[:, 0]
     if not _is_text(held.type) and np.isnan(codes).all():
         raise InputError(_changed(name, str(held.type), "text", held))
+    return codes
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -48,19 +48,23 @@ def check_no_mask(name: str, values: object, remedy: str) -> None:
 
 
 def check_same_order(X: object, values: object, name: str = "y") -> None:
-    """Refuse a frame and a series with the same row labels in another order."""
+    """Refuse a frame and a series whose row labels differ."""
     # rows are matched by position
     import pandas as pd
 
     if not (isinstance(X, pd.DataFrame) and isinstance(values, pd.Series | pd.DataFrame)):
         return
-    if X.index.equals(values.index) or len(X) != len(values) or not X.index.is_unique:
+    if X.index.equals(values.index) or len(X) != len(values):
         return
-    if set(X.index) == set(values.index):
+    if X.index.is_unique and set(X.index) == set(values.index):
         raise ValueError(
             f"{name} has the row labels of X in another order, but rows are taken one by one; give "
             f"{name}.loc[X.index]"
         )
+    raise ValueError(
+        f"{name} has other row labels than X, but rows are taken one by one; if they are in the "
+        f"same order, give X.reset_index(drop=True) and {name}.reset_index(drop=True)"
+    )
 
 
 def target_array(y: Any) -> NDArray[Any]:

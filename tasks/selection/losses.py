@@ -91,8 +91,10 @@ def resolve_loss(
         return Loss(name, task)
     check_loss(name)
     loss = Loss(name, schema.task, labels)
-    if schema.task == "regression" and _compares_clusters(name):
-        raise _cannot_score(loss, "regression")
+    if schema.task == "regression" and _is_of_module(name, "sklearn.metrics.cluster"):
+        raise _cannot_score(loss, "regression")  # it takes numbers for names of clusters
+    if schema.task == "classification" and _is_of_module(name, "sklearn.metrics._regression"):
+        raise _cannot_score(loss, "classes")  # it takes the positions of classes for quantities
     _try_out(loss, schema.n_classes, weighted)
     return loss
 
@@ -111,12 +113,12 @@ def check_loss(name: str | None) -> None:
         )
 
 
-def _compares_clusters(name: str) -> bool:
-    """Return whether a scorer takes numbers for names of clusters, which it compares."""
+def _is_of_module(name: str, module: str) -> bool:
+    """Return whether a scorer's function is of a module of scikit-learn or below it."""
     from sklearn.metrics import get_scorer
 
-    module: str = get_scorer(name)._score_func.__module__
-    return module.startswith("sklearn.metrics.cluster")
+    own: str = get_scorer(name)._score_func.__module__
+    return own.startswith(module)
 
 
 def _cannot_score(loss: Loss, target: str) -> SettingError:

@@ -35,8 +35,24 @@ def test_the_same_labels_in_another_order_are_refused(door: str) -> None:
     with pytest.raises(error, match=r"^y has the row labels of X in .*; give y.loc\[X.index\]$"):
         of_door(X, shuffled)
     of_door(X, shuffled.loc[X.index])
-    of_door(X, Y.set_axis(range(1000, 1300)))  # labels of their own: rows go by their place
+    with pytest.raises(error, match=r"^y has other row labels than X.*y.reset_index\(drop=True"):
+        of_door(X, Y.set_axis(range(1000, 1300)))
     of_door(X, Y.to_numpy())
+
+
+def test_select_and_the_selector_refuse_them_too() -> None:
+    shuffled = Y.sample(frac=1, random_state=0)
+    with pytest.raises(InputError, match=r"give target.loc\[X.index\]$"):
+        chaffinch.select(X, shuffled, model="linear")
+    selector = chaffinch.FeatureSelector("correlation", n_features=1, model="linear")
+    with pytest.raises(InputError, match=r"give y.loc\[X.index\]$"):
+        selector.fit(X, shuffled)
+    for role in ("sample_weight", "groups", "time"):
+        with pytest.raises(InputError, match=rf"give {role}.loc\[X.index\]$"):
+            selector.fit(X, Y, **{role: pd.Series(range(1, 301)).iloc[::-1]})
+    repeated = X.set_axis([0] * 300)
+    with pytest.raises(InputError, match="target has other row labels than X"):
+        chaffinch.select(repeated, Y, model="linear")
 
 
 def test_weights_in_another_order_are_refused() -> None:

@@ -92,8 +92,8 @@ def test_codes_that_nobody_named_as_categorical():
     codes = text([["00500", "10001", "99999"][i % 3] for i in range(N)])
     table = table_with(zip=codes, colour=text(["red", "0", "10"] * 20))
     assert warned("leading zeros", table) == [
-        "1 feature is taken as categories for the leading zeros of the whole numbers: 'zip'; name "
-        "as numeric what is a quantity, and as categorical what is not"
+        "1 feature is taken as categories, for the whole numbers have leading zeros or are beyond "
+        "2^53: 'zip'; name as numeric what is a quantity, and as categorical what is not"
     ]
     assert not warned("leading zeros", table, categorical=("zip",))
 

@@ -83,3 +83,22 @@ def test_a_loss_that_does_not_fit_is_refused(name, schema, weighted, message) ->
 def test_a_score_has_no_value_per_row() -> None:
     with pytest.raises(ValueError, match="has no value per row"):
         Loss("r2", "regression").per_row(VALUES, GUESSES)
+
+
+@pytest.mark.parametrize("name", ["r2", "neg_mean_squared_error", "neg_max_error"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_score_of_quantities_is_refused_for_classes(name, n_classes):
+    with pytest.raises(ValueError, match=f"loss '{name}' cannot score classes"):
+        resolve_loss(name, Schema(("a",), (0,), n_classes))
+
+
+@pytest.mark.parametrize("name", ["accuracy", "roc_auc", "f1", "neg_log_loss"])
+def test_a_score_of_classes_is_refused_for_quantities(name):
+    with pytest.raises(ValueError, match=f"loss '{name}' cannot score regression"):
+        resolve_loss(name, Schema(("a",), (0,), 0))
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "f1", "precision"])
+def test_a_score_of_two_classes_is_refused_for_three(name):
+    with pytest.raises(ValueError, match=f"loss '{name}' cannot score 3 classes"):
+        resolve_loss(name, Schema(("a",), (0,), 3))

@@ -126,8 +126,8 @@ def test_a_dictionary_of_numbers_is_categorical_unless_named_numeric() -> None:
     [
         (["1", " 2 ", None, ""], pa.array([1, 2, None, None], pa.int64())),
         (["1.5", "-2", ".5", "1.", "1e3"], pa.array([1.5, -2.0, 0.5, 1.0, 1000.0])),
-        (["+1", "2"], pa.array([1.0, 2.0])),
-        (["1", str(2**70)], pa.array([1.0, 2.0**70])),
+        (["+1", "2"], pa.array([1, 2], pa.int64())),
+        (["1.5", str(2**70)], pa.array([1.5, 2.0**70])),
     ],
 )
 def test_a_text_column_of_numbers_alone_is_numeric(texts: Any, expected: pa.Array) -> None:
@@ -203,7 +203,9 @@ def test_commas_in_numbers_are_refused_unless_categorical(texts: list[str | None
 
 def test_text_named_numeric_is_refused_at_its_first_slip() -> None:
     assert refused(["1", None, "n/a", "x"], numeric=["x"]) == (
-        "column 'x' must hold numbers but row 3 holds 'n/a'; correct it or leave it out of numeric"
+        "column 'x' must hold numbers but row 3 holds 'n/a'; if it stands for a missing value, "
+        "leave it empty, as na_values=['n/a'] of pandas.read_csv does; else correct it or leave it "
+        "out of numeric"
     )
 
 
@@ -212,10 +214,10 @@ def test_numbers_with_few_slips_are_refused_and_with_more_are_categories() -> No
         "column 'x' must hold numbers but row 2 holds 'x'; "
         "correct it or name the column as categorical"
     )
-    slips = ["x", *map(str, range(19)), None]
-    assert refused(slips).endswith("name the column as categorical")  # 95 % of 20
+    slips = ["x", *["1", "2"] * 10, None]
+    assert refused(slips).endswith("name the column as categorical")  # 95 % of 21
     assert typed(slips, categorical=["x"]).type == CATEGORY
-    assert typed(["x", *map(str, range(18)), None]).type == CATEGORY  # 18 of 19
+    assert typed(["x", "x", *["1", "2"] * 10]).type == CATEGORY  # less of 22
     assert typed(["x", *["1"] * 9]).type == CATEGORY  # fewer than 10 numbers
 
 
@@ -273,7 +275,6 @@ def test_infinity_is_refused_with_its_row(values: Any) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    assert f"beyond {2**63 - 1}" in refused([2**63], pa.uint64())
     assert "beyond the years" in refused([2**62], pa.timestamp("s"))
     assert "holds dates; leave it out of numeric" in refused([NEW_YEAR], numeric=["x"])
 

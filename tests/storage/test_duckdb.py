@@ -44,7 +44,7 @@ def test_types_are_those_of_the_same_values_in_memory(shop: str, tmp_path: Path)
         {
             "n": n,
             "exact": n / 8,
-            "huge": n.astype(float),
+            "huge": n,
             "size": n.mod(3).map(dict(enumerate("SML"))),
             "at": pd.date_range("2024-01-01", periods=60, freq="h", tz="UTC"),
             "nothing": [None] * 60,

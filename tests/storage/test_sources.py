@@ -241,14 +241,6 @@ def test_arrow_text_that_is_not_utf8_is_refused_by_name(tmp_path: Path, texts: p
             read_source(source)
 
 
-def test_a_whole_number_beyond_int64_is_refused_by_name() -> None:
-    frame = pd.DataFrame({"a": ["x", "y"], "b": pd.Series([10**30, 1], dtype=object)})
-    with pytest.raises(
-        InputError, match=r"column 'b' holds a whole number beyond 92233720.*; write"
-    ):
-        read_source(frame)
-
-
 @pytest.mark.parametrize("frame", [{"a\0b": [1]}, {"a": [{"b\0": 1}]}])
 def test_polars_names_with_the_character_of_code_0_are_refused(frame: Any) -> None:
     with pytest.raises(InputError, match="name holds the character of code 0; rename the column"):

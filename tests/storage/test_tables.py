@@ -138,9 +138,7 @@ def test_roles_reach_the_columns_and_dropped_ones_are_never_typed(tmp_path: Path
         ingest(table, tmp_path, drop=["zip", "size", "junk"])
 
 
-@pytest.mark.parametrize(
-    "values", [[2**70, 1, 2], [1, "a", {}], [1 + 1j, 2j, 3.0]], ids=["large", "mixed", "complex"]
-)
+@pytest.mark.parametrize("values", [[1, "a", {}], [1 + 1j, 2j, 3.0]], ids=["mixed", "complex"])
 def test_a_pandas_column_that_arrow_cannot_hold_may_be_dropped(tmp_path: Path, values) -> None:
     table = pd.DataFrame({"x": [1.0, 2.0, 3.0], "bad": values})
     with pytest.raises(InputError, match="bad"):

@@ -120,7 +120,25 @@ def test_so_does_one_in_a_file_and_one_without_rows_or_values(kept, tmp_path):
     table.to_csv(tmp_path / "newer.csv", index=False)
     kept.contract.validate(tmp_path / "newer.csv")
     kept.contract.validate(table.head(0))
-    kept.contract.validate(table.assign(age=None))
+    with pytest.warns(UserWarning, match="'age' has no value in any row; make sure"):
+        kept.contract.validate(table.assign(age=None))
+
+
+@pytest.mark.parametrize("times", [1000, 0.001])
+def test_a_column_in_another_unit_is_reported(kept, times):
+    table = good_table()
+    with pytest.warns(UserWarning, match="column 'income' reaches to .* make sure that its unit"):
+        kept.contract.validate(table.assign(income=table["income"] * times))
+    for seed in range(20):  # nor does another sample, or a common drift
+        sample = table.sample(frac=1, replace=True, random_state=seed)
+        kept.contract.validate(sample.assign(income=sample["income"] * 3))
+
+
+def test_categories_that_were_not_seen_are_reported(kept):
+    table = good_table()
+    some = table["colour"].where(table.index > 2, "ultraviolet")
+    with pytest.warns(UserWarning, match=r"not seen .*'ultraviolet', in 3 of \d+ rows"):
+        kept.contract.validate(table.assign(colour=some))
 
 
 def test_true_and_false_fit_where_they_were_and_so_do_0_and_1():
@@ -313,6 +331,7 @@ def test_a_comparison_without_a_verdict_is_refused(kept, tmp_path):
         chaffinch.load_contract(path)
 
 
+@pytest.mark.filterwarnings("ignore:column .* (reaches|holds categories):UserWarning")
 def test_whatever_is_edited_by_hand_is_taken_or_refused_in_one_line(kept, of_days, tmp_path):
     path, other = tmp_path / "edited.json", tmp_path / "other.json"
     table = good_table()

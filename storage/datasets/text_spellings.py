@@ -1,0 +1,214 @@
+"""Text that stands for numbers or dates but is not read as them.
+
+A column of numbers in another spelling, such as 1'200, 21% or (4), would otherwise be a category
+without notice, and so would one of numbers and a few other texts, such as "?" for missing values.
+Both are refused, with a remedy that loses nothing. Dates are read where they are written as
+2023-01-31; in other spellings day and month may be confused, so these are only recognised.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from chaffinch.storage.errors import InputError
+
+_BLANK = r"[\s\p{Z}\x{FEFF}\x{200B}]"
+_COMMAS = r"^\s*[+-]?(\d*,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
+_CURRENCY = r"(?:[A-Z]{0,2}\p{Sc}|(?i:USD|EUR|GBP|CHF|JPY|CNY|INR|BRL|AUD|CAD|PLN|kr\.?|zł|Rs\.?))"
+_PERCENT = "[%‰٪％]"  # noqa: RUF001 - all of them are meant
+_MINUS = "[\N{MINUS SIGN}\N{EN DASH}\N{FULLWIDTH HYPHEN-MINUS}]"
+_MARK = r"[,.'’‘_٬\p{Zs}]"  # of thousands  # noqa: RUF001
+_POINT = "[.,\N{ARABIC DECIMAL SEPARATOR}]"
+_DIGITS = (
+    rf"(?:[\p{{Nd}}]{{1,3}}(?:{_MARK}\p{{Nd}}{{3}})+|\p{{Nd}}{{1,2}}(?:,\p{{Nd}}{{2}})+,\p{{Nd}}{{3}}"
+    rf"|\p{{Nd}}+)(?:{_POINT}\p{{Nd}}*)?|{_POINT}\p{{Nd}}+"
+)
+_BODY = rf"(?:{_DIGITS})(?:[eE][+-]?\d+)?"
+_SIGN = rf"(?:[+-]|{_MINUS})?"
+_LIKE_NUMBER = (
+    rf"^{_BLANK}*{_SIGN}{_BLANK}*(?:{_CURRENCY}{_BLANK}*)?(?:{_SIGN}{_BLANK}*{_BODY}"
+    rf"|\({_BLANK}*(?:{_CURRENCY}{_BLANK}*)?{_BODY}{_BLANK}*(?:{_CURRENCY}|{_PERCENT})?\))"
+    rf"{_BLANK}*(?:{_CURRENCY}|{_PERCENT})?{_BLANK}*(?:-|{_MINUS})?{_BLANK}*$"
+)
+# groups of three digits of one length, as in telephone numbers
+_GROUPED_CODE, _LEAST_CODE = r"^\d{3}(?:[ \x{A0}]\d{3})+$", 11
+_WITH_UNIT = r"^\s*[+-]?(?:0|[1-9]\d*)(?:[.,]\d+)?(?P<unit>\s*[\p{L}°µ/²³]+)\s*$"
+_PLACEHOLDER = (
+    r"^\s*(?i:\?+|-+|[–—]+|\.+|\*+|#?n/?a|n\.a\.?|<na>|nan|nil|none|null|\(null\)|missing|unknown|"  # noqa: RUF001
+    r"unk|undefined|n\.?d\.?|tbd|no data|not (?:available|applicable|known)|#[a-z0-9/]+[!?])\s*$"
+)
+# A column of at least this many numbers holds numbers and a few other texts if these are at most
+# this share of the rows, or of the different texts, or all stand for missing values.
+_FEWEST_NUMBERS, _OTHER_ROWS, _OTHER_TEXTS = 10, 0.05, 0.1
+
+_MONTH = r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_ISO_DAY = r"\d{4}-\d{2}-\d{2}"
+_ISO = rf"^{_ISO_DAY}(?:[ T]\d{{2}}:\d{{2}}(?::\d{{2}}(?:\.\d{{1,9}})?)?)?"
+_ZONE = r"(?:Z|[+-]\d{2}(?::?\d{2})?)"
+_TWO = r"(?:0?[1-9]|[12]\d|3[01])"  # a day or a month
+_DATE = (
+    rf"^\s*(?:(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?(?:{_TWO}[/.-]{_TWO}[/.-]\d{{4}}"
+    rf"|\d{{4}}[/.-]{_TWO}[/.-]{_TWO}|{_TWO}/{_TWO}/\d{{2}}|\d{{2}}\.\d{{2}}\.\d{{2}}"
+    rf"|{_TWO}(?:st|nd|rd|th)?[ .-]*{_MONTH}[ .,-]*(?:\d{{4}}|\d{{2}})"
+    rf"|{_MONTH}[ .]*{_TWO}(?:st|nd|rd|th)?,?\s*\d{{4}})"
+    r"(?:,?[ T]+\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*(?i:[ap]\.?m\.?))?"
+    rf"(?:\s*(?:{_ZONE}|[A-Z]{{3,4}}))?)?\s*$"
+)
+_MOSTLY_DATES = 0.95  # of the different texts
+
+
+def iso_times(texts: pa.Array) -> pa.Array | None:
+    """Return texts such as 2023-01-31 as microseconds, or None unless all are so written.
+
+    A time may follow the day; if all times have a zone they become UTC.
+    """
+    for zone, kind in (("", pa.timestamp("us")), (_ZONE, pa.timestamp("us", "UTC"))):
+        if _all_match(texts, f"{_ISO}{zone}$"):
+            to_microseconds = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
+            try:
+                return to_microseconds.cast(kind).cast(pa.timestamp("us"))
+            except pa.ArrowInvalid:  # a month 13, or a date without the zone of the others
+                return None
+    return None
+
+
+def are_dates(texts: pa.Array) -> bool:
+    """Return whether texts are dates, whatever their spelling."""
+    return bool(_matches(texts, _DATE).sum() >= _MOSTLY_DATES * len(texts))
+
+
+def refuse_spelling(
+    name: str,
+    codes: pa.Array,
+    texts: pa.Array,
+    is_number: NDArray[np.bool_],
+    *,
+    must_hold_numbers: bool = False,
+) -> None:
+    """Raise InputError for a column of numbers but for their spelling, or for a few other texts.
+
+    Row i holds ``texts[codes[i]]``; some text is no number. A column that must hold numbers is
+    refused in any case.
+    """
+    if must_hold_numbers:
+        _refuse_text(name, codes, texts, ~is_number, "leave it out of numeric")
+    is_like = ~is_number & _are_like_numbers(texts, is_number)
+    is_other = ~is_number & ~is_like
+    if not is_other.any():
+        _refuse_numbers(name, codes, texts, is_like)
+    n_rows = np.bincount(codes.drop_null().to_numpy(), minlength=len(texts))
+    n_numbers, n_others = n_rows[~is_other].sum(), n_rows[is_other].sum()
+    if n_numbers >= _FEWEST_NUMBERS and (
+        n_others <= _OTHER_ROWS * n_rows.sum()
+        or is_other.sum() <= _OTHER_TEXTS * (~is_other).sum()
+        or _all_match(texts.filter(pa.array(is_other)), _PLACEHOLDER)
+    ):
+        if is_like.any():
+            _refuse_numbers(name, codes, texts, is_like)
+        _refuse_text(name, codes, texts, is_other, "name the column as categorical")
+
+
+def _are_like_numbers(texts: pa.Array, is_number: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which texts are numbers in another spelling, shape (n_texts,)."""
+    is_like = _matches(texts, _LIKE_NUMBER)
+    others = texts.filter(pa.array(~is_number))
+    if _all_match(others, _GROUPED_CODE) and pc.min(pc.utf8_length(others)).as_py() >= _LEAST_CODE:
+        return np.zeros(len(texts), dtype=bool)
+    if not is_like[~is_number].any():
+        units = pc.extract_regex(others, _WITH_UNIT)
+        has_one_unit = not units.null_count and len(units.field("unit").unique()) == 1
+        if has_one_unit and len(texts) >= _FEWEST_NUMBERS:
+            return ~is_number
+    return is_like
+
+
+def _refuse_numbers(
+    name: str, codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_]
+) -> NoReturn:
+    row, text = _first(codes, texts, is_meant)
+    marks, how = _spelling(text)
+    raise InputError(
+        f"column {name!r} is written with {marks} in its numbers, such as {text!r} in row {row}",
+        f"{how}, or name the column as categorical",
+    )
+
+
+def _refuse_text(
+    name: str, codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_], otherwise: str
+) -> NoReturn:
+    row, text = _first(codes, texts, is_meant)
+    if _has(text, _PLACEHOLDER):
+        how = (
+            f"if it stands for a missing value, leave it empty, as na_values=[{text.strip()!r}] "
+            "of pandas.read_csv does; else correct it"
+        )
+    elif _has(text, _LIKE_NUMBER):
+        how = f"{_spelling(text)[1]},"
+    else:
+        how = "correct it"
+    raise InputError(
+        f"column {name!r} must hold numbers but row {row} holds {text!r}", f"{how} or {otherwise}"
+    )
+
+
+def _spelling(text: str) -> tuple[str, str]:
+    """Return what makes a text no plain number, and how to write it as one."""
+    if _has(text, _COMMAS):
+        return "commas", "write them with a decimal point alone"
+    marks, expression = _in_pandas(text)
+    return marks, f"write them as plain numbers, as column.{expression} does in pandas"
+
+
+def _in_pandas(text: str) -> tuple[str, str]:
+    plain = ".astype(float)"
+    if sign := _part(text, _PERCENT):
+        parts = 1000 if sign == "‰" else 100
+        return "percent signs", f"str.replace({sign!r}, ''){plain} / {parts}"
+    if sign := _part(text, _CURRENCY):
+        marks = ".str.replace(',', '')" if _has(text, r",\d{3}(?:\D|$)") else ""
+        return "a currency", f"str.replace({sign!r}, ''){marks}{plain}"
+    if "(" in text:
+        return "brackets", rf"str.replace(r'\((.*)\)', r'-\1', regex=True){plain}"
+    if _has(text, r"[^\x00-\x7f]") and _has(text, r"[\p{Nd}]") and not _has(text, r"[0-9]"):
+        return "digits of another script", "map(float)"
+    if sign := _part(text, _MINUS):
+        marks = "another minus sign"
+        return marks, f"str.replace({sign!r}, '-'){plain}"
+    if _has(text, r"\d\s*-"):
+        return "the minus behind", rf"str.replace(r'(.*)-', r'-\1', regex=True){plain}"
+    if unit := _part(text, r"[\s\p{Zs}]*[\p{L}°µ/²³]+\s*$"):
+        return "a unit", f"str.removesuffix({unit!r}){plain}"
+    if mark := _part(text.strip(), rf"\d{_MARK}\d{{3}}"):
+        return "marks of thousands", f"str.replace({mark[1]!r}, ''){plain}"
+    strange = "".join(sorted({c for c in text if not c.isalnum() and c not in "+-."}))
+    return "stray blanks", f"str.strip({strange!r}){plain}"
+
+
+def _part(text: str, pattern: str) -> str:
+    """Return the first part of a text that matches, or an empty text."""
+    found = pc.extract_regex(pa.array([text]), f"(?P<part>{pattern})")[0].as_py()
+    return found["part"] if found else ""
+
+
+def _has(text: str, pattern: str) -> bool:
+    return _all_match(pa.array([text]), pattern)
+
+
+def _matches(texts: pa.Array, pattern: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.match_substring_regex(texts, pattern).to_numpy(False)
+    return found
+
+
+def _all_match(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _first(codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_]) -> tuple[int, str]:
+    """Return the first row, counted from 1, whose text `is_meant`, and that text."""
+    row = pc.index(pa.array(is_meant).take(codes), True).as_py()
+    return row + 1, texts[codes[row].as_py()].as_py()

@@ -1,0 +1,149 @@
+"""Numbers and dates in other spellings are never categories without notice."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from chaffinch.storage.datasets.column_types import CATEGORY, OTHER, TIMESTAMP, type_columns
+from chaffinch.storage.datasets.dataset import ingest
+from chaffinch.storage.errors import InputError
+
+PLAIN = [str(i) for i in range(3, 23)]
+
+
+def typed(texts: list[Any], **roles: Any) -> pa.Array:
+    table = pa.table({"x": pa.array(texts, pa.string())})
+    return type_columns(table, has_others=True, **roles)["x"].combine_chunks()
+
+
+def refused(texts: list[Any], **roles: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        typed(texts, **roles)
+    return str(caught.value)
+
+
+SPELLINGS = {
+    **dict.fromkeys(["1'200", "1 200", "1_200", "1\N{NO-BREAK SPACE}200"], 1200.0),
+    **dict.fromkeys(["1\N{THIN SPACE}200", "1\N{NARROW NO-BREAK SPACE}200"], 1200.0),
+    **dict.fromkeys(["1\N{RIGHT SINGLE QUOTATION MARK}200", "1,00,000"], None),
+    **dict.fromkeys(["\N{MINUS SIGN}4", "4-", "(4)", "\N{EN DASH}4"], -4.0),
+    **dict.fromkeys(["$2100", "2100 €", "USD 2100", "$2,100", "R$ 2100", "£2100"], 2100.0),
+    **dict.fromkeys(["21%", "21 %"], 0.21),
+    **dict.fromkeys(["12\N{NO-BREAK SPACE}", "\N{ZERO WIDTH NO-BREAK SPACE}12", "12 kg"], 12.0),
+    **dict.fromkeys(["\N{ARABIC-INDIC DIGIT ONE}\N{ARABIC-INDIC DIGIT TWO}", "12km"], 12.0),
+}
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+@pytest.mark.parametrize("n_rows", [1, 6, 200], ids=["few", "some", "most"])
+def test_numbers_in_another_spelling_are_refused_with_the_value(text: str, n_rows: int) -> None:
+    message = refused([*PLAIN, *[text] * n_rows])
+    assert f"in its numbers, such as {text!r} in row 21" in message
+    assert message.endswith("or name the column as categorical")
+    assert typed([*PLAIN, text], categorical=["x"]).type == CATEGORY
+
+
+@pytest.mark.parametrize("text", [text for text, value in SPELLINGS.items() if value is not None])
+def test_the_remedy_loses_nothing(text: str) -> None:
+    message = refused([*PLAIN, text])
+    expression = message.partition(", as ")[2].partition(" does in pandas")[0]
+    converted = eval(expression, {"column": pd.Series([text])})  # noqa: S307
+    assert converted.tolist() == [SPELLINGS[text]]
+
+
+@pytest.mark.parametrize("text", ["$2100", "21%", "1'200"])
+def test_a_column_named_numeric_has_the_same_remedy(text: str) -> None:
+    message = refused([*PLAIN, text], numeric=["x"])
+    assert f"row 21 holds {text!r}; write them as plain numbers, as column.str" in message
+    assert message.endswith(", or leave it out of numeric")
+
+
+@pytest.mark.parametrize("word", ["?", "N/A", "-", "unknown", "n.a.", "#VALUE!"])
+@pytest.mark.parametrize("share", [0.04, 0.11, 0.6])
+@pytest.mark.parametrize("n_different", [3, 300])
+def test_a_word_for_missing_values_is_refused_at_any_share(
+    word: str, share: float, n_different: int
+) -> None:
+    texts = [str(i % n_different) for i in range(1000)]
+    texts[: round(1000 * share)] = [word] * round(1000 * share)
+    assert refused(texts) == (
+        f"column 'x' must hold numbers but row 1 holds {word!r}; if it stands for a missing value, "
+        f"leave it empty, as na_values=[{word!r}] of pandas.read_csv does; else correct it or "
+        "name the column as categorical"
+    )
+
+
+@pytest.mark.parametrize("share", [0.04, 0.11, 0.6])
+def test_so_is_any_other_text_among_many_different_numbers(share: float) -> None:
+    texts = [str(i % 300) for i in range(1000)]
+    texts[: round(1000 * share)] = ["absent"] * round(1000 * share)
+    assert "row 1 holds 'absent'; correct it or name the column as categorical" in refused(texts)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"A{i}" for i in range(40)],
+        [f"{i}-{i + 10}" for i in range(40)],
+        ["1st", "2nd", "3rd", "4th"] * 10,
+        [f"1.{i}.3" for i in range(40)],
+        [f"{i:02}:30" for i in range(24)],
+        [f"SW{i} 1AA" for i in range(40)],
+        [f"{10_000 + i}-6789" for i in range(40)],
+        [f"555 123 {i}" for i in range(100, 140)],
+        [f"10.0.{i}.1" for i in range(40)],
+        [" 36 months", " 60 months"] * 20,
+        ["1", "2", "3", "4", "5+"] * 20,
+        ["2", "3", "4", "5more"] * 20,
+        ["<5", "5-10", ">10"] * 20,
+        ["XS", "S", "M", "42", "44"] * 20,
+    ],
+    ids=lambda texts: texts[0],
+)
+def test_genuine_categories_stay_categories(texts: list[str]) -> None:
+    assert typed(texts).type == CATEGORY
+
+
+ISO = ["2023-01-31", "2023-02-01 10:30", "2023-02-01 10:30:01.5", None]
+
+
+@pytest.mark.parametrize("zone", ["", "+02:00"])
+def test_dates_in_iso_form_are_timestamps_by_every_door(zone: str, tmp_path: Path) -> None:
+    texts = [f"2023-01-{day:02} 10:30:00{zone}" for day in range(1, 29)]
+    frame = pd.DataFrame({"at": texts, "x": range(28)})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    times = frame.assign(at=pd.to_datetime(frame["at"]))
+    doors = (frame, pl.from_pandas(frame), times, tmp_path / "x.csv", tmp_path / "x.parquet")
+    hashes = {ingest(data, tmp_path / "store").hash for data in doors}
+    assert len(hashes) == 1
+    assert typed(ISO).type == TIMESTAMP
+    assert typed(ISO, categorical=["x"]).type == CATEGORY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("31/01/2023", "01/31/2023", "1/2/23", "31.01.2023", "31-01-2023", "2023/01/31"),
+        *("2023.01.31", "2023-1-3", "31 Jan 2023", "31-JAN-23", "Jan 31, 2023"),
+        *("31/01/2023 10:30", "01/31/2023 10:30:00 PM", "Tue, 31 January 2023"),
+    ],
+)
+def test_dates_in_another_form_are_left_out_with_their_value(text: str) -> None:
+    column = typed([text, None, text])
+    assert column.type == OTHER
+    assert column.to_pylist()[:2] == [f"date in text such as {text!r}", None]
+    assert typed([text, None], categorical=["x"]).type == CATEGORY
+
+
+def test_a_column_of_iso_dates_with_some_others_is_one_of_dates() -> None:
+    assert typed([*["2023-01-31"] * 3, "31/01/2023"]).type == OTHER
+
+
+def test_the_column_types_do_not_depend_on_the_order_of_rows() -> None:
+    texts = ["01/02/2023", "31/01/2023", None]
+    assert typed(texts).drop_null()[0] == typed(texts[::-1]).drop_null()[0]
