@@ -208,7 +208,7 @@ def _warned(message: Any, category: type[Warning]) -> str:
         "FutureWarning",
         "UndefinedMetricWarning",
     )
-    is_ours = module.startswith("chaffinch") and category is UserWarning
+    is_ours = module.startswith("chaffinch") and issubclass(category, UserWarning)
     if (is_ours and is_printable(str(message))) or (module.startswith("sklearn") and of_the_model):
         return ""
     return f"a warning in {module} of {category.__name__}: {message}"

@@ -204,6 +204,6 @@ def _use(values: dict[str, Any], place: Path) -> None:
             update={"method": type(method)(**{**others, **quick, "kind": method.kind})}
         )
     data = ground.table() if settings.history is None else ground.of_days()
-    result = selected(data, settings, None, "none", None, place / "store", lambda *_: None)
+    result = selected(data, settings, None, "none", None, place / "store", None, lambda *_: None)
     if settings.history is None:
         result.model.predict(data)
