@@ -101,6 +101,8 @@ def _values_of_rows(name: str, values: Any, n_rows: int) -> Any:
         column = column[:, 0] if column.ndim == 2 and column.shape[1] == 1 else column
     if column.shape != (n_rows,):
         has = f"has shape {column.shape}" if column.shape else f"is a {type(values).__name__}"
+        if hasattr(values, "columns"):
+            has = f"is a table of type {type(values).__name__} with {column.shape[-1]} columns"
         raise InputError(
             f"{name} must hold one value for each of the {n_rows} rows but {has}; give one column"
         )

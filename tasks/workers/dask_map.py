@@ -135,14 +135,14 @@ class OverDask:
         """Yield each batch's first index and results as they are ready."""
         from distributed import CancelledError, KilledWorker, as_completed
         from distributed.comm.core import CommClosedError
-        from distributed.protocol import pickle
+        from distributed.protocol.pickle import dumps
 
         waiting = list(range(0, len(items), size))
         for _ in range(_ATTEMPTS):
             start_of = {}
             for start in waiting:
                 # pickled, or the scheduler would import all that they are made of
-                call = pickle.dumps((function, list(items[start : start + size])))
+                call = dumps((function, list(items[start : start + size])))
                 future = self.client.submit(_call, call, replicated.future, pure=False)
                 start_of[future] = start
             try:
@@ -164,10 +164,11 @@ class OverDask:
         raise WorkersError(_killed(waiting[0], len(items)))
 
 
-def _call(pickled: bytes, shared: Any) -> Any:
-    from distributed.protocol import pickle
+def _call(call: bytes, shared: Any) -> Any:
+    """Call a function on a worker, as Dask itself does with what its client sends."""
+    from distributed.protocol.pickle import loads
 
-    function, items = pickle.loads(pickled)
+    function, items = loads(call)
     return function(shared, items)
 
 

@@ -67,7 +67,7 @@ def test_names_are_looked_up_in_the_header_before_the_rows_are_read(options, mes
 def test_what_is_no_table_at_all(source):
     with pytest.raises(InputError, match=r"a source must be a path to \.csv") as refusal:
         chaffinch.select(source, "y")
-    assert str(refusal.value).endswith(f"but is {type(source).__name__}")
+    assert f"but is {type(source).__name__}" in str(refusal.value)
 
 
 @pytest.mark.parametrize("options", [{"loss": "#"}, {"parameters": {"#": 1}}, {"model": "#"}])

@@ -65,8 +65,9 @@ TABLES = [
         "it, or leave it empty where it is a feature", bad_table(y=changed(AMOUNTS, -1, np.inf))),
     bad("text said to be numbers", "column 'a' must hold numbers but row 1 holds 'low'; correct it "
         "or leave it out of numeric", bad_table(a=["low", "high"] * 30), numeric=["a"]),
-    bad("one slip of text", "column 'a' must hold numbers but row 5 holds '1,2'; correct it or "
-        "name the column as categorical, or leave the column out (drop=['a'])",
+    bad("one slip of text", "column 'a' is written with commas in its numbers, such as '1,2' in "
+        "row 5; write them with a decimal point alone, or name the column as categorical, or leave "
+        "the column out (drop=['a'])",
         bad_table(a=changed(map(str, AMOUNTS), 4, "1,2")),
         at_command=True),
     bad("values of two kinds", "the table cannot be read (Could not convert 'x' with type str: "
