@@ -128,7 +128,8 @@ def ended(
     get_run_logger().warning(message)
     if promotion is not None and promotion.unattended == "fail":
         try_no_more()
-        return Failed(name=NEEDS_DECISION, message=message, data=UndecidedError(message))
+        # by the usual name, for which the automation of failed runs and people's own wait
+        return Failed(message=message, data=UndecidedError(message))
     return Completed(name=NEEDS_DECISION, message=message, data=result)
 
 
