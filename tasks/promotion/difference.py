@@ -93,8 +93,8 @@ class Difference:
     gone : dict of str to str
         Features of the first that the newer rows lack, and why.
     leaks : tuple of str
-        Features of the second that alone predict the target, or a class of it: they may not be
-        known before it is. Those on the keep list are not among them.
+        Features of the second that alone predict the whole target: they may not be known before it
+        is. Those on the keep list are not among them.
     loss : LossDifference or None
         None if the sets are the same or it is not known.
     why_no_loss : str
