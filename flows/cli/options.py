@@ -73,6 +73,12 @@ class Names(click.ParamType[tuple[str, ...]]):
         return tuple(rows[0]) if rows else ()
 
 
+# options that may be given without a value, and what they mean then
+_WITHOUT_VALUE: dict[str, dict[str, Any]] = {
+    "--wait-for-approval": {"is_flag": False, "flag_value": "12"},
+}
+
+
 def settings_options(
     settings: type[BaseModel], fields: Mapping[str, str], *, may_lack: bool = False
 ) -> Command:
@@ -93,6 +99,7 @@ def settings_options(
                 required=field.is_required() and "." not in path and not may_lack,
                 help=_help(field),
                 **_how_it_is_given(field.annotation, has_two_flags="/" in option),
+                **_WITHOUT_VALUE.get(option, {}),
             )(command)
         return command
 

@@ -78,7 +78,7 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
     else:
         lines = ["Nothing was promoted before."]
     _show(
-        [*lines, f"Promoted {run} as {against.name}."],
+        [*lines, f"Promoted {kept.name} as {against.name}."],
         {
             "name": against.name,
             "promotion": asdict(entry),

@@ -83,7 +83,11 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
     if promotion is None:
         lines, difference = compared_in_passing(run, as_task(against_promoted))
         publish(run, result, data_set, _logged(lines), difference)
-        return why_undecided(result.contract, difference) if lines else ""
+        if lines and difference is None:  # something is promoted, and is damaged
+            return lines[-1].rstrip(".")
+        # a deployment runs for production; what a person starts by hand, a person looks at
+        is_in_production = bool(lines) or runtime.deployment.id is not None
+        return why_undecided(result.contract, difference) if is_in_production else ""
     name = promotion.name or default_name(run)
     try:
         _check(run, result, name)
@@ -97,7 +101,9 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
     decision = decide(against.difference, last, promotion)
     undecided = why_undecided(result.contract, against.difference, decision)
     if decision.outcome == "promote":
-        outcome = [_promoted(run, against, "automatic", decision.reason)]
+        said, is_done = _promoted(run, against, "automatic", decision.reason)
+        outcome = [said]
+        undecided = undecided or ("" if is_done else said.rstrip("."))
     elif decision.outcome == "keep":
         outcome = [f"The promoted contract of {name} stays: {decision.reason}"]
     else:
@@ -110,11 +116,12 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
     if decision.outcome == "wait" and promotion.wait is not None:
         answer, is_answered = _answer([outcome[0], *differs], promotion.wait)
         answered = f"Not promoted as {name}{f': {answer.reason}' if answer.reason else '.'}"
+        is_done = True
         if answer.promote:
-            answered = _promoted(run, against, "by hand", answer.reason)
+            answered, is_done = _promoted(run, against, "by hand", answer.reason)
         publish_again(verdict, result, [*_logged([answered]), *differs])
         if is_answered:
-            return ""
+            return "" if is_done else answered.rstrip(".")
     return undecided
 
 
@@ -128,7 +135,8 @@ def ended(
     get_run_logger().warning(message)
     if promotion is not None and promotion.unattended == "fail":
         try_no_more()
-        return Failed(name=NEEDS_DECISION, message=message, data=UndecidedError(message))
+        # by the usual name, for which the automation of failed runs and people's own wait
+        return Failed(message=message, data=UndecidedError(message))
     return Completed(name=NEEDS_DECISION, message=message, data=result)
 
 
@@ -137,14 +145,14 @@ def _check(run: Run, result: SelectionResult, name: str) -> None:
     check_target(_promotions_of(run), name, target["name"], target["task"])
 
 
-def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> str:
-    """Promote a run and send its event; return the outcome as a sentence."""
+def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> tuple[str, bool]:
+    """Promote a run and send its event; return the outcome as a sentence, and whether it is so."""
     try:
         promote_by(run, against.name, how, reason, seen=len(against.history), owes_event=True)
     except InputError as error:  # another contract was promoted meanwhile
-        return f"Not promoted as {against.name}: {error}."
+        return f"Not promoted as {against.name}: {error}.", False
     _send_events(against.name, run)
-    return f"Promoted as {against.name}{f': {reason}' if reason else '.'}"
+    return f"Promoted as {against.name}{f': {reason}' if reason else '.'}", True
 
 
 def _answer(lines: list[str], hours: float) -> tuple[Answer, bool]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from operator import attrgetter
 
@@ -75,6 +75,7 @@ class Planned:
     models: tuple[str, ...]
     cells: tuple[SeedAndFold, ...]
     tolerance: float
+    leaks: Mapping[str, frozenset[str]] = field(default_factory=dict)  # of each table
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -85,7 +86,11 @@ class Planned:
         return len(self.contenders[table]) * len(self.cells)
 
 
-def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) -> Planned:
+def planned(
+    settings: ComparisonSettings,
+    sizes: Mapping[str, Sequence[int]],
+    leaks: Mapping[str, Sequence[str]],
+) -> Planned:
     contenders = {
         table: (
             Contender(ALL, None),
@@ -99,7 +104,8 @@ def planned(settings: ComparisonSettings, sizes: Mapping[str, Sequence[int]]) ->
     }
     models = tuple(model.name for model in settings.models)
     cells = tuple(product(range(settings.n_seeds), range(settings.folds)))
-    return Planned(contenders, models, cells, settings.tolerance)
+    of_tables = {table: frozenset(names) for table, names in leaks.items()}
+    return Planned(contenders, models, cells, settings.tolerance, of_tables)
 
 
 def number_of(size: int | float, n_features: int) -> int:
@@ -153,7 +159,12 @@ class Plan:
     def planned(self) -> Planned:
         """Planned measurements, with the names in the results."""
         sizes = {source.label: self.sizes(i) for i, source in enumerate(self.sources)}
-        return planned(self.settings, sizes)
+        return planned(self.settings, sizes, self.leaks)
+
+    @property
+    def leaks(self) -> dict[str, list[str]]:
+        """Features of each table that alone determine its target, but for those to keep."""
+        return {source.label: list(source.description.leaks) for source in self.sources}
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -147,7 +147,8 @@ def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:
     table = concluded.read_table("results.parquet")
     settings = ComparisonSettings(**run.description["settings"])
     folder = run.folder if keep_folder else None
-    meant = planned(settings, sizes)
+    # earlier writers stored no leaks
+    meant = planned(settings, sizes, concluded.result.get("leaks", {}))
     return ComparisonResult(run.name, folder, table, meant, tuple(warnings), tuple(remarks))
 
 
@@ -302,6 +303,7 @@ def conclude(plan: Plan, store: Store, run: Run) -> None:
             "warnings": list(plan.warnings),
             "remarks": remarks,
             "sizes": {source.label: list(plan.sizes(i)) for i, source in enumerate(plan.sources)},
+            "leaks": plan.leaks,
         }
 
 

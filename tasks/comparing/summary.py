@@ -236,6 +236,7 @@ class Outcome:
     selection_seconds: float | None  # mean over its cells
     training_seconds: float | None
     is_on_front: bool
+    leaks: tuple[str, ...] = ()  # chosen features that alone determine the target
 
 
 @dataclass(frozen=True)
@@ -298,7 +299,9 @@ class TableSummary:
         return sum(found is not None and found.corrected_p is not None for found in constants)
 
 
-def summarise_table(scores: Scores, tolerance: float) -> TableSummary:
+def summarise_table(
+    scores: Scores, tolerance: float, leaks: frozenset[str] = frozenset()
+) -> TableSummary:
     scored = np.isfinite(scores.losses)
     compared, shared = cells_in_common(scored)
     used = np.where(compared[:, None], shared, scored)
@@ -311,7 +314,7 @@ def summarise_table(scores: Scores, tolerance: float) -> TableSummary:
         n_seeds=len({seed for seed, _ in scores.cells}),
         n_folds=len({fold for _, fold in scores.cells}),
         n_shared=int(shared.sum()),
-        outcomes=tuple(_outcomes(scores, compared, used, tolerance, is_informative)),
+        outcomes=tuple(_outcomes(scores, compared, used, tolerance, is_informative, leaks)),
         near_best=tuple(near_best_of(scores, compared, shared)),
         errors=scores.errors,
         constant_loss=_known(_means(scores.constant[None], of_constant[None])[0]),
@@ -355,6 +358,7 @@ def _outcomes(
     used: NDArray[np.bool_],
     tolerance: float,
     is_informative: bool | None,
+    leaks: frozenset[str],
 ) -> Iterator[Outcome]:
     """Yield the outcome of each contender, with its loss averaged over the `used` cells."""
     figures, scored = scores.figures, np.isfinite(scores.losses)
@@ -385,6 +389,7 @@ def _outcomes(
     front = pareto_front(np.where(compared, sizes, np.nan), np.where(compared, means, np.nan))
     for i, contender in enumerate(scores.contenders):
         is_all = bool(keeps_all[i])
+        leaked = leaks & frozenset[str]().union(*scores.features[contender])
         yield Outcome(
             contender=contender,
             n_scored=int(scored[i].sum()),
@@ -401,16 +406,19 @@ def _outcomes(
             over_constant=constants[i],
             corrected_p=corrected[i],
             beyond_p=beyond[i],
-            verdict=verdict_on(
+            verdict=None
+            if not i
+            else "cannot tell"
+            if leaked
+            else verdict_on(
                 differences[i],
                 corrected[i],
                 is_all=is_all,
                 over_constant=constants[i],
                 is_informative=bool(is_informative),
                 beyond_p=beyond[i],
-            )
-            if i
-            else None,
+            ),
+            leaks=tuple(sorted(leaked)) if i else (),
             stability=_stability(scores, i),
             selection_seconds=_known(_means(figures["selection_seconds"], scored)[i]),
             training_seconds=_known(_means(figures["training_seconds"], scored)[i]),
@@ -602,7 +610,12 @@ def summarise(
 ) -> Summary:
     """Return the summary of a comparison's results, a table of `RESULTS`."""
     measured = [
-        (scores, summarise_table(scores, planned.tolerance))
+        (
+            scores,
+            summarise_table(
+                scores, planned.tolerance, planned.leaks.get(scores.table, frozenset())
+            ),
+        )
         for scores in read_scores(results, planned)
     ]
     tables = tuple(summary for _, summary in measured)

@@ -31,7 +31,7 @@ from chaffinch.tasks.reporting.text import (
 )
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.paired_tests import CONFIDENCE, FEWEST_PAIRS
-from chaffinch.tasks.statistics.verdict import VERDICTS
+from chaffinch.tasks.statistics.verdict import VERDICTS, leaks_in_words
 
 # a number by itself; numbers in quotes or words are parts of names
 _QUOTED = r"(?<!\w)'[^']*'"
@@ -173,7 +173,8 @@ def verdicts_of(table: TableSummary) -> str:
     for outcome in table.rivals:
         by_verdict.setdefault(outcome.verdict, []).append(outcome.contender)
     everyone = [outcome.contender for outcome in table.rivals]
-    sentences = []
+    leaks = sorted({name for outcome in table.rivals for name in outcome.leaks})
+    sentences = [leaks_in_words(leaks).rstrip()] if leaks else []
     if table.is_nothing_to_select_from:
         sentences.append(
             "All features are not shown to predict better than a constant, so there is nothing to "

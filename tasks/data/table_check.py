@@ -69,7 +69,7 @@ class TableDescription:
     profile: list[dict[str, Any]]
     warnings: tuple[str, ...]
     notes: tuple[str, ...] = ()  # what the settings did as intended; no reason to refuse a table
-    # features that alone predict the target or a class of it; those on the keep list are not
+    # features that alone determine the whole target; those on the keep list are not
     leaks: tuple[str, ...] = ()
 
     @property
@@ -156,7 +156,7 @@ def describe_table(
         classes=target.classes,
         profile=[asdict(row) for row in profile],
         warnings=(*findings.warnings(), *_left_out(excluded, but=LEAK)),
-        notes=tuple(_left_out(excluded, only=LEAK)),
+        notes=(*findings.notes(), *_left_out(excluded, only=LEAK)),
         leaks=findings.leaks,
     )
 

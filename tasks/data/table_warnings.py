@@ -25,6 +25,9 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 # determines a class if its values for the class lie all above or all below the others (a rank AUC
 # of 1 against the rest). A categorical feature determines the class if each category occurs with
 # one class only. Either determines a numeric target if the two correlate almost perfectly.
+# A numeric feature determines the whole target if it does so for every class: the classes follow
+# one another along its values. One class of several is worth a warning, as a part of a leak is,
+# but is no leak: a flower's petal may well tell one species from two others.
 
 Index = NDArray[np.int64]
 
@@ -57,17 +60,19 @@ class PerfectPredictors:
             ]
         )
 
-    def predicts(self, values: Floats, n_categories: int) -> bool:
-        """Return whether a feature alone determines the target or one of its classes."""
+    def predicts(self, values: Floats, n_categories: int, *, whole: bool = False) -> bool:
+        """Return whether a feature alone determines the target or, unless `whole`, a class."""
         if n_categories * _LEAST_ROWS_PER_CATEGORY > len(values):
             return False
         y = self._y[self._sample]
-        if not self._predicts_in(values[self._sample], y, n_categories):
+        if not self._predicts_in(values[self._sample], y, n_categories, whole):
             return False
         rows = np.argsort(self._y, kind="stable") if self._by_class else slice(None)
-        return self._predicts_in(values[rows], self._y[rows], n_categories)
+        return self._predicts_in(values[rows], self._y[rows], n_categories, whole)
 
-    def _predicts_in(self, values: Floats, y: Floats | Index, n_categories: int) -> bool:
+    def _predicts_in(
+        self, values: Floats, y: Floats | Index, n_categories: int, whole: bool
+    ) -> bool:
         if not self._by_class:
             if n_categories:
                 values = _means(np.nan_to_num(values, nan=n_categories).astype(np.int64), y)
@@ -80,7 +85,8 @@ class PerfectPredictors:
         starts = np.flatnonzero(np.diff(y, prepend=-1))
         # missing values count as below or above all others
         fills = (-np.inf, np.inf) if np.isnan(values).any() else (0.0,)
-        return any(_separates_a_class(np.nan_to_num(values, nan=fill), starts) for fill in fills)
+        separates = _separates_classes if whole else _separates_a_class
+        return any(separates(np.nan_to_num(values, nan=fill), starts) for fill in fills)
 
 
 def _separates_a_class(values: Floats, starts: Index) -> bool:
@@ -89,6 +95,13 @@ def _separates_a_class(values: Floats, starts: Index) -> bool:
     lowest, highest = np.sort(lows), np.sort(highs)
     top, bottom = np.argmax(highs), np.argmin(lows)
     return bool(lows[top] > highest[-2] or highs[bottom] < lowest[1])
+
+
+def _separates_classes(values: Floats, starts: Index) -> bool:
+    """Return whether the values of no two classes overlap."""
+    lows, highs = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    order = np.argsort(lows)
+    return bool((highs[order][:-1] < lows[order][1:]).all())
 
 
 def _means(codes: Index, y: Floats | Index) -> Floats:
@@ -131,6 +144,12 @@ _PREDICTS = (
     "features predict",
     "the target, or one of its classes, without the others: {}; make sure that this is known "
     "before the target is",
+)
+_VOUCHED = (
+    "feature on the keep list predicts",
+    "features on the keep list predict",
+    "the target, or one of its classes, without the others: {}; it counts as known before the "
+    "target is",
 )
 _IDENTIFIER = (
     "feature looks",
@@ -196,6 +215,7 @@ class Findings:
         self._rows = self._hash_array(y + 0.0)
         self._columns: dict[bytes, list[str]] = {}
         self._names: dict[tuple[str, str, str], list[str]] = {}
+        self._leaks: list[str] = []
         self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
         self._of_target: list[str] = []
         if classes:
@@ -221,7 +241,11 @@ class Findings:
         self._columns.setdefault(content.digest(), []).append(row.name)
         name, n_present = row.name, row.rows - row.missing
         self._has_made = self._has_made or is_made
-        self._note(_PREDICTS, name, is_predictor)
+        if is_predictor and name not in columns.keep:
+            self._note(_PREDICTS, name, True)
+            if self._predictors.predicts(numbers, len(categories), whole=True):
+                self._leaks.append(name)
+        self._note(_VOUCHED, name, is_predictor and name in columns.keep)
         is_name = bool(categories) and (row.distinct or 0) > _NEARLY_ALL * n_present
         self._note(_NEARLY_ALL_DIFFERENT, name, is_name)
         self._note(_MISSING, name, row.missing > _MUCH_MISSING * row.rows)
@@ -237,9 +261,12 @@ class Findings:
 
     @property
     def leaks(self) -> tuple[str, ...]:
-        """Features that alone predict the target or a class of it, but for those to keep."""
-        keep = self._settings.columns.keep
-        return tuple(sorted(set(self._names.get(_PREDICTS, ())).difference(keep)))
+        """Features that alone determine the whole target, but for those to keep."""
+        return tuple(sorted(self._leaks))
+
+    def notes(self) -> Iterator[str]:
+        """Yield what a person has answered for by a setting, so that it is no warning."""
+        yield from self._named(_VOUCHED)
 
     def _note(self, kind: tuple[str, str, str], name: str, holds: bool) -> None:
         if holds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from chaffinch.tasks.pipeline.explanation import explanation_of, stand_ins_of
 from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, EXPLANATION_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
+from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.settings.reselection import Reselect
@@ -33,6 +35,7 @@ from chaffinch.tasks.statistics.metrics import compare_metrics, shares_of_classe
 from chaffinch.tasks.statistics.verdict import (
     compare,
     is_decisive,
+    leaks_in_words,
     too_few_units,
 )
 
@@ -96,7 +99,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         fold_sizes=[len(fold) for fold in run.result("optimise_mask").get("folds", ())]
         if judge.part == "out_of_fold"
         else (),
-        leaks=_leaks_kept(run),
+        leaks=_leaks_in(run, run.mask),
     )
     scores = {
         "judged_on": judge.part,
@@ -129,8 +132,8 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     writer.result = scores
 
 
-def _leaks_kept(run: SelectionRun) -> list[str]:
-    kept = {name for name, is_kept in zip(run.schema.features, run.mask, strict=True) if is_kept}
+def _leaks_in(run: SelectionRun, mask: Mask) -> list[str]:
+    kept = {name for name, is_kept in zip(run.schema.features, mask, strict=True) if is_kept}
     return [name for name in run.description.leaks if name in kept]
 
 
@@ -311,7 +314,8 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
             }
         )
     against = judge.difference(predictions["new"], predictions["former"])
-    verdict = _verdict(against["interval"], judge.n_units, is_same=not len(changed))
+    leaks = _leaks_in(run, former | new)
+    verdict = _verdict(against["interval"], judge.n_units, is_same=not len(changed), leaks=leaks)
     sets = {"former": former, "new": new, "all": np.ones_like(new)}
     scores = {
         name: {"n_features": int(mask.sum()), "test_loss": judge.loss(predictions[name])}
@@ -335,7 +339,8 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
         "confidence": CONFIDENCE,
         "units": judge.n_units,
         "verdict": verdict,
-        "sentence": _sentence(verdict, scores, against, judge, len(gone), is_same=not len(changed)),
+        "sentence": leaks_in_words(leaks)
+        + _sentence(verdict, scores, against, judge, len(gone), is_same=not len(changed)),
     }
     writer.write(CHANGES_FILE, to_json(content))
     writer.result = content
@@ -347,7 +352,11 @@ def _kind_of_change(name: str, method: Reselect) -> str:
     return "returned" if name in method.known else "new"
 
 
-def _verdict(interval: Interval | None, n_units: int, *, is_same: bool) -> ChangeVerdict:
+def _verdict(
+    interval: Interval | None, n_units: int, *, is_same: bool, leaks: Sequence[str]
+) -> ChangeVerdict:
+    if leaks:  # of either set: its loss is no evidence
+        return "cannot tell"
     if is_same:
         return "keep the former set"
     if interval is None or not is_decisive(interval, n_units):
@@ -373,8 +382,9 @@ def _sentence(
         keep, its = "Keep what is left of the former set", f"the {n_left} left of its {n_all}"
         the_former = f"the {n_left} left of the former {n_all}"
     if is_same:
+        start = "Of" if verdict == "cannot tell" else f"{keep}: of"
         return (
-            f"{keep}: of all that was tried on the newer rows, nothing was shown to be better than "
+            f"{start} all that was tried on the newer rows, nothing was shown to be better than "
             f"{its}."
         )
     interval = interval_in_words(against["interval"], CONFIDENCE)

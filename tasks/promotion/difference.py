@@ -93,8 +93,10 @@ class Difference:
     gone : dict of str to str
         Features of the first that the newer rows lack, and why.
     leaks : tuple of str
-        Features of the second that alone predict the target, or a class of it: they may not be
-        known before it is. Those on the keep list are not among them.
+        Features of the second that alone predict the whole target: they may not be known before it
+        is. Those on the keep list are not among them.
+    new_leaks : tuple of str
+        Those of them that were none in the first.
     loss : LossDifference or None
         None if the sets are the same or it is not known.
     why_no_loss : str
@@ -114,6 +116,7 @@ class Difference:
     share_changed: float
     gone: dict[str, str]
     leaks: tuple[str, ...]
+    new_leaks: tuple[str, ...]
     loss: LossDifference | None
     why_no_loss: str
     drift: tuple[FeatureDrift, ...]
@@ -171,6 +174,9 @@ def between(before: Former, after: Former, store: Path) -> Difference:
     either = list(dict.fromkeys([*first, *second]))
     older, why_no_older = _attempt(lambda: _table(before, after, store))
     newer, why_no_newer = _attempt(lambda: _table(after, before, store))
+    leaks, known_leaks = (
+        tuple(known.contract["comparison"].get("leaks", ())) for known in (after, before)
+    )
     run, why_no_run = None, why_no_newer
     if newer is not None:
         run, why_no_run = _attempt(lambda: _run_to_refit(after, newer))
@@ -194,7 +200,8 @@ def between(before: Former, after: Former, store: Path) -> Difference:
         lost=lost,
         share_changed=(len(gained) + len(lost)) / len(either),
         gone=gone,
-        leaks=tuple(after.contract["comparison"].get("leaks", ())),
+        leaks=leaks,
+        new_leaks=tuple(name for name in leaks if name not in known_leaks),
         loss=loss,
         why_no_loss=why_no_loss,
         drift=drift,

@@ -8,7 +8,7 @@ is not worth it, the promoted set stays and no person is asked, so that sets do 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,6 +54,9 @@ def decide(
             "wait",
             f"the newer rows lack features of the promoted set, {_gone(difference)}.",
         )
+    # the promoted set holds them, whether it stays or not
+    if begun := [name for name in difference.new_leaks if name not in difference.gained]:
+        return Decision("wait", f"{_leaks(begun)}; on the promoted rows that was not so.")
     if difference.is_same:
         return Decision("keep", "the run keeps the same features.")
     loss = difference.loss
@@ -73,7 +76,8 @@ def why_undecided(
 ) -> str:
     """Return why a run of a data set in production needs a person's decision, or "".
 
-    `difference` is that to the promoted contract, `decision` that of the gate; None without any.
+    `difference` is that to the promoted contract, which is None where nothing is promoted;
+    `decision` that of the gate, None without any.
     """
     if difference is not None and difference.gone:
         return f"the newer rows lack features of the promoted set, {_gone(difference)}"
@@ -81,9 +85,15 @@ def why_undecided(
         return "no model is shown to predict better than a constant"
     if decision is not None:
         return decision.reason.rstrip(".") if decision.outcome == "wait" else ""
-    if difference is not None and difference.leaks and not difference.is_same:
-        return f"the selection rests on {quoted(difference.leaks)}, which may be a leak"
-    return ""
+    leaks = tuple(contract["comparison"].get("leaks", ()))
+    if difference is not None and difference.is_same:
+        leaks = difference.new_leaks
+    return f"the selection rests on {quoted(leaks)}, which may be a leak" if leaks else ""
+
+
+def _leaks(leaks: Sequence[str]) -> str:
+    predicts = "predicts" if len(leaks) == 1 else "predict"
+    return f"{quoted(leaks)} alone {predicts} the target, and may not be known before it is"
 
 
 def _gone(difference: Difference) -> str:
@@ -118,11 +128,7 @@ def _worth(loss: LossDifference, ends: Interval, *, is_smaller: bool) -> Decisio
 def _harms(difference: Difference, last: Promotion, settings: PromotionSettings) -> Iterator[str]:
     """Yield reasons against a change without a person."""
     if difference.leaks:
-        predicts = "predicts" if len(difference.leaks) == 1 else "predict"
-        yield (
-            f"{quoted(difference.leaks)} alone {predicts} the target, and may not be known before "
-            "it is"
-        )
+        yield _leaks(difference.leaks)
     if difference.share_changed > settings.most_changed:
         yield (
             f"{share(round(difference.share_changed, 3))} of the features change, of "

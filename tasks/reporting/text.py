@@ -93,10 +93,10 @@ def verdict_in_brief(contract: Mapping[str, Any]) -> str:
     some = f"{number(kept)} of {counted(total, 'feature')}"
     if leaks := contract["comparison"].get("leaks"):
         return f"Rests on a leak, {in_brief(leaks, _MOST_LEAKS)}: kept {some}"
-    if kept == total:
-        return f"Kept {some}"
     if is_nothing_to_select_from(contract["comparison"]):
         return f"Nothing to select from: no model is shown to beat a constant; kept {some}"
+    if kept == total:
+        return f"Kept {some}"
     losses = contract["losses"][judged_on(contract)]
     loss = f"{loss_in_words(contract['loss'])} {number(losses['selected'])}"
     against = f"{loss} against {number(losses['all_features'])} with all"

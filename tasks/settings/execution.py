@@ -66,7 +66,7 @@ class ServeSettings(LimitSettings):
         4,
         "Wait for approval",
         "Hours that a scheduled run pauses for a person where one has to decide; with promote. By "
-        "default it ends.",
+        "default it ends; on the command line the option without a value means 12.",
     )
     unattended: Unattended = setting(
         "complete",

@@ -300,7 +300,7 @@ def leaks_in_words(leaks: Sequence[str]) -> str:
     is_single = len(leaks) == 1
     return (
         f"The selection rests on {quoted(leaks)}, which alone "
-        f"{'predicts' if is_single else 'predict'} the target or one of its classes. If "
+        f"{'predicts' if is_single else 'predict'} the target. If "
         f"{'it is' if is_single else 'they are'} not known before the target, drop "
         f"{'it' if is_single else 'them'}; otherwise put {'it' if is_single else 'them'} on the "
         "keep list. "

@@ -151,7 +151,7 @@ def test_features_that_models_of_32_bits_see_badly():
     )
     assert warned("32 bits", table) == [
         "3 features vary too little, or too little for such large numbers, for models that compute "
-        "in 32 bits: 'small', 'offset' and 'number'; subtract the mean and divide by the standard "
+        "in 32 bits: 'number', 'offset' and 'small'; subtract the mean and divide by the standard "
         "deviation"
     ]
 
@@ -178,7 +178,7 @@ def test_features_that_alone_tell_the_class():
     )
     (sentence,) = warned("predict the target", table)
     assert sentence.startswith("3 features predict the target, or one of its classes")
-    assert "'leak', 'reason' and 'cancelled'" in sentence
+    assert "'cancelled', 'leak' and 'reason'" in sentence
 
 
 def rank_auc(values, is_class):

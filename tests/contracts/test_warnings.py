@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 import chaffinch
 from chaffinch import ModelSettings
@@ -53,7 +54,9 @@ def test_leaks_are_left_out_where_that_is_asked_for():
     without = chaffinch.select(table.drop(columns="cancelled"), "churned", model=LINEAR)
     assert result.candidates == without.candidates
     kept = chaffinch.select(table, "churned", model=LINEAR, drop_leaks=True, keep=["cancelled"])
-    assert kept.warnings == (TELLS, NUMBERS)
+    assert kept.warnings == (NUMBERS,)
+    (note,) = kept.contract["notes"]
+    assert note.startswith("1 feature on the keep list predicts the target")
 
 
 def test_a_leak_that_was_dropped_is_a_note_and_stops_no_strict_run(tmp_path):
@@ -65,6 +68,26 @@ def test_a_leak_that_was_dropped_is_a_note_and_stops_no_strict_run(tmp_path):
     passed = chaffinch_here(*strict, "--drop-leaks")
     assert passed.returncode == 0, passed.stderr
     assert "Note: left out: 'cancelled' (leak:" in passed.stdout
+    vouched = chaffinch_here(*strict, "--keep", "cancelled")
+    assert vouched.returncode == 0, vouched.stderr
+    assert "Note: 1 feature on the keep list predicts the target" in vouched.stdout
+    checked = chaffinch_here("check", *arguments[1:], "--keep", "cancelled")
+    assert "Note: 1 feature on the keep list predicts the target" in checked.stdout + checked.stderr
+
+
+def test_a_feature_that_tells_one_class_of_three_is_a_warning_and_no_leak():
+    iris = load_iris(as_frame=True).frame
+    iris["species"] = iris.pop("target").map({0: "setosa", 1: "versicolor", 2: "virginica"})
+    result = chaffinch.select(iris, "species", model=LINEAR, method="anova_f", n_features=2)
+    assert "petal length (cm)" in result.features
+    assert any("'petal length (cm)'" in warning for warning in result.warnings)
+    assert result.comparison["leaks"] == []
+    assert not result.verdict.startswith("The selection rests on")
+    # what separates all three is one, as a number and as a category of its own
+    codes = iris["species"].map({"setosa": 2.0, "versicolor": 7.0, "virginica": 3.0})
+    leaky = iris.assign(code=codes, letter=iris["species"].str[:3])
+    leaked = chaffinch.select(leaky, "species", model=LINEAR, method="anova_f", n_features=4)
+    assert set(leaked.comparison["leaks"]) == {"code", "letter"} & set(leaked.features) != set()
 
 
 @pytest.mark.parametrize("method", ["auto", "gbmo", "anova_f"])

@@ -13,6 +13,7 @@ from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.flows.cli.options import (
     COMPARISON,
     SELECTION,
+    SERVE,
     SHUFFLE,
     nested,
     settings_options,
@@ -21,6 +22,7 @@ from chaffinch.flows.cli.options import (
 from chaffinch.methods import Gbmo
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.settings.descent import ShuffleSettings
+from chaffinch.tasks.settings.execution import ServeSettings
 from chaffinch.tasks.settings.method import kinds, method_of
 from chaffinch.tasks.settings.selection import SelectionSettings
 
@@ -172,3 +174,17 @@ def test_methods_lists_the_settings_of_each(kind: str) -> None:
 )
 def test_methods_are_named_as_papers_write_them(name, kind):
     assert method_of(name).kind == method_of({"kind": name}).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("typed", "hours"),
+    [(("--wait-for-approval",), 12), (("--wait-for-approval", "3"), 3), ((), None)],
+)
+def test_a_run_waits_half_a_day_for_a_person_where_no_hours_are_typed(typed, hours):
+    @click.command()
+    @settings_options(ServeSettings, SERVE)
+    def served(**given):
+        raise Got(nested(given, SERVE))
+
+    (reached,) = CliRunner().invoke(served, [*typed, "--promote"]).exception.args
+    assert ServeSettings(**reached).wait_for_approval == hours

@@ -48,7 +48,7 @@ def test_a_day_in_production(runs, said):
 
     promoted = said("promote", first.run, "--reason", "looked at it")
     assert promoted == f"Nothing was promoted before.\nPromoted {first.run} as orders.\n"
-    lines = said("promote", second.run).splitlines()
+    lines = said("promote", second.run[:-1]).splitlines()  # the beginning of a name does
     assert lines[0].startswith("Gained: x3. Lost: x1.")
     assert lines[-1] == f"Promoted {second.run} as orders."
 

@@ -170,6 +170,20 @@ def test_another_promotion_meanwhile_is_not_overtaken(flow, server, started, sto
         flow_run, _ = ended.result(timeout=300)
     assert [one.run for one in chaffinch.promotions("raced", store=store)] == [started[1].run]
     assert "was promoted as 'raced' meanwhile; compare with it" in verdict(server, flow_run)
+    _, state, message = ended_as(server, flow_run)
+    assert state == "NeedsDecision"
+    assert message.startswith("needs a decision: Not promoted as raced: ")
+
+
+def test_a_promoted_contract_that_cannot_be_read_needs_a_decision_without_a_gate_too(
+    flow, server, started, store
+):
+    entry = chaffinch.promote(started[1].run, store=store)
+    for path in (store / "promotions").rglob(f"*{entry.contract[:8]}*"):
+        path.write_text("{}")
+    _, state, message = ended_as(server, flow()[0])
+    assert state == "NeedsDecision"
+    assert message.startswith("needs a decision: What is promoted cannot be")
 
 
 def test_a_run_that_asks_for_nothing_is_compared_all_the_same(flow, server, started, store):
@@ -326,9 +340,10 @@ def test_who_wants_it_red_has_a_run_that_fails_and_is_not_tried_again(flow, serv
         flow(PromotionSettings(name="red", unattended="fail"))
     (run,) = server.find(
         "flow_runs",
-        flow_runs={"state": {"name": {"any_": ["NeedsDecision"]}, "type": {"any_": ["FAILED"]}}},
+        flow_runs={"state": {"name": {"any_": ["Failed"]}, "type": {"any_": ["FAILED"]}}},
     )
-    assert ended_as(server, run["id"])[0] == "FAILED"
+    _, name, message = ended_as(server, run["id"])
+    assert (name, message[:32]) == ("Failed", "needs a decision: nothing was pr")
 
 
 def test_the_gate_undecided_is_a_state_and_a_set_that_stays_is_none(flow, server, started, store):

@@ -23,6 +23,7 @@ from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.comparing.text import verdicts_of
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, ModelSettings
 
@@ -413,6 +414,9 @@ def test_the_result_of_compare_holds_what_is_odd(source) -> None:
     )
     (warning,) = found.warnings
     assert "'leak'" in warning
+    (summary,) = found.summary.tables
+    assert [(one.verdict, one.leaks) for one in summary.rivals] == [("cannot tell", ("leak",))]
+    assert verdicts_of(summary).startswith("The selection rests on 'leak'")
 
 
 def test_a_comparison_that_does_not_say_what_is_odd_is_to_be_concluded_again(

@@ -75,6 +75,15 @@ def test_where_nothing_moves_the_former_set_stays(former) -> None:
     assert same.changes["comparisons"][0]["difference"] == 0
 
 
+def test_a_change_to_a_leak_is_not_decided_and_the_leak_is_named_first(former) -> None:
+    newer = causes("x2", "x3", seed=1)
+    leaky = newer.assign(late=newer["y"] * 2 + 1)
+    found = chaffinch.reselect(former, leaky)
+    assert "late" in found.features
+    assert found.changes["verdict"] == "cannot tell"
+    assert found.changes["sentence"].startswith("The selection rests on 'late'")
+
+
 def test_of_one_row_to_judge_by_nothing_is_shown_and_nothing_changes(former) -> None:
     changes = chaffinch.reselect(former, causes("x2", "x3", seed=1)[:8]).changes
     assert changes["verdict"] == "keep the former set"

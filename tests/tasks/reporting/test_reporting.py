@@ -134,12 +134,13 @@ def test_the_verdict_in_brief_has_the_number_of_features_and_both_losses(
     assert verdict_in_brief(made_up(numbered(12), n_kept, verdict).contract) == words
 
 
-def test_the_verdict_in_brief_begins_with_a_constant_that_nothing_beats() -> None:
-    contract = made_up(numbered(12), 4, "cannot tell").contract
+@pytest.mark.parametrize("n_kept", [4, 12])
+def test_the_verdict_in_brief_begins_with_a_constant_that_nothing_beats(n_kept) -> None:
+    contract = made_up(numbered(12), n_kept, "cannot tell").contract
     beaten = {"over_constant": [-0.1, 0.2], "all_features_over_constant": [-0.2, 0.1]}
     words = verdict_in_brief({**contract, "comparison": contract["comparison"] | beaten})
     nothing = "Nothing to select from: no model is shown to beat a constant"
-    assert words == f"{nothing}; kept 4 of 12 features"
+    assert words == f"{nothing}; kept {n_kept} of 12 features"
 
 
 @pytest.mark.parametrize(
