@@ -192,7 +192,7 @@ def front_chart(table: TableSummary, name: str) -> Markup | None:
             at = outcome.n_features or 0.0, outcome.mean_loss or 0.0
             axes.plot(*at, "o", color=ACCENT, markersize=15, markeredgecolor=PAPER)
             axes.annotate(
-                str(place), at, color=PAPER, ha="center", va="center_baseline", fontsize=9
+                str(place), at, color=PAPER, ha="center", va="center_baseline", fontsize=10
             )
         _draw_reference(axes, table.reference)
         scale_sizes(axes, _whole(_sizes(drawn)), "features")

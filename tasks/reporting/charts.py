@@ -38,9 +38,12 @@ _VARIABLES = {
     PAPER: "var(--paper)",
     **{color: f"var(--curve{place})" for place, color in enumerate(CURVES, 1)},
 }
+_TEXT = 10  # size of all text in a chart, in units of its viewBox
+_LEAST_TEXT = 12.5  # pixels on a screen
 _STYLE = {
     "svg.fonttype": "none",
-    "font.size": 10,
+    "font.size": _TEXT,
+    "axes.titlesize": _TEXT,
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": RULE,
@@ -97,7 +100,10 @@ def markup(figure: Figure, label: str) -> Markup:
     view_box = re.search(r'viewBox="[^"]*"', drawing)
     if view_box is None:
         raise RuntimeError("matplotlib wrote an SVG without a viewBox")
-    head = f'<svg {view_box[0]} role="img" aria-label="{escape(label)}">'
+    # a narrow screen scrolls a chart sideways rather than shrink its text
+    width = round(_LEAST_TEXT / _TEXT * float(view_box[0].split()[2]))
+    style = f'style="min-width: {width}px"'
+    head = f'<svg {view_box[0]} {style} role="img" aria-label="{escape(label)}">'
     # S704: all text in the drawing was escaped by matplotlib, the label just now
     return Markup(head + body)  # noqa: S704
 
@@ -108,6 +114,7 @@ def standing_alone(drawing: Markup) -> bytes:
     colours = dict(_COLOUR.findall(light))
     body = re.sub(r"var\(--(\w+)\)", lambda name: colours[name[1]], drawing)
     head, _, rest = body.partition(">")
+    head = re.sub(r' style="[^"]*"', "", head)  # its width is the viewer's to choose
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     box = _VIEW_BOX.search(head)
     if box is None:

@@ -55,6 +55,21 @@ def test_a_phone_scrolls_in_one_direction(content, tmp_path) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 
+def test_text_in_charts_is_legible_on_a_phone(content, tmp_path) -> None:
+    path = tmp_path / "report.html"
+    path.write_bytes(render_report(content))
+    with browser.opened(browser.program()) as page:
+        page.set_viewport_size(PHONE)
+        page.goto(path.as_uri())
+        sizes = page.evaluate(
+            """() => [...document.querySelectorAll("figure svg text")].map(text =>
+                parseFloat(getComputedStyle(text).fontSize) *
+                Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b))"""
+        )
+    assert len(sizes) > 20
+    assert min(sizes) >= 12
+
+
 def test_a_served_report_downloads_the_contract_byte_for_byte(content, tmp_path) -> None:
     folder = tmp_path / "runs" / "orders-1"
     folder.mkdir(parents=True)
