@@ -171,7 +171,11 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     console = console_of_results()
     if as_json:
         where = {"run": result.run, "folder": str(result.folder)}
-        found = {"scores": result.scores, "alternatives": result.alternatives}
+        found = {
+            "ranks": result.ranks,
+            "scores": result.scores,
+            "alternatives": result.alternatives,
+        }
         console.out(json.dumps({**where, **result.contract, **found}, indent=2), highlight=False)
         return
     kept, total = len(result.features), len(result.candidates)
@@ -180,9 +184,8 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         console, f"{result.run}: features that predict {contract['target']['name']}", "bold"
     )
     _print_line(console, result.verdict, "bold")
-    _print_line(
-        console, f"Kept {kept} of {total}: {listed(map(str, result.features), NAMES_SHOWN)}"
-    )
+    best_first = map(str, sorted(result.features, key=result.ranks.__getitem__))
+    _print_line(console, f"Kept {kept} of {total}: {listed(best_first, NAMES_SHOWN)}")
     _print_metrics(console, contract, f"all {total}", f"selected {kept}")
     _print_line(console, how_stable(contract))
     if result.changes is not None:

@@ -1,7 +1,6 @@
 """Artifacts of a run in the Prefect UI: progress, verdict, tables, charts and the report."""
 
 import base64
-import math
 import os
 import re
 import socket
@@ -11,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 from urllib.parse import quote
 from uuid import UUID
 
@@ -241,38 +240,24 @@ def publish(
         about += f". {_literal(shares)}"
     create_table_artifact(metrics, key=key_of(data_set, "metrics"), description=about)
     shares = None if result.stability is None else result.stability["share_of_folds"]
+    ranked = result.to_frame().sort_values(["kept", "rank"], ascending=[False, True])
     features = [
         {
-            "feature": name,
-            "kept": bool(kept),
-            "removed at step": None if kept or not step else int(step),
-            **({} if shares is None else {"share of folds": shares[name]}),
+            "feature": one["feature"],
+            "rank": int(one["rank"]),
+            "kept": bool(one["kept"]),
+            "removed at step": int(one["step"]) if one["step"] and not one["kept"] else None,
+            **({} if shares is None else {"share of folds": shares[one["feature"]]}),
         }
-        for name, kept, step in _most_useful_first(result)
+        for one in ranked.to_dict("records")
     ]
     create_table_artifact(
         features,
         key=key_of(data_set, "features"),
-        description="Every feature, the kept ones first, and of each the most useful first",
+        description="Every feature, the kept ones first, each by rank",
     )
     _publish_charts(run, result, data_set, difference)
     return cast(UUID, verdict)  # a coroutine only with an event loop
-
-
-def _most_useful_first(result: SelectionResult) -> list[tuple[Any, bool, int]]:
-    """Return the name of each feature, whether it is kept, and the step of its removal.
-
-    Kept features come first. Of two, the one with the higher score comes first, or without scores
-    the one that the search removed later or never.
-    """
-    found = [*zip(result.candidates, result.mask, result.steps, strict=True)]
-
-    def rank(one: tuple[Any, bool, int]) -> tuple[bool, float]:
-        name, kept, step = one
-        useful = result.scores[name] if result.scores is not None else step or math.inf
-        return not kept, -useful
-
-    return sorted(found, key=rank)
 
 
 def _publish_charts(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from chaffinch.tasks.reporting.content import MaskStep, ReportContent
+from chaffinch.tasks.reporting.ranks import rank_of_each
 from chaffinch.tasks.reporting.text import (
     NOTHING,
     as_used,
@@ -85,7 +86,7 @@ class MetricRow(NamedTuple):
     difference: str  # selected less all; of an error in per cent of that with all features
 
 
-DIFFERENCE_OF_METRICS = "Difference, of errors in %"
+DIFFERENCE_OF_METRICS = "Selected less all"  # each cell has its own unit
 
 
 def metric_rows(contract: Mapping[str, Any]) -> list[MetricRow]:
@@ -171,8 +172,12 @@ def dropped_features(content: ReportContent) -> Table:
     """Return the dropped columns, those that came closest to being kept first."""
     evidence = evidence_of(content)
     dropped = content.contract["dropped"]
-    removed = sorted((d for d in dropped if d.get("step") is not None), key=_latest_first)
+    rank = ranks_of(content)
+    removed = sorted(
+        (d for d in dropped if d.get("step") is not None), key=lambda one: rank[one["name"]]
+    )
     others = [d for d in dropped if d.get("step") is None]
+    others.sort(key=lambda one: rank.get(one["name"], len(rank) + 1))
     rows = [
         (d["name"], *(_figure(of.get(d["name"])) for of in evidence.values()), d["reason"])
         for d in [*removed, *others]
@@ -207,10 +212,21 @@ def kept_as_csv(content: ReportContent) -> str:
 
 def kept_in_order(content: ReportContent) -> list[Mapping[str, Any]]:
     """Return the kept features, most useful first; sorted by name if none is known."""
-    kept, scores = content.contract["features"], content.scores
-    if not content.has_steps and scores is not None:
-        return sorted(kept, key=lambda one: -scores[one["name"]])
-    return sorted(kept, key=_latest_first)
+    rank = ranks_of(content)
+    return sorted(content.contract["features"], key=lambda one: rank[one["name"]])
+
+
+def ranks_of(content: ReportContent) -> dict[str, int]:
+    """Return the rank of each candidate, as in the frame of the result."""
+    contract = content.contract
+    kept = {one["name"] for one in contract["features"]}
+    step_of = {
+        one["name"]: one["step"]
+        for one in (*contract["features"], *contract["dropped"])
+        if one.get("step") is not None
+    }
+    candidates = contract["candidates"]
+    return rank_of_each(candidates, [name in kept for name in candidates], step_of, content.scores)
 
 
 def evidence_of(content: ReportContent) -> dict[str, Mapping[str, Any]]:
@@ -234,7 +250,7 @@ def evidence_of(content: ReportContent) -> dict[str, Mapping[str, Any]]:
 
 def _ranks(content: ReportContent) -> dict[str, str]:
     """Return the rank of each candidate by when it leaves, 1 for the last."""
-    contract, n = content.contract, content.n_candidates
+    contract = content.contract
     asked = set(contract["settings"].get("columns", {}).get("keep", ()))
     step_of = {
         one["name"]: one.get("step") for one in (*contract["features"], *contract["dropped"])
@@ -242,9 +258,8 @@ def _ranks(content: ReportContent) -> dict[str, str]:
     last = [name for name in contract["candidates"] if step_of.get(name) is None]
     first = "1" if len(last) == 1 else f"1 to {number(len(last))}"  # no step orders these
     ranks = {name: "kept as asked" if name in asked else first for name in last}
-    return ranks | {
-        name: number(n - step + 1) for name, step in step_of.items() if step is not None
-    }
+    of_removed = {name: rank for name, rank in ranks_of(content).items() if name not in ranks}
+    return ranks | {name: number(rank) for name, rank in of_removed.items()}
 
 
 def _figure(value: str | float | None) -> str:
@@ -307,11 +322,6 @@ def seconds(content: ReportContent) -> Table:
     rows = [(title_of(stage), f"{taken:,.2f}") for stage, taken in content.seconds.items()]
     rows.append(("all of these", f"{sum(content.seconds.values()):,.2f}"))
     return Table("Seconds per stage", {"Stage": "text", "Seconds": "number"}, rows, len(rows) - 1)
-
-
-def _latest_first(feature: Mapping[str, Any]) -> float:
-    step = feature.get("step")
-    return float("-inf") if step is None else -step
 
 
 def _type(feature: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ from chaffinch.tasks.pipeline.selection_run import (
 )
 from chaffinch.tasks.reporting import ReportContent, render_report
 from chaffinch.tasks.reporting.notebook import as_html, draw_curve
+from chaffinch.tasks.reporting.ranks import rank_of_each
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
 from chaffinch.tasks.results.model import SelectedModel, check_there
 from chaffinch.tasks.selection.core import Mask
@@ -313,6 +314,19 @@ class SelectionResult:
         return pd.DataFrame(rows, columns=["feature", *columns]).astype(columns)
 
     @property
+    def ranks(self) -> dict[Any, int]:
+        """Rank of each candidate, from 1 for the most useful to d.
+
+        The later the search removes a feature, the better its rank; what it never removes is best.
+        Without steps, the higher score is better. Candidates that these do not order stand kept
+        ones first, then by name.
+        """
+        step_of = {
+            name: int(step) for name, step in zip(self._candidates, self.steps, strict=True) if step
+        }
+        return rank_of_each(self._candidates, self.mask.tolist(), step_of, self.scores)
+
+    @property
     def costs(self) -> dict[str, Any] | None:
         """What the features cost, by the costs of the constraints.
 
@@ -362,10 +376,16 @@ class SelectionResult:
         return destination
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per candidate: feature, kept, step, and score if there are any."""
+        """Return one row per candidate: feature, kept, rank, step, and score if there are any."""
         import pandas as pd
 
-        columns = {"feature": self.candidates, "kept": self.mask, "step": self.steps}
+        ranks = self.ranks
+        columns = {
+            "feature": self.candidates,
+            "kept": self.mask,
+            "rank": [ranks[name] for name in self.candidates],
+            "step": self.steps,
+        }
         if self.scores is not None:
             columns["score"] = [self.scores[name] for name in self.candidates]
         return pd.DataFrame(columns)

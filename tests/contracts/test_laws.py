@@ -8,6 +8,7 @@ import pytest
 
 import chaffinch
 from chaffinch import ModelSettings
+from chaffinch.flows.cli.output import show
 from chaffinch.methods import Pefs
 from chaffinch.tasks.settings.method import declared, kinds, rankings
 from tests.made_up import good_table
@@ -94,6 +95,24 @@ def timeless(report):
     shown, heading, _ = report.read_text().rpartition('<h2 id="time">')
     assert heading
     return re.sub(r"\d+ \w+ \d{4}, \d\d:\d\d UTC", "", shown)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_frame_terminal_and_report_order_the_kept_features_by_the_same_ranks(
+    method, tmp_path, capsys
+):
+    result = select(good_table(200, 0), method, n_features=4)
+    frame = result.to_frame().sort_values("rank")
+    assert frame["rank"].tolist() == [*range(1, len(frame) + 1)]
+    kept = frame.loc[frame["kept"], "feature"].tolist()
+    assert set(kept) == set(result.features)
+    if result.scores is not None and method != "auto":
+        assert frame["score"].is_monotonic_decreasing
+    show(result, as_json=False)
+    printed = re.search(r"^Kept \d+ of \d+: (.*)$", capsys.readouterr().out, re.MULTILINE)[1]
+    page = result.report(tmp_path / "report.html").read_text()
+    in_report = re.search(r'<a href="#features">Kept</a>.*?</strong> (.*)\.</p>', page)[1]
+    assert re.findall(r"\w+", printed) == re.findall(r"\w+", in_report) == kept
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -317,7 +317,7 @@ def test_a_ranking_has_scores_where_a_walk_has_losses(walk):
     assert shown.set_index("feature")["step"]["noise_1"] == 0
 
     assert walk.scores is None
-    assert list(walk.to_frame().columns) == ["feature", "kept", "step"]
+    assert list(walk.to_frame().columns) == ["feature", "kept", "rank", "step"]
 
 
 def test_a_ranking_is_of_the_training_rows_and_of_no_others(tmp_path):

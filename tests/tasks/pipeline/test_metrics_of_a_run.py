@@ -112,7 +112,7 @@ def test_terminal_and_report_show_them_below_the_losses(classes, tmp_path, capsy
     page = Page(classes.report(tmp_path / "report.html").read_bytes())
     assert page.text.index("Losses of the two") < page.text.index(CAPTION)
     headings, *rows = page.tables[CAPTION]
-    assert headings[1:] == ["All features", "Selected", "Constant", "Difference, of errors in %"]
+    assert headings[1:] == ["All features", "Selected", "Constant", "Selected less all"]
     assert [row[0] for row in rows] == ["Accuracy", "Balanced accuracy", "ROC AUC", "Log loss"]
     for (name, *cells), found in zip(rows, classes.metrics.values(), strict=True):
         values = [f"{found[key]:.4g}" for key in ("all_features", "selected", "constant")]

@@ -308,7 +308,9 @@ def test_categories_show_their_number_and_their_baseline() -> None:
     content = made_up(numbered(2), 1)
     feature = {"name": "colour", "type": "category", "baseline": "blue", "step": None}
     feature["categories"] = ["blue", "red"]
-    rows = Page(render_report(with_contract(content, features=[feature]))).tables
+    candidates = ["colour", "feature 0"]
+    found = with_contract(content, features=[feature], candidates=candidates)
+    rows = Page(render_report(found)).tables
     assert rows["Kept features (1)"][1][3:] == ["category (2 values)", "blue"]
 
 
