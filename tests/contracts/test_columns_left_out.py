@@ -117,8 +117,8 @@ def test_a_comparison_leaves_it_out_and_says_so(tmp_path) -> None:
     table = table_with(when=COLUMNS["timestamp"], took=COLUMNS["duration[us]"])
     found = chaffinch.compare(table, "y", methods=["anova_f"], models=[LINEAR], folds=2, seeds=1)
     assert found.warnings == (
-        f"Table: left out: 'when' ({TIMESTAMPS}), 'took' (type duration[us]: to use one, make "
-        "it numbers or text)",
+        "Table: left out: 'took' (type duration[us]: to use one, make it numbers or text), 'when' "
+        f"({TIMESTAMPS})",
     )
 
 
@@ -126,7 +126,9 @@ def test_a_reselection_leaves_new_ones_out_and_refuses_them_where_features_were(
     before = run_of(table_with())
     odd = {"when": COLUMNS["timestamp"], "tags": COLUMNS["list<item: int64>"]}
     after = chaffinch.reselect(before, table_with(**odd))
-    assert any(f"left out: 'when' ({TIMESTAMPS}), 'tags' (type list" in w for w in after.warnings)
+    assert any(
+        "left out: 'tags' (type list" in w and f"'when' ({TIMESTAMPS})" in w for w in after.warnings
+    )
     assert after.features == before.features
     for kind, told in (("timestamp", "timestamp"), ("binary", "binary")):
         newer = table_with()

@@ -33,7 +33,7 @@ from chaffinch.tasks.settings.method import method_of, method_settings
 from tests.made_up import good_table
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 30})
-FEATURES = ("age", "noise_1", "colour", "noise_2", "income", "noise_3")
+FEATURES = ("age", "colour", "income", "noise_1", "noise_2", "noise_3")
 
 
 def _arrow(table):
@@ -360,7 +360,7 @@ def test_features_on_the_keep_list_outlast_everything():
 
 def test_dropped_columns_take_no_part():
     result = select(drop=["age", "colour"])
-    assert result.candidates == ["noise_1", "noise_2", "income", "noise_3"]
+    assert result.candidates == ["income", "noise_1", "noise_2", "noise_3"]
     reasons = {entry["name"]: entry["reason"] for entry in result.contract["dropped"]}
     assert reasons["age"] == reasons["colour"] == "left out as asked"
 
@@ -437,7 +437,7 @@ def test_no_group_is_in_two_folds(tmp_path):
 
 @pytest.mark.parametrize(("method", "parts"), [("gbmo", PARTS), ("auto", ("train", "test"))])
 def test_later_parts_are_later(tmp_path, method, parts):
-    days = pd.date_range("2026-01-01", periods=240).repeat(2)
+    days = pd.date_range("2026-01-01", periods=120).repeat(2)
     table = good_table().assign(day=np.random.default_rng(0).permutation(days))
     result = select(table, method=method, time="day", store=tmp_path)
     rows = part_of_rows(tmp_path, result, "day").groupby("part")["day"]
@@ -546,7 +546,7 @@ def few_rows(n_rows=80):
     ("method", "verdict"),
     [
         ("gbmo", "and there are 12"),
-        ("auto", "Selection is better: with 1 of 12 features"),
+        ("auto", "with 1 of 12 features"),
     ],
 )
 def test_few_rows_are_enough_to_find_the_one_that_tells_all(method, verdict):
@@ -686,7 +686,7 @@ def test_what_is_no_table_is_refused_with_what_makes_one_of_it(data, target, rem
 @pytest.mark.parametrize(
     ("target", "has"),
     [
-        (NUMBERS, "has shape (240, 3)"),
+        (NUMBERS, "is a table of type DataFrame with 3 columns"),
         (NUMBERS.to_numpy(), "has shape (240, 3)"),
         (["churned", "age"], "has shape (2,)"),
         (CLASSES[:5], "has shape (5,)"),
