@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from chaffinch.storage.errors import InputError
@@ -24,7 +25,7 @@ from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.shuffled.table import ShuffledTable, open_shuffled
 from chaffinch.tasks.api.differentiable_selection import sharing_of, state_from
 from chaffinch.tasks.errors import as_input_error
-from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
+from chaffinch.tasks.pipeline.progress import OnProgress, as_progress, no_progress
 from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.selection.dfs.descent import FILE as STATE
 from chaffinch.tasks.selection.dfs.descent import (
@@ -112,11 +113,12 @@ def descend(
 
         def report(descent: Descent, way: Sequence[Step]) -> None:
             if len(way) == n_before:
-                on_progress(LOOK, 1, 1)
-            on_progress(DESCEND, len(way), settings.steps)
+                progress.end(LOOK, perf_counter() - began)
+            progress(DESCEND, len(way), settings.steps)
             keep(lambda: to_bytes(descent.state(), {"way": json.dumps([*map(astuple, way)])}))
 
-        on_progress(LOOK, 0, 1)
+        progress, began = as_progress(on_progress), perf_counter()
+        progress(LOOK, 0, 1)
         with sharing_of(table, sharing.cluster, sharing.workers) as shared:
             found = select_by_descent(
                 table, None, aim, rules, shared, state, way=way, on_step=report
@@ -129,7 +131,7 @@ def descend(
         remove_file(unfinished / (key + _ENDING))
     if not content["features"]:
         logger.warning("no feature is worth a penalty of %g; give a lower one", settings.penalty)
-    on_progress(DESCEND, 1, 1)
+    progress.end(DESCEND, perf_counter() - began)
     return Descended(folder, content)
 
 

@@ -21,7 +21,7 @@ from chaffinch.storage.shuffled.writer import (
 from chaffinch.storage.sources.formats import find_format
 from chaffinch.storage.sources.parquet import PARQUET
 from chaffinch.tasks.errors import as_input_error
-from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
+from chaffinch.tasks.pipeline.progress import OnProgress, as_progress, no_progress
 from chaffinch.tasks.selection.dfs.sources import read_rows
 from chaffinch.tasks.selection.input_checks import target_array
 from chaffinch.tasks.settings.descent import ShuffleSettings
@@ -46,28 +46,27 @@ def shuffle_files(
     if not parquet:
         _refuse_other_formats(files)
     _check_for(_PARQUET if parquet else _SVMLIGHT, settings)
-    on_progress(SHUFFLE, 0, 1)
-    if parquet:
-        table = shuffle_parquet(
-            files,
-            path,
-            target=str(settings.target),
-            drop=settings.drop,
-            sparse=settings.sparse,
-            seed=settings.seed,
-            block_rows=settings.block_rows,
-        )
-    else:
-        table = shuffle_svmlight(
-            files,
-            path,
-            zero_based=bool(settings.zero_based),
-            n_columns=settings.n_columns,
-            dtype=settings.dtype or "float64",
-            seed=settings.seed,
-            block_rows=settings.block_rows,
-        )
-    on_progress(SHUFFLE, 1, 1)
+    with as_progress(on_progress).stage(SHUFFLE):
+        if parquet:
+            table = shuffle_parquet(
+                files,
+                path,
+                target=str(settings.target),
+                drop=settings.drop,
+                sparse=settings.sparse,
+                seed=settings.seed,
+                block_rows=settings.block_rows,
+            )
+        else:
+            table = shuffle_svmlight(
+                files,
+                path,
+                zero_based=bool(settings.zero_based),
+                n_columns=settings.n_columns,
+                dtype=settings.dtype or "float64",
+                seed=settings.seed,
+                block_rows=settings.block_rows,
+            )
     return table
 
 

@@ -36,7 +36,7 @@ def table_of(n_rows=120, seed=0, d=N_FEATURES):
 
 
 TABLE = table_of()
-NAMES = [*TABLE.columns[:-1]]
+NAMES = sorted(TABLE.columns[:-1])
 
 
 def together(random):

@@ -78,7 +78,7 @@ def test_a_code_that_means_none_or_two_of_those_known_is_unknown(tmp_path):
         ([True, False], {}),
         (["True", "False"], {}),
         ([3, 12, 700], {"categorical": ["code"]}),
-        (["2024-01-05", "2024-02-05", "2023-07-01"], {}),
+        (["2024-01-05", "2024-02-05", "2023-07-01"], {"categorical": ["code"]}),
     ],
 )
 def test_what_was_learnt_from_memory_is_known_again_in_files(values, options, tmp_path):

@@ -72,7 +72,10 @@ def test_the_order_of_columns_and_rows_does_not_matter(method, model):
     """No method learns of it: columns are ordered by name before, and rows by their content."""
     table = good_table(200)
     turned = table[table.columns[::-1]].sample(frac=1, random_state=3)
-    assert select(turned, method, model).contract == select(table, method, model).contract
+    one, other = (dict(select(t, method, model).contract) for t in (table, turned))
+    hashes = [contract.pop("dataset")["hash"] for contract in (one, other)]
+    assert one == other
+    assert hashes[0] != hashes[1]  # which is of the columns in their order
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -156,14 +159,14 @@ def test_a_copy_of_a_feature_is_not_needed_beside_it(method):
 
 
 @pytest.mark.parametrize("method", FILTERS)
-def test_of_equal_scores_the_feature_further_left_leaves_first(method):
+def test_of_equal_scores_the_first_by_name_leaves_first(method):
     table = good_table(400)
-    table.insert(0, "income_again", table["income"])
+    table["again"] = table["income"]
     result = select(table, method, "linear")
-    is_equal = result.scores["income"] == result.scores["income_again"]
+    is_equal = result.scores["income"] == result.scores["again"]
     assert is_equal == (method not in PARTING_COPIES)
-    leaving = [name for name in result.path["feature"] if name.startswith("income")]
-    assert leaving[:1] == ["income_again"]
+    leaving = [name for name in result.path["feature"] if name in ("again", "income")]
+    assert leaving[:1] == ["again"]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -42,7 +42,7 @@ def test_columns_that_are_equal():
     table = table_with(whole=whole, same=whole.astype(np.float64), other=-whole)
 
     assert warned("equal in every row", table) == [
-        "features 'whole' and 'same' are equal in every row"
+        "features 'same' and 'whole' are equal in every row"
     ]
 
 
@@ -73,7 +73,7 @@ def test_identifiers_among_the_numbers():
         paid=random.integers(0, 10, N),
     )
     (sentence,) = warned("like an identifier", table)
-    assert sentence.startswith("2 features look like an identifier: 'line' and 'customer_id'")
+    assert sentence.startswith("2 features look like an identifier: 'customer_id' and 'line'")
 
 
 def test_much_missing():

@@ -12,6 +12,7 @@ import chaffinch
 from chaffinch.flows.cli.terminal import Showing
 from chaffinch.flows.prefect_runtime.artifacts import watching
 from chaffinch.tasks.comparing.run import STEPS
+from chaffinch.tasks.settings.stage_titles import title_of
 from chaffinch.tasks.statistics.verdict import VERDICTS
 from tests.flows.cli.programs import eventually
 from tests.flows.conftest import Server, day_of
@@ -51,7 +52,7 @@ def test_every_step_is_a_task_run(flow_run, server):
         tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
         return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
 
-    assert eventually(lambda: completed() == [step.replace("_", "-") for step in STEPS])
+    assert eventually(lambda: completed() == [title_of(step) for step in STEPS])
 
 
 def test_progress_ends_at_100_and_the_verdicts_are_there_to_read(flow_run, server):

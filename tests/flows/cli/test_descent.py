@@ -48,13 +48,13 @@ def test_from_several_texts_to_the_features_by_command(folder, tmp_path):
     texts = (folder / "0.svm", folder / "1.svm")
     told, steps = said(shuffle, *texts, "--one-based", "--to", table, "--block-rows", 1000)
     assert told == f"Wrote {table}: 3,000 rows of 40 columns, blocks: 3\n"
-    assert "1/1 shuffle rows: done after " in steps
+    assert "1/1 shuffle the rows: done after " in steps
     told, steps = said(descend, table, "--n-features", 3, "--to", out)
     first, last = told.splitlines()
     assert first.startswith("Kept 3 of 40, the best first: ")
     assert set(first.partition("first: ")[2].split(", ")) == {"5", "12", "31"}
     assert last == f"Features: {out}/features.json"
-    for line in ("1/2 look at all rows: done after ", "2/2 descend: done after "):
+    for line in ("1/2 read all rows once: done after ", "2/2 descend: done after "):
         assert line in steps
     scores = {
         one["name"]: one["score"]

@@ -45,7 +45,7 @@ def test_the_command_says_what_changed_and_its_run_is_shown_again(former, newer,
     command = (former.run, str(newer), "--store", str(store), "--cluster", "none")
     ended = program("reselect", *command, home=home)
     assert ended.returncode == 0, ended.stderr
-    assert "9/10 judge changes" in ended.stderr
+    assert "9/10 judge the changes" in ended.stderr
     shown = ended.stdout.splitlines()
     assert "Kept 2 of 6: first, noise_a" in shown
     (at,) = [place for place, line in enumerate(shown) if line.startswith("Change to the new set:")]

@@ -46,7 +46,7 @@ def test_the_settings_have_the_last_word_on_the_task():
     assert len(described(table, task="classification").classes) == 40
 
 
-def test_features_are_what_is_left_in_the_tables_order():
+def test_features_are_what_is_left_sorted_by_name():
     description = described(
         table_with(
             code=text([f"#{i}" for i in range(N)]),
@@ -65,15 +65,15 @@ def test_features_are_what_is_left_in_the_tables_order():
         group="g",
     )
 
-    assert description.features == ("a", "b", "kept_code", "flag", "colour")
-    assert description.n_categories == (0, 0, N, 0, 2)
+    assert description.features == ("a", "b", "colour", "flag", "kept_code")
+    assert description.n_categories == (0, 0, 2, 0, N)
     assert description.categories["colour"] == ("red", "blue")
     assert description.excluded == {
         "code": "identifier: every value is different",
         "same": "constant",
         "empty": "every value is missing",
     }
-    assert description.schema == Schema(description.features, (0, 0, N, 0, 2), 2)
+    assert description.schema == Schema(description.features, (0, 0, 2, 0, N), 2)
     roles = {row["name"]: row["role"] for row in description.profile}
     assert [roles[n] for n in ("y", "a", "same", "dropped", "w", "g")] == [
         "target", "feature", "excluded", "drop", "weight", "group",

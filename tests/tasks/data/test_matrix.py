@@ -162,7 +162,7 @@ def test_rows_are_the_chosen_ones_in_the_order_asked_for():
     rows = load_rows(TableAsDataset(table), chosen, description, index)
     every = load_rows(TableAsDataset(table), chosen, description)
 
-    assert description.features == ("number", "count", "flag", "colour")
+    assert description.features == ("colour", "count", "flag", "number")
     np.testing.assert_array_equal(rows.X, every.X[index])
     mask = np.array([True, False, False, True])
     masked = load_rows(TableAsDataset(table), chosen, description, index, mask)
