@@ -200,6 +200,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         "features": [
             _feature(run, name, trained["baseline"][j], step_of.get(name)) for j, name in kept
         ],
+        "table_order": [name for name in dataset.columns if name in {name for _, name in kept}],
         "dropped": dropped,
         "candidates": list(schema.features),
         **_stability(run),

@@ -31,7 +31,7 @@ from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.data.roles import TargetType, labels_of
 from chaffinch.tasks.reporting.notebook import as_html
-from chaffinch.tasks.results.model import typed_feature
+from chaffinch.tasks.results.model import in_table_order, typed_feature
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.settings.reselection import FeatureKind
@@ -198,8 +198,8 @@ class FeatureContract(dict[str, Any]):
 
     @property
     def features(self) -> list[str]:
-        """Kept features, sorted by name."""
-        return [feature["name"] for feature in self["features"]]
+        """Kept features, in the table's order."""
+        return in_table_order(self)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per kept feature: name, type, baseline and the rest of its entry."""

@@ -40,11 +40,15 @@ class SelectedModel:
         Categories of each categorical feature, in the order of their codes.
     classes : tuple of int, float, bool or str
         Labels of the target's own type, in the order of the probabilities; empty for regression.
+    table_order : tuple of str
+        The features in the order of the table that they were selected from, which is that of the
+        columns of an array.
     """
 
     fitted: FittedModel
     categories: dict[str, tuple[str, ...]]
     classes: tuple[Label, ...]
+    table_order: tuple[str, ...]
 
     @classmethod
     def from_contract(
@@ -64,12 +68,13 @@ class SelectedModel:
         """Return a fitted model with the categories and classes of its feature contract."""
         target = contract["target"]
         classes = labels_of(target["classes"], target.get("type", "text"))
-        return cls(fitted, _categories_of(contract), classes)
+        order = tuple(in_table_order(contract))
+        return cls(fitted, _categories_of(contract), classes, order)
 
     @property
     def features(self) -> list[str]:
         """Columns that a table must have; a new list each time."""
-        return list(self.fitted.schema.features)
+        return list(self.table_order)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -154,9 +159,9 @@ class SelectedModel:
         return np.empty((0, len(self.classes)) if self.classes else 0)
 
     def _matrix(self, table: Any) -> Floats:
-        features = self.features
+        features = list(self.fitted.schema.features)
         if isinstance(table, np.ndarray) or issparse(table):
-            table = _as_table(table, features)
+            table = _as_table(table, self.features)
         source = source_of(table).read(self.categories, may_be_empty=True)
         check_there(features, source.column_names)
         if not source.num_rows:
@@ -173,6 +178,13 @@ class SelectedModel:
                 unread = np.isnan(matrix[:, position])
                 warn_if_new(name, typed.column(position), unread, self.categories[name])
         return matrix
+
+
+def in_table_order(contract: Mapping[str, Any]) -> list[str]:
+    """Return the kept features of a contract in the order of the run's table."""
+    names = [feature["name"] for feature in contract["features"]]
+    order = contract.get("table_order")  # absent in contracts of earlier writers, or edited by hand
+    return order if isinstance(order, list) and sorted(map(str, order)) == sorted(names) else names
 
 
 def columns_of(array: Any) -> Iterator[NDArray[Any]]:

@@ -33,7 +33,7 @@ from chaffinch.tasks.reporting import ReportContent, render_report
 from chaffinch.tasks.reporting.notebook import as_html, draw_curve
 from chaffinch.tasks.reporting.ranks import rank_of_each
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
-from chaffinch.tasks.results.model import SelectedModel, check_there
+from chaffinch.tasks.results.model import SelectedModel, check_there, in_table_order
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.method import declared
@@ -106,7 +106,7 @@ class SelectionResult:
     Attributes
     ----------
     features : list of str
-        Kept features, sorted by name; a new list each time. After `select` and `reselect` of
+        Kept features, in the table's order; a new list each time. After `select` and `reselect` of
         a pandas table they are its own labels, also numbers; a run that is loaded, and everything
         else but `candidates` and `scores`, names columns by text.
     candidates : list of str, length d
@@ -212,7 +212,7 @@ class SelectionResult:
     # Lists, since pandas takes a tuple for one name; new ones, since a list can be changed.
     @property
     def features(self) -> list[Any]:
-        """Kept features, sorted by name."""
+        """Kept features, in the table's order."""
         return list(self._features)
 
     @property
@@ -525,7 +525,7 @@ def result_in_memory(run: SelectionRun, labels: Mapping[str, Any]) -> SelectionR
 def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> SelectionResult:
     """Return the result of a finished run; `labels` maps names to those of the user's table."""
     contract, found = run.contract, {name: one.result for name, one in run.records.items()}
-    features = tuple(feature["name"] for feature in contract["features"])
+    features = tuple(in_table_order(contract))
     candidates = tuple(contract["candidates"])
     step_of, kept = step_of_each(run.path), set(features)
     mask = np.array([name in kept for name in candidates])

@@ -180,7 +180,7 @@ def test_quiet_and_verbose_go_against_each_other():
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
-HOSTILE = ["\x1b[31mred", "\x1b]0;TITLE\x07x", "two\nlines"]
+HOSTILE = ["\x1b]0;TITLE\x07x", "two\nlines", "\x1b[31mred"]
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,9 @@ def test_the_order_of_columns_and_rows_does_not_matter(method, model):
     turned = table[table.columns[::-1]].sample(frac=1, random_state=3)
     one, other = (dict(select(t, method, model).contract) for t in (table, turned))
     hashes = [contract.pop("dataset")["hash"] for contract in (one, other)]
+    orders = [contract.pop("table_order") for contract in (one, other)]
     assert one == other
+    assert orders[0] == orders[1][::-1]
     assert hashes[0] != hashes[1]  # which is of the columns in their order
 
 

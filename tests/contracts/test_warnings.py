@@ -139,7 +139,7 @@ def test_numbers_in_other_spellings_are_refused_with_one_of_them(marker, write):
     written = table["age"].map(write)
     written[::8] = marker
     untuned = ModelSettings(tuning="none")
-    with pytest.raises(chaffinch.InputError, match="column 'age' .*name (it|the column) as cate"):
+    with pytest.raises(chaffinch.InputError, match=r"column 'age' .*name (it|the column) as cate"):
         chaffinch.select(table.assign(age=written), "churned", model=untuned)
     named = chaffinch.select(
         table.assign(age=written), "churned", model=untuned, categorical=["age"]

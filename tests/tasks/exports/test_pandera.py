@@ -1,5 +1,7 @@
 """The schema passes the table that features were selected from, and fails what drifted from it."""
 
+import warnings
+
 import pandera.pandas as pandera
 import polars
 import pytest
@@ -59,7 +61,8 @@ def test_what_drifted_fails(drift, exported):
 )
 def test_what_the_contract_takes_passes_too(change, exported):
     table = change(orders())
-    exported.contract.validate(table)
+    with warnings.catch_warnings(action="ignore"):  # of a column without values
+        exported.contract.validate(table)
     to_pandera(exported).validate(table, lazy=True)
 
 

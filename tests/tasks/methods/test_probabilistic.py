@@ -314,7 +314,7 @@ def test_the_report_shows_where_each_search_ended_and_how_probable_each_feature_
         {name: result.scores[name] for name in result.features}, rel=1e-3
     )
     rows = page.tables["Losses of the two final models (log loss)"]
-    assert [row[-1] for row in rows[1:4]] == [
+    assert [row[-1] for row in rows[1:3]] == [
         "tuning, fitting, the baseline, the probabilities",
-        "the losses of the networks; then fitting", "how many features to keep",
+        "the losses of the networks; then fitting",
     ]  # fmt: skip

@@ -102,7 +102,7 @@ def test_a_new_column_is_a_candidate_as_well(former) -> None:
     newer = chaffinch.reselect(former, data.assign(extra=extra, y=data["y"] + 2 * extra))
     (change,) = newer.changes["changes"]
     assert (change["feature"], change["change"]) == ("extra", "new")
-    assert newer.features == ["extra", "x1", "x2"]
+    assert newer.features == ["x1", "x2", "extra"]
 
 
 @pytest.mark.parametrize("was", ["constant", "empty", "dropped", "an identifier", "the target"])

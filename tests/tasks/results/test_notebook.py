@@ -33,7 +33,9 @@ def test_a_result_has_its_verdict_its_metrics_and_its_features():
         *result.importance["feature"]
     ]
     contract = result.contract._repr_html_()
-    assert [cell for cell in cells(contract) if cell in result.candidates] == result.features
+    assert [cell for cell in cells(contract) if cell in result.candidates] == sorted(
+        result.features
+    )
     assert not any("<script>" in one for one in (shown, contract))
 
 
