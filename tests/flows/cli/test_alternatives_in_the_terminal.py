@@ -69,7 +69,7 @@ def test_a_long_set_is_cut_in_the_terminal_with_a_word_and_listed_in_full_elsewh
         "chosen": {**found.alternatives["chosen"], "features": names},
         "sets": [{**found.alternatives["sets"][0], "features": names}],
     }
-    long = replace(found, alternatives=alternatives, scores={"a0": 0.5, "b0": 0.25})
+    long = replace(found, alternatives=alternatives, scores=dict.fromkeys(found.candidates, 0.5))
     show(long, as_json=False)
     told = f"     {', '.join(names[:40])} and 3 more (--json lists all)\n"
     assert told in capsys.readouterr().out

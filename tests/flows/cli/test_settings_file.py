@@ -352,7 +352,7 @@ def test_init_writes_where_to_drop_a_column_that_a_run_refuses(dropped, tmp_path
     assert run.exit_code == 0
     assert "--drop price" in run.stderr
     written = Path("selection.toml").read_text()
-    assert "# chaffinch run refuses this table: column 'price' must hold numbers" in written
+    assert "# chaffinch run refuses this table: column 'price' is written" in written
     suggested = json.dumps([*dropped, "price"])
     assert f"# drop = {suggested}" in written
 
