@@ -332,8 +332,10 @@ def run(
             checked = partial(_checked, *arguments)
             state = _run_flow(server, "feature_selection", arguments, shown, checked)
             result = state.result()
-            undecided = (state.message or "") if state.name == "NeedsDecision" else ""
-            undecided = undecided.removeprefix("needs a decision: ")
+            from chaffinch.flows.prefect_runtime import promotion
+
+            is_undecided = state.name == promotion.NEEDS_DECISION
+            undecided = state.message.removeprefix("needs a decision: ") if is_undecided else ""
     output.show(result, as_json=as_json, with_warnings=False)
     if not undecided:
         return 0

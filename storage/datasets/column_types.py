@@ -22,7 +22,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import check_known
-from chaffinch.storage.datasets.text_spellings import are_dates, iso_times, refuse_spelling
+from chaffinch.storage.datasets.text_spellings import (
+    all_match,
+    are_dates,
+    iso_times,
+    refuse_spelling,
+)
 from chaffinch.storage.errors import InputError, about_column
 from chaffinch.storage.memory import LetGo
 
@@ -32,7 +37,7 @@ _WITHOUT_SIGN = r"^\s*\d+\s*$"
 _LEADING_ZERO = r"^\s*0\d"
 _PLAIN_WHOLE = re.compile("0|-?[1-9][0-9]*")
 _TRUTH = r"^(true|True|TRUE|false|False|FALSE)$"
-_EXACT = 2**53  # smaller integers are exact in float64
+EXACT = 2**53  # whole numbers up to it are exact in float64
 
 
 def typed_text(
@@ -44,7 +49,7 @@ def typed_text(
         return pa.nulls(len(codes), pa.float64())
     if categorical:
         return category_of(codes, _as_if_typed(texts))
-    if numeric and _all_match(texts, _TRUTH):
+    if numeric and all_match(texts, _TRUTH):
         return pc.equal(pc.utf8_lower(texts), "true").take(codes)
     if not numeric and _are_codes(texts):
         return category_of(codes, texts)
@@ -74,14 +79,10 @@ def _without_blanks(encoded: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
     return pa.array(_taken(place, codes, missing=0), mask=missing), texts.filter(~is_blank)
 
 
-def _all_match(texts: pa.Array, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
-
-
 def _are_codes(texts: pa.Array) -> bool:
     """Whether texts are whole numbers, some with leading zeros, which numbers do not have."""
     has_zero = pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py()
-    return bool(has_zero) and _all_match(texts, _WITHOUT_SIGN)
+    return bool(has_zero) and all_match(texts, _WITHOUT_SIGN)
 
 
 def _as_if_typed(texts: pa.Array) -> pa.Array:
@@ -89,9 +90,9 @@ def _as_if_typed(texts: pa.Array) -> pa.Array:
 
     They stay unchanged if a program would not write the values so, or two would become one.
     """
-    if _all_match(texts, _TRUTH):
+    if all_match(texts, _TRUTH):
         typed = pc.utf8_lower(texts)
-    elif _all_match(texts, _NUMBER):
+    elif all_match(texts, _NUMBER):
         typed = pa.array(map(_as_number, texts.to_pylist()), texts.type)
     else:
         return texts
@@ -110,7 +111,7 @@ def _as_number(text: str) -> str | None:
 def _parsed(name: str, codes: pa.Array, texts: pa.Array, numeric: bool, ordered: bool) -> pa.Array:
     """Return texts as numbers: integers if all are; as categories if float64 would merge them."""
     trimmed = pc.utf8_trim_whitespace(texts)
-    if not _all_match(trimmed, _WHOLE):
+    if not all_match(trimmed, _WHOLE):
         return finite(name, trimmed.cast(pa.float64()).take(codes))
     digits = pc.replace_substring_regex(trimmed, r"^\+", "")
     try:
@@ -124,7 +125,7 @@ def _parsed(name: str, codes: pa.Array, texts: pa.Array, numeric: bool, ordered:
 def _whole(values: pa.Array, *, keep: bool) -> pa.Array:
     """Return int64 values, or their digits as categories if one is beyond 2^53."""
     ends = pc.min_max(values).as_py()
-    if keep or ends["max"] is None or max(-ends["min"], ends["max"]) <= _EXACT:
+    if keep or ends["max"] is None or max(-ends["min"], ends["max"]) <= EXACT:
         return values
     return _digits(values.cast(pa.string()))
 
@@ -169,7 +170,7 @@ def as_text(value: Any) -> str:
     """Return a value as a category; an integer has the same text as int and as float."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
         return str(int(value))
     return str(value)
 

@@ -68,7 +68,7 @@ def iso_times(texts: pa.Array) -> pa.Array | None:
     A time may follow the day; if all times have a zone they become UTC.
     """
     for zone, kind in (("", pa.timestamp("us")), (_ZONE, pa.timestamp("us", "UTC"))):
-        if _all_match(texts, f"{_ISO}{zone}$"):
+        if all_match(texts, f"{_ISO}{zone}$"):
             to_microseconds = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
             try:
                 return to_microseconds.cast(kind).cast(pa.timestamp("us"))
@@ -106,7 +106,7 @@ def refuse_spelling(
     if n_numbers >= _FEWEST_NUMBERS and (
         n_others <= _OTHER_ROWS * n_rows.sum()
         or is_other.sum() <= _OTHER_TEXTS * (~is_other).sum()
-        or _all_match(texts.filter(pa.array(is_other)), _PLACEHOLDER)
+        or all_match(texts.filter(pa.array(is_other)), _PLACEHOLDER)
     ):
         if is_like.any():
             _refuse_numbers(name, codes, texts, is_like)
@@ -117,7 +117,7 @@ def _are_like_numbers(texts: pa.Array, is_number: NDArray[np.bool_]) -> NDArray[
     """Return which texts are numbers in another spelling, shape (n_texts,)."""
     is_like = _matches(texts, _LIKE_NUMBER)
     others = texts.filter(pa.array(~is_number))
-    if _all_match(others, _GROUPED_CODE) and pc.min(pc.utf8_length(others)).as_py() >= _LEAST_CODE:
+    if all_match(others, _GROUPED_CODE) and pc.min(pc.utf8_length(others)).as_py() >= _LEAST_CODE:
         return np.zeros(len(texts), dtype=bool)
     if not is_like[~is_number].any():
         units = pc.extract_regex(others, _WITH_UNIT)
@@ -196,7 +196,7 @@ def _part(text: str, pattern: str) -> str:
 
 
 def _has(text: str, pattern: str) -> bool:
-    return _all_match(pa.array([text]), pattern)
+    return all_match(pa.array([text]), pattern)
 
 
 def _matches(texts: pa.Array, pattern: str) -> NDArray[np.bool_]:
@@ -204,7 +204,8 @@ def _matches(texts: pa.Array, pattern: str) -> NDArray[np.bool_]:
     return found
 
 
-def _all_match(texts: pa.Array, pattern: str) -> bool:
+def all_match(texts: pa.Array, pattern: str) -> bool:
+    """Return whether every text matches a pattern."""
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 

@@ -390,6 +390,16 @@ def _outcomes(
     for i, contender in enumerate(scores.contenders):
         is_all = bool(keeps_all[i])
         leaked = leaks & frozenset[str]().union(*scores.features[contender])
+        verdict: Verdict = "cannot tell"
+        if not leaked:
+            verdict = verdict_on(
+                differences[i],
+                corrected[i],
+                is_all=is_all,
+                over_constant=constants[i],
+                is_informative=bool(is_informative),
+                beyond_p=beyond[i],
+            )
         yield Outcome(
             contender=contender,
             n_scored=int(scored[i].sum()),
@@ -406,18 +416,7 @@ def _outcomes(
             over_constant=constants[i],
             corrected_p=corrected[i],
             beyond_p=beyond[i],
-            verdict=None
-            if not i
-            else "cannot tell"
-            if leaked
-            else verdict_on(
-                differences[i],
-                corrected[i],
-                is_all=is_all,
-                over_constant=constants[i],
-                is_informative=bool(is_informative),
-                beyond_p=beyond[i],
-            ),
+            verdict=verdict if i else None,
             leaks=tuple(sorted(leaked)) if i else (),
             stability=_stability(scores, i),
             selection_seconds=_known(_means(figures["selection_seconds"], scored)[i]),

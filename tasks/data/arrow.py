@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import alike, quoted
-from chaffinch.storage.datasets.column_types import OTHER
+from chaffinch.storage.datasets.column_types import EXACT, OTHER
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.selection.core import Floats
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WHOLE = re.compile(r"\s*-?[0-9]+\s*")
 _TRUTH = ("true", "True", "TRUE", "false", "False", "FALSE")
 
 ColumnKind = Literal["float64", "int64", "bool", "category", "timestamp"]
@@ -116,6 +117,12 @@ def _meaning(text: str) -> Any:
         return datetime.fromisoformat(bare)
     except ValueError:
         return text
+
+
+def are_beyond_exact(categories: Sequence[str]) -> bool:
+    """Return whether categories are whole numbers, some of which float64 would round."""
+    are_whole = all(map(_WHOLE.fullmatch, categories))
+    return are_whole and any(abs(int(text)) > EXACT for text in categories)
 
 
 def if_numbers(name: str, column: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.datasets.column_types import DATE_IN_TEXT, type_columns
 from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import (
+    are_beyond_exact,
     as_keys,
     as_numbers,
     categories_of,
@@ -35,8 +35,6 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 _MOST_INFERRED_CLASSES = 20
 # float columns with more distinct values cannot be classes
 _MOST_FLOAT_CLASSES = 50
-_LARGEST_EXACT_INTEGER = 2**53  # in float64
-_WHOLE = re.compile("-?[0-9]+")
 
 TargetType = Literal["integer", "number", "boolean", "text"]
 Label = int | float | bool | str
@@ -107,9 +105,7 @@ def _are_quantities(categories: Sequence[str], settings: SelectionSettings) -> b
     """Return whether categories are whole numbers with too many values for classes."""
     if settings.task != "auto" or settings.target in settings.columns.categorical:
         return False
-    if len(categories) <= _MOST_INFERRED_CLASSES or not all(map(_WHOLE.fullmatch, categories)):
-        return False
-    return any(abs(int(text)) > _LARGEST_EXACT_INTEGER for text in categories)
+    return len(categories) > _MOST_INFERRED_CLASSES and are_beyond_exact(categories)
 
 
 def encode_target(

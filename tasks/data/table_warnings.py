@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_names import quoted
-from chaffinch.tasks.data.arrow import NUMBER
+from chaffinch.tasks.data.arrow import NUMBER, are_beyond_exact
 from chaffinch.tasks.data.column_profile import ColumnProfile, is_badly_scaled
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.selection.core import Floats
@@ -124,8 +124,7 @@ def _correlation(values: Floats, y: Floats | Index) -> float:
     return float(values @ y / spread) if spread > 0 else 0.0
 
 
-_WHOLE, _CODE = re.compile(r"\s*-?[0-9]+\s*"), re.compile(r"\s*0[0-9]+\s*")
-_EXACT = 2**53  # whole numbers up to it are exact in float64
+_WHOLE, _CODE = re.compile(r"\s*[0-9]+\s*"), re.compile(r"\s*0[0-9]+\s*")
 _MUCH_MISSING = 0.5
 _NEARLY_ALL = 0.9
 _FILLING_GAPS = ("linear", "mlp")  # models that fill missing values with the mean
@@ -350,11 +349,9 @@ def _looks_like_identifier(row: ColumnProfile) -> bool:
 
 def _are_codes(categories: tuple[str, ...]) -> bool:
     """Return whether the categories are whole numbers, some with leading zeros or beyond 2^53."""
-    if not all(map(_WHOLE.fullmatch, categories)):
-        return False
-    if any(abs(int(text)) > _EXACT for text in categories):
-        return True
-    return any(map(_CODE.fullmatch, categories)) and not any("-" in text for text in categories)
+    has_zero = any(map(_CODE.fullmatch, categories))
+    are_codes = has_zero and all(map(_WHOLE.fullmatch, categories))
+    return are_codes or are_beyond_exact(categories)
 
 
 def _other_than_numbers(codes: Floats, categories: tuple[str, ...]) -> str | None:

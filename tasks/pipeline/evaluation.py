@@ -172,6 +172,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
     schema, mask, trained = run.schema, run.mask, run.result("train_base_model")
     step_of = step_of_each(run.path)
     kept = [(j, name) for j, name in enumerate(schema.features) if mask[j]]
+    kept_names = {name for _, name in kept}
     method = settings.method.kind
     dropped: list[dict[str, Any]] = [
         {"name": name, "reason": f"removed by {method}", "step": step_of[name]}
@@ -200,7 +201,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         "features": [
             _feature(run, name, trained["baseline"][j], step_of.get(name)) for j, name in kept
         ],
-        "table_order": [name for name in dataset.columns if name in {name for _, name in kept}],
+        "table_order": [name for name in dataset.columns if name in kept_names],
         "dropped": dropped,
         "candidates": list(schema.features),
         **_stability(run),

@@ -28,6 +28,8 @@ def stage_estimate(run: SelectionRun) -> tuple[Estimate, str] | None:
     seconds = _seconds_by_stage(run)
     if seconds is None:
         return None
+    seconds["evaluate"] = (seconds["evaluate"] or 0.0) + _SECONDS_OF_BOOTSTRAP
+    seconds["write_report"] = _SECONDS_OF_REPORT
     known = sum(filter(None, seconds.values()))
     estimate = {stage: None if taken is None else (taken,) for stage, taken in seconds.items()}
     return estimate, "" if known < _LONG else _warning(run, seconds, known)
@@ -64,7 +66,7 @@ def _fits_of_search(run: SelectionRun) -> float | None:
 
 
 def _seconds_by_stage(run: SelectionRun) -> dict[str, float | None] | None:
-    """Return the estimated seconds of each stage; None for a search without known fits."""
+    """Return the seconds of each stage's fits; None for a search without known fits."""
     model, n_rows = run.settings.model, run.dataset.n_rows - len(run.splits.test)
     rows = run.rows("train")
     tuned = tuning_candidates(run.untuned_recipe, run.settings, run.schema, len(rows))
@@ -87,8 +89,7 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, float | None] | None:
         "optimise_mask": None if of_search is None else of_search * seconds(n_rows),
         "choose_mask": seconds(n_rows),
         "retrain": _OF_BOTH_MODELS * seconds(n_rows),
-        "evaluate": _SECONDS_OF_BOOTSTRAP + seconds(n_rows),
-        "write_report": _SECONDS_OF_REPORT,
+        "evaluate": seconds(n_rows),
     }
 
 

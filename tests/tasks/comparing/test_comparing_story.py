@@ -87,6 +87,7 @@ def test_one_that_is_stopped_twice_ends_as_one_that_never_was(source, tmp_path) 
     again = []
     assert_same(compared(source, tmp_path / "stopped", lambda *told: again.append(told)), whole)
     assert [told for told in again if told[0] == "measure_cells"] == [
+        ("measure_cells", 0, 1),
         ("measure_cells", 8, 8),
         ("measure_cells", 1, 1),
     ]
