@@ -158,7 +158,8 @@ def _cross_validate(
     checkpoints: Checkpoints | None,
 ) -> list[float]:
     n_folds = len(shared.folds)
-    items = [(candidate, fold) for candidate in candidates for fold in range(n_folds)]
+    # all candidates in each fold: fits of a few candidates would not tell the time left
+    items = [(candidate, fold) for fold in range(n_folds) for candidate in candidates]
     losses = {} if checkpoints is None else _losses_kept(checkpoints)
     if losses:
         logger.info("%d of %d fits were made before", len(losses), len(items))
@@ -173,7 +174,7 @@ def _cross_validate(
             asked = monotonic()
             # as text because JSON has no infinity or NaN
             exact = {str(number): repr(float(loss)) for number, loss in losses.items()}
-            content = {"format_version": FORMAT_VERSION, "losses": exact}
+            content = {"format_version": FORMAT_VERSION, "fold_losses": exact}
             checkpoints.keep(_FITS, lambda: sealed(content))
             spent += monotonic() - asked
 
@@ -187,8 +188,8 @@ def _cross_validate(
                     on_done(len(losses), len(items))
     finally:
         keep()
-    table = np.reshape([losses[i] for i in range(len(items))], (len(candidates), n_folds))
-    return [float(mean) for mean in table.mean(axis=1)]
+    table = np.reshape([losses[i] for i in range(len(items))], (n_folds, len(candidates)))
+    return [float(mean) for mean in table.T.mean(axis=1)]
 
 
 def _losses_kept(checkpoints: Checkpoints) -> dict[int, float]:
@@ -198,14 +199,14 @@ def _losses_kept(checkpoints: Checkpoints) -> dict[int, float]:
     if content is None:
         return {}
     try:
-        kept = parse_json(content, checkpoints.folder / _FITS, {"losses": dict})
+        kept = parse_json(content, checkpoints.folder / _FITS, {"fold_losses": dict})
         is_whole = is_sealed(kept)
     except StorageError:
         is_whole = False
     if not is_whole:
         checkpoints.discard(_FITS, "it is damaged")
         return {}
-    return {int(number): float(loss) for number, loss in kept["losses"].items()}
+    return {int(number): float(loss) for number, loss in kept["fold_losses"].items()}
 
 
 def _fold_loss(shared: _CrossValidation, item: tuple[dict[str, Any], int]) -> float:

@@ -160,9 +160,9 @@ class RunProgress(Progress):
 
     def expect(self, estimate: Estimate, warning: str = "") -> None:
         with self.lock:
-            self._estimate = estimate
+            is_first, self._estimate = self._estimate is None, estimate
             left, passed = self.seconds_left, self.clock() - self._started
-        if left is not None:
+        if is_first and left is not None:
             self.on_estimate(passed + left)
         if warning:
             self.on_warning(warning)

@@ -153,8 +153,9 @@ def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
         steps += [search_alternatives, score_alternatives]
     for step in [*steps, write_report]:
         wrap_step(step)(run)
-        if step is split and run.progress.wants_estimate and (known := stage_estimate(run)):
-            run.progress.expect(*known)
+        is_known = step in (split, train_base_model) and run.progress.wants_estimate
+        if is_known and (estimate := stage_estimate(run)):
+            run.progress.expect(*estimate)
 
 
 @contextmanager

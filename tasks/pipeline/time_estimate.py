@@ -19,9 +19,10 @@ _SECONDS_OF_BOOTSTRAP, _SECONDS_OF_REPORT = 1.0, 0.5
 
 
 def stage_estimate(run: SelectionRun) -> tuple[Estimate, str] | None:
-    """Return the estimated seconds of the stages after the split, and a warning if they are many.
+    """Return the estimated seconds of the stages to come, and a warning if they are many.
 
-    None for a small table, or where the few rows give no model.
+    None for a small table, or where the few rows give no model. Once the base model is tuned, fits
+    with its hyper-parameters tell the seconds of the stages that follow.
     """
     if run.dataset.n_rows * len(run.schema.features) < _LEAST_VALUES:
         return None
@@ -32,7 +33,11 @@ def stage_estimate(run: SelectionRun) -> tuple[Estimate, str] | None:
     seconds["write_report"] = _SECONDS_OF_REPORT
     known = sum(filter(None, seconds.values()))
     estimate = {stage: None if taken is None else (taken,) for stage, taken in seconds.items()}
-    return estimate, "" if known < _LONG else _warning(run, seconds, known)
+    return estimate, "" if known < _LONG or _is_tuned(run) else _warning(run, seconds, known)
+
+
+def _is_tuned(run: SelectionRun) -> bool:
+    return "train_base_model" in run.records
 
 
 def _warning(run: SelectionRun, seconds: dict[str, float | None], known: float) -> str:
@@ -83,9 +88,9 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, float | None] | None:
         return of_many + max(0.0, of_many - of_few) * (n - many) / (many - few)
 
     of_search = _fits_of_search(run)
+    of_training = seconds(len(rows)) + n_tuned * seconds(min(len(rows), model.tuning_rows))
     return {
-        "train_base_model": seconds(len(rows))
-        + n_tuned * seconds(min(len(rows), model.tuning_rows)),
+        **({} if _is_tuned(run) else {"train_base_model": of_training}),
         "optimise_mask": None if of_search is None else of_search * seconds(n_rows),
         "choose_mask": seconds(n_rows),
         "retrain": _OF_BOTH_MODELS * seconds(n_rows),
@@ -94,6 +99,7 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, float | None] | None:
 
 
 def _seconds_of_fit(run: SelectionRun, rows: Rows) -> float:
+    recipe = run.recipe if _is_tuned(run) else run.untuned_recipe
     began = perf_counter()
-    run.untuned_recipe.fit(rows, run.schema)
+    recipe.fit(rows, run.schema)
     return perf_counter() - began
