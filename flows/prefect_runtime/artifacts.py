@@ -49,10 +49,12 @@ from chaffinch.tasks.settings.stage_titles import title_of
 from chaffinch.tasks.statistics.verdict import part_in_words
 
 # A browser opens no file links from a server's page. So `chaffinch serve` can serve the reports of
-# its store, and nothing else, on the loopback interface. Environment of the processes of runs: the
+# its store, and nothing else, on the loopback interface; in a container, whose port is published
+# on that of its machine, on the interface of _LISTEN. Environment of the processes of runs: the
 # address of served reports, and their store; any store if that is not set, e.g. with a web server
 # of one's own.
 _URL, _STORE = "CHAFFINCH_REPORTS_URL", "CHAFFINCH_REPORTS_STORE"
+_LISTEN = "CHAFFINCH_REPORTS_HOST"
 _REPORT = "report.html"
 _HOST = "127.0.0.1"
 _SECONDS_TO_END = 5
@@ -79,11 +81,13 @@ def reports_served(store: Path, port: int | None) -> Iterator[None]:
     if port is None:
         yield
         return
+    host = os.environ.get(_LISTEN, _HOST)
     try:
-        listener = socket.create_server((_HOST, port))
+        listener = socket.create_server((host, port))
     except OSError as error:
         raise InputError(
-            f"reports cannot be served on port {port} ({error.strerror}); give another port"
+            f"reports cannot be served on port {port} of {host} ({error.strerror}); give another "
+            f"port, or address by {_LISTEN}"
         ) from error
     config = uvicorn.Config(_app(store), log_level="error", lifespan="off")
     server = uvicorn.Server(config)

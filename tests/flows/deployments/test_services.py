@@ -10,8 +10,10 @@ import pytest
 
 from tests.flows.cli.programs import CHAFFINCH, PREFECT
 from tests.flows.deployments.services import (
+    FOLDER,
     OURS,
     asked_of,
+    compose,
     compose_services,
     kubernetes_services,
 )
@@ -68,7 +70,7 @@ def test_both_start_each_in_the_same_way(name):
     named = [re.sub(r"\$\{(\w+):\?.*\}", r"$(\1)", word) for word in started]
     assert there.command == named
     assert there.image.partition(":")[0] == here.image.partition(":")[0]
-    elsewhere = {"AWS_ENDPOINT_URL"}
+    elsewhere = {"AWS_ENDPOINT_URL", "CHAFFINCH_REPORTS_HOST"}
     assert {item for item in here.environment.items() if item[0] not in elsewhere} <= set(
         there.environment.items()
     )
@@ -78,11 +80,9 @@ def test_both_start_each_in_the_same_way(name):
 def test_every_variable_of_prefect_is_one_of_its_settings_and_can_be_read(service, monkeypatch):
     from prefect.settings.models.root import Settings
 
-    ours = {
-        k: v for k, v in service.environment.items() if k.startswith(("PREFECT_", "CHAFFINCH_"))
-    }
-    assert set(ours) <= settings_of_prefect()
-    for name, value in ours.items():
+    of_prefect = {k: v for k, v in service.environment.items() if k.startswith("PREFECT_")}
+    assert set(of_prefect) <= settings_of_prefect()
+    for name, value in of_prefect.items():
         monkeypatch.setenv(name, "secret" if value is None else value)
     Settings()
 
@@ -124,6 +124,20 @@ def test_everybody_listens_where_they_are_asked():
             assert service.command[at] == str(LISTENING["dask-scheduler"])
         elif service.name == "s3":
             assert said["VGW_PORT"] == f":{LISTENING['s3']}"
+
+
+def test_reports_are_served_where_a_browser_of_this_machine_asks_for_them():
+    (port,) = {
+        service.command[service.command.index("--reports-port") + 1]
+        for service in SERVICES
+        if service.name == "serve"
+    }
+    (published,) = compose()["services"]["serve"]["ports"]
+    assert published == f"127.0.0.1:{port}:{port}"
+    (serve,) = (service for service in compose_services() if service.name == "serve")
+    assert serve.environment["CHAFFINCH_REPORTS_HOST"] == "0.0.0.0"  # noqa: S104
+    # a forwarded port enters the pod by its loopback interface
+    assert f"deployment/serve {port} " in (FOLDER / "README.md").read_text()
 
 
 @of_every_service

@@ -56,6 +56,16 @@ def test_the_link_leads_to_the_report_while_it_is_served(store, tmp_path, kind) 
     assert "](" not in report_in_markdown(store / kind / "orders-1")
 
 
+def test_a_container_serves_on_the_interface_that_its_port_is_published_from(store, monkeypatch):
+    monkeypatch.setenv("CHAFFINCH_REPORTS_HOST", "127.0.0.2")
+    with reports_served(store, port := free_port()):
+        found = report_in_markdown(store / "runs" / "orders-1")
+        assert f"(http://127.0.0.1:{port}/runs/orders-1/report.html)" in found
+        asked = {"Host": f"127.0.0.1:{port}"}  # as a browser asks the published port
+        answer = httpx.get(f"http://127.0.0.2:{port}/runs/orders-1/report.html", headers=asked)
+    assert (answer.status_code, answer.text) == (200, PAGE)
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -95,6 +105,6 @@ def test_a_page_of_elsewhere_cannot_read_a_report_by_another_name_of_this_machin
 def test_a_port_that_is_taken_is_refused_before_anything_is_served(store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refusal = f"reports cannot be served on port {port} .*; give another port"
+        refusal = f"reports cannot be served on port {port} of 127.0.0.1 .*; give another port"
         with pytest.raises(InputError, match=refusal), reports_served(store, port):
             """Not reached."""
