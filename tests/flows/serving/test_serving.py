@@ -76,7 +76,7 @@ def test_only_the_nightly_one_has_a_schedule_and_the_server_makes_runs_of_it(dep
 
 def test_the_runs_that_nobody_asked_for_promote_where_they_pass_the_gate(deployments):
     promoted = {name: d["parameters"].get("promotion") for name, d in deployments.items()}
-    gate = {"name": "harvest", "most_changed": 0.3, "wait": None}
+    gate = {"name": "harvest", "most_changed": 0.3, "wait": None, "unattended": "complete"}
     unasked = (nightly("harvest"), on_new_data("harvest"))
     assert promoted == dict.fromkeys(deployments) | dict.fromkeys(unasked, gate)
 
