@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from rich.cells import cell_len
 
+from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.tasks.comparing.plan import ALL, Contender
 from chaffinch.tasks.comparing.summary import (
     ALL_IN_WORDS,
@@ -107,6 +108,8 @@ def means_of(table: TableSummary) -> str:
 
 def reason_of(outcome: Outcome, table: TableSummary) -> str:
     difference, over_constant = outcome.difference, outcome.over_constant
+    if outcome.leaks:
+        return f"it rests on {quoted(outcome.leaks)}"
     if outcome.keeps_all:
         return "it keeps every feature"
     if outcome.verdict == "as good with fewer columns":
@@ -173,8 +176,8 @@ def verdicts_of(table: TableSummary) -> str:
     for outcome in table.rivals:
         by_verdict.setdefault(outcome.verdict, []).append(outcome.contender)
     everyone = [outcome.contender for outcome in table.rivals]
-    leaks = sorted({name for outcome in table.rivals for name in outcome.leaks})
-    sentences = [leaks_in_words(leaks).rstrip()] if leaks else []
+    leaks = _leaks_of([table])
+    sentences = [leaks] if leaks else []
     if table.is_nothing_to_select_from:
         sentences.append(
             "All features are not shown to predict better than a constant, so there is nothing to "
@@ -195,10 +198,18 @@ def verdicts_of(table: TableSummary) -> str:
     return " ".join(sentences)
 
 
+def _leaks_of(tables: Sequence[TableSummary]) -> str:
+    leaks = {name for table in tables for outcome in table.rivals for name in outcome.leaks}
+    return leaks_in_words(sorted(leaks)).rstrip()
+
+
 def verdict_over(tables: Sequence[TableSummary]) -> str:
-    """Return the sentences on the tables and models where selection is better, or as good."""
+    """Return the sentences on the tables and models where selection is better, or as good.
+
+    Leaks that selections rest on come first.
+    """
     over = f"{number(len(tables))} combinations of table and model"
-    sentences = []
+    leaks, sentences = _leaks_of(tables), []
     for verdict in VERDICTS[:2]:
         methods = [
             {o.contender.method for o in table.rivals if o.verdict == verdict} for table in tables
@@ -211,7 +222,12 @@ def verdict_over(tables: Sequence[TableSummary]) -> str:
             n_tables = number(sum(map(bool, methods)))
             sentences.append(f"Selection is {verdict} in {n_tables} of {over}: with {most}.")
     if not sentences:
-        return f"No method is shown to be better, or as good with fewer columns, in any of {over}."
+        sentences.append(
+            f"No method is shown to be better, or as good with fewer columns, in any of {over}."
+        )
+    if leaks:
+        n_leaking = sum(bool(_leaks_of([table])) for table in tables)
+        sentences.insert(0, f"In {number(n_leaking)} of {over} {leaks[0].lower()}{leaks[1:]}")
     return " ".join(sentences)
 
 
