@@ -200,8 +200,8 @@ class SelectionResult:
         if (importance := self.importance) is not None:
             rise = importance.set_index("feature")["rise"]
             table["importance"] = table["feature"].map(rise)
-            table = table.sort_values("importance", ascending=False, kind="stable")
-        return as_html(kept, [self.verdict, *self.warnings], *tables, table)
+        table = table.sort_values("rank")
+        return as_html(kept, [self.verdict], *tables, table, warnings=self.warnings)
 
     def _metrics_frame(self) -> pd.DataFrame:
         import pandas as pd
