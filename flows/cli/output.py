@@ -24,11 +24,11 @@ from chaffinch.tasks.pipeline.progress_display import bar, lines
 from chaffinch.tasks.pipeline.run import Preflight
 from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.sections import (
+    found_in_words,
     lines_of_changes,
     proof,
     proof_of_all,
     what_makes_room,
-    why_missing,
     why_undecided,
     why_worthless,
 )
@@ -41,7 +41,6 @@ from chaffinch.tasks.reporting.tables import (
 )
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
-    counted,
     how_stable,
     interval,
     listed,
@@ -67,13 +66,8 @@ def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -
     `n_units` are the rows, groups or blocks of time that judge.
     """
     asked, part = found["settings"], part_in_words(judged_on(found))
-    n_found, n_asked = len(found["sets"]), asked["number"]
-    line = f"{counted(n_found, 'alternative')}, tau {asked['tau']:g}, by {asked['quality']}"
-    if n_found < n_asked:
-        were = "was" if n_asked == 1 else "were"
-        line += f"; {n_asked} {were} asked for, but {why_missing(found)}"
-    yield f"{line}."
-    if n_found < n_asked and (room := what_makes_room(found)):
+    yield found_in_words(found)
+    if len(found["sets"]) < asked["number"] and (room := what_makes_room(found)):
         yield f"  {room}"
     for known in filter(None, (proof_of_all(found), why_worthless(found))):
         yield f"  {known}."

@@ -29,6 +29,7 @@ from .tasks.promotion.promote import promote as promote
 from .tasks.promotion.promote import promoted as promoted
 from .tasks.promotion.promote import promotions as promotions
 from .tasks.promotion.promote import rollback as rollback
+from .tasks.results.alternatives import ScoredAlternatives as ScoredAlternatives
 from .tasks.results.contract import FeatureContract as FeatureContract
 from .tasks.results.previous_run import load_contract as load_contract
 from .tasks.results.result import SelectionResult as SelectionResult

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from chaffinch.storage.sources import Source as TableSource
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.comparing.cells import Asked, Compared, as_table, measure
 from chaffinch.tasks.comparing.library_warnings import remarks_of
+from chaffinch.tasks.comparing.notebook import draw_differences, frame_of, html_of
 from chaffinch.tasks.comparing.plan import (
     NONE,
     Cell,
@@ -42,7 +42,7 @@ from chaffinch.tasks.comparing.plan import (
 from chaffinch.tasks.comparing.report import render_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.summary import Summary, summarise
-from chaffinch.tasks.comparing.text import errors_of, lines_of
+from chaffinch.tasks.comparing.text import errors_of, heading_of, lines_of
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.reselection_fit import with_hints_for
 from chaffinch.tasks.data.table_check import TableDescription, describe_table
@@ -66,6 +66,7 @@ from chaffinch.tasks.settings.selection import ExecutionSettings
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 REFUSED = "refuse"  # stage with the errors if every measurement failed
@@ -124,7 +125,56 @@ class ComparisonResult:
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
+        return html_of(self.summary)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each table, model, and method at a size, from the summary.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``table``, ``model``, ``method`` (``"all"`` has all features) and the ``size`` asked
+            for, missing where a method chose its own; the mean ``n_features`` kept, the mean
+            ``loss`` and its standard ``deviation``; the mean ``difference`` to all features, and
+            the ends ``low`` and ``high`` of its 95 % interval; ``corrected_p`` and ``verdict``;
+            ``stability``; ``selection_seconds`` and ``training_seconds``, means of a cell; and
+            ``n_cells``, the number of cells with a loss. Missing where it is not defined.
+        """
+        return frame_of(self.summary)
+
+    def plot(
+        self, ax: Axes | None = None, *, table: str | None = None, model: str | None = None
+    ) -> Axes:
+        """Draw the difference of each method to all features, with its 95 % interval.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default in a new figure.
+        table, model : str, optional
+            Which to draw, if the comparison has several.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        InputError
+            If `table` and `model` do not name one pair with results, or it has no differences.
+        """
+        pairs = {
+            (each.table, each.model): each
+            for each in self.summary.tables
+            if table in (None, each.table) and model in (None, each.model)
+        }
+        if len(pairs) != 1:
+            known = "; ".join(map(heading_of, self.summary.tables))
+            raise InputError(
+                f"a plot is of one table with one model, but table={table!r} and model={model!r} "
+                f"leave {len(pairs)}; name one of: {known}"
+            )
+        return draw_differences(pairs.popitem()[1], ax)
 
 
 def load_comparison(run: Run, *, keep_folder: bool = True) -> ComparisonResult:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
 from rich.cells import cell_len
 
+from chaffinch.storage.datasets.column_names import quoted
 from chaffinch.tasks.comparing.plan import ALL, Contender
 from chaffinch.tasks.comparing.summary import (
     ALL_IN_WORDS,
@@ -107,6 +109,8 @@ def means_of(table: TableSummary) -> str:
 
 def reason_of(outcome: Outcome, table: TableSummary) -> str:
     difference, over_constant = outcome.difference, outcome.over_constant
+    if outcome.leaks:
+        return f"it rests on {quoted(outcome.leaks)}"
     if outcome.keeps_all:
         return "it keeps every feature"
     if outcome.verdict == "as good with fewer columns":
@@ -173,8 +177,8 @@ def verdicts_of(table: TableSummary) -> str:
     for outcome in table.rivals:
         by_verdict.setdefault(outcome.verdict, []).append(outcome.contender)
     everyone = [outcome.contender for outcome in table.rivals]
-    leaks = sorted({name for outcome in table.rivals for name in outcome.leaks})
-    sentences = [leaks_in_words(leaks).rstrip()] if leaks else []
+    leaks = _leaks_of([table])
+    sentences = [leaks] if leaks else []
     if table.is_nothing_to_select_from:
         sentences.append(
             "All features are not shown to predict better than a constant, so there is nothing to "
@@ -195,10 +199,18 @@ def verdicts_of(table: TableSummary) -> str:
     return " ".join(sentences)
 
 
+def _leaks_of(tables: Sequence[TableSummary]) -> str:
+    leaks = {name for table in tables for outcome in table.rivals for name in outcome.leaks}
+    return leaks_in_words(sorted(leaks)).rstrip()
+
+
 def verdict_over(tables: Sequence[TableSummary]) -> str:
-    """Return the sentences on the tables and models where selection is better, or as good."""
+    """Return the sentences on the tables and models where selection is better, or as good.
+
+    Leaks that selections rest on come first.
+    """
     over = f"{number(len(tables))} combinations of table and model"
-    sentences = []
+    leaks, sentences = _leaks_of(tables), []
     for verdict in VERDICTS[:2]:
         methods = [
             {o.contender.method for o in table.rivals if o.verdict == verdict} for table in tables
@@ -211,7 +223,12 @@ def verdict_over(tables: Sequence[TableSummary]) -> str:
             n_tables = number(sum(map(bool, methods)))
             sentences.append(f"Selection is {verdict} in {n_tables} of {over}: with {most}.")
     if not sentences:
-        return f"No method is shown to be better, or as good with fewer columns, in any of {over}."
+        sentences.append(
+            f"No method is shown to be better, or as good with fewer columns, in any of {over}."
+        )
+    if leaks:
+        n_leaking = sum(bool(_leaks_of([table])) for table in tables)
+        sentences.insert(0, f"In {number(n_leaking)} of {over} {leaks[0].lower()}{leaks[1:]}")
     return " ".join(sentences)
 
 
@@ -406,37 +423,56 @@ def _cells_each(n_cells: Sequence[int]) -> str:
     return counted(most, "cell") + (" each" if len(n_cells) > 1 else "")
 
 
+@dataclass(frozen=True)
+class Section:
+    """A part of a summary: a heading, a table with its columns first, and sentences."""
+
+    heading: str
+    rows: list[tuple[str, ...]]
+    sentences: list[str]
+
+
+def sections_of(summary: Summary) -> Iterator[Section]:
+    """Yield a section for every table and model, then the ranks with each model."""
+    yield from map(_of_table, summary.tables)
+    for model, rankings in groupby(summary.rankings, attrgetter("model")):
+        yield _of_rankings(model, list(rankings))
+
+
+def notes_of(summary: Summary) -> list[str]:
+    """Return the sentences that follow the sections: on sizes, gaps and errors."""
+    return [*sizes_left_out(summary.tables), *gaps_of(summary), *errors_of(summary)]
+
+
 def lines_of(summary: Summary) -> list[str]:
     """Return a compact table for every table and model, then ranks, gaps and errors.
 
     The lines are plain text: rich would parse square brackets in names as markup.
     """
     lines: list[str] = []
-    for table in summary.tables:
-        lines += [*_of_table(table), ""]
-    for model, rankings in groupby(summary.rankings, attrgetter("model")):
-        lines += [*_of_rankings(model, list(rankings)), ""]
-    lines += sizes_left_out(summary.tables)
-    lines += gaps_of(summary)
-    lines += errors_of(summary)
+    for section in sections_of(summary):
+        lines += [section.heading, *_aligned(section.rows), *section.sentences, ""]
+    lines += notes_of(summary)
     lines += summary.remarks
     while lines and not lines[-1]:
         lines.pop()
     return [visible(line) for line in lines]
 
 
-def _of_table(table: TableSummary) -> Iterator[str]:
-    cells = cells_of(table)
-    yield f"{heading_of(table)}: {loss_in_words(table.loss_name)}, lower is better; {cells}"
-    everyone = table.contenders
-    yield from _aligned([_COLUMNS, *(_row(outcome, everyone) for outcome in table.outcomes)])
-    if table.has_further_cells:
-        yield means_of(table)
-    if allowance := allowance_of(table):
-        yield allowance
-    yield verdicts_of(table)
-    yield from reasons_of(table)
-    yield from choices_of(table)
+def _of_table(table: TableSummary) -> Section:
+    loss, everyone = loss_in_words(table.loss_name), table.contenders
+    sentences = [
+        means_of(table) if table.has_further_cells else "",
+        allowance_of(table),
+        verdicts_of(table),
+        *reasons_of(table),
+        *choices_of(table),
+    ]
+    return Section(
+        f"{heading_of(table)}: {loss}, lower is better; {cells_of(table)}",
+        [_COLUMNS, *(_row(outcome, everyone) for outcome in table.outcomes)],
+        [sentence for sentence in sentences if sentence],
+    )
 
 
 def _row(outcome: Outcome, everyone: Sequence[Contender]) -> tuple[str, ...]:
@@ -455,21 +491,21 @@ def _row(outcome: Outcome, everyone: Sequence[Contender]) -> tuple[str, ...]:
     )
 
 
-def _of_rankings(model: str, rankings: Sequence[Ranking]) -> Iterator[str]:
-    """Yield the ranks with one model, a column for each size, and their interpretation."""
-    yield f"Mean ranks, {model}"
+def _of_rankings(model: str, rankings: Sequence[Ranking]) -> Section:
+    """Return the ranks with one model, a column for each size, and their interpretation."""
     by_size = [dict(zip(r.methods, r.mean_ranks, strict=True)) for r in rankings]
     rows = [
         (cut(method, _LONGEST_NAME), *(_rank(ranks.get(method)) for ranks in by_size))
         for method in dict.fromkeys(method for ranks in by_size for method in ranks)
     ]
     sizes = [sizes_of(ranking) for ranking in rankings]
-    yield from _aligned([("method", *(size or "rank" for size in sizes)), *rows])
+    columns = ("method", *(size or "rank" for size in sizes))
     sentences = [ranks_of(ranking) for ranking in rankings]
     if len(set(sentences)) == 1:
-        yield sentences[0]
+        sentences = sentences[:1]
     else:
-        yield from (f"{size}: {words}" for size, words in zip(sizes, sentences, strict=True))
+        sentences = [f"{size}: {words}" for size, words in zip(sizes, sentences, strict=True)]
+    return Section(f"Mean ranks, {model}", [columns, *rows], sentences)
 
 
 def _rank(rank: float | None) -> str:

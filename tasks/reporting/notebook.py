@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from chaffinch.tasks.reporting.text import NOTHING
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -13,10 +15,19 @@ if TYPE_CHECKING:
 _MOST_ROWS = 20
 
 
-def as_html(title: str, sentences: Sequence[str], *tables: pd.DataFrame) -> str:
-    """Return a result as HTML; long tables have their first and last rows."""
-    shown = [table.to_html(index=False, max_rows=_MOST_ROWS, border=0) for table in tables]
+def as_html(
+    title: str,
+    sentences: Sequence[str],
+    *tables: pd.DataFrame,
+    warnings: Sequence[str] = (),
+    most_rows: int | None = _MOST_ROWS,
+) -> str:
+    """Return a result as HTML; tables of more than `most_rows` have their first and last rows."""
+    shown = [
+        table.to_html(index=False, max_rows=most_rows, border=0, na_rep=NOTHING) for table in tables
+    ]
     words = [f"<p>{escape(sentence)}</p>" for sentence in sentences]
+    words += [f"<p><strong>Warning:</strong> {escape(warning)}</p>" for warning in warnings]
     return "\n".join([f"<h4>{escape(title)}</h4>", *words, *shown])
 
 

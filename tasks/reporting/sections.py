@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9  # as a share of a bound: so much may rounding hide of a set called optimal
 
 
+def found_in_words(alternatives: Mapping[str, Any]) -> str:
+    """Return how many sets were found, and why there are fewer than were asked for."""
+    asked, n_found = alternatives["settings"], len(alternatives["sets"])
+    n_asked = asked["number"]
+    found = f"{counted(n_found, 'alternative')}, tau {asked['tau']:g}, by {asked['quality']}"
+    if n_found < n_asked:
+        were = "was" if n_asked == 1 else "were"
+        found += f"; {n_asked} {were} asked for, but {why_missing(alternatives)}"
+    return f"{found}."
+
+
 def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
     """Return the sets side by side, the chosen one first.
 

@@ -209,7 +209,8 @@ class FeatureContract(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         target, verdict = self["target"], self["comparison"]["sentence"]
-        return as_html(f"Features for {target['name']!r}", [verdict], self.to_frame())
+        title = f"Features for {target['name']!r}"
+        return as_html(title, [verdict], self.to_frame(), warnings=self["warnings"])
 
     @property
     def columns(self) -> list[str]:

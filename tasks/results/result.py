@@ -32,6 +32,7 @@ from chaffinch.tasks.pipeline.selection_run import (
 from chaffinch.tasks.reporting import ReportContent, render_report
 from chaffinch.tasks.reporting.notebook import as_html, draw_curve
 from chaffinch.tasks.reporting.ranks import rank_of_each
+from chaffinch.tasks.results.alternatives import ScoredAlternatives
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
 from chaffinch.tasks.results.model import SelectedModel, check_there, in_table_order
 from chaffinch.tasks.selection.core import Mask
@@ -133,9 +134,9 @@ class SelectionResult:
         Difference of the two losses on the rows that judge, its interval, and the verdict: one of
         ``"better"``, ``"as good with fewer columns"``, ``"worse"`` and ``"cannot tell"``, and a
         sentence.
-    alternatives : dict or None
-        The content of ``alternatives.json``, if alternatives were requested: ``"sets"`` has the
-        features, quality, proof and test loss of each.
+    alternatives : ScoredAlternatives or None
+        The content of ``alternatives.json``, a dictionary, if alternatives were requested:
+        ``"sets"`` has the features, quality, proof and test loss of each. Shown as a table.
     changes : dict or None
         The content of ``changes.json``, of a reselection: the features that left or returned, their
         effect on the test loss, and whether to change.
@@ -165,7 +166,7 @@ class SelectionResult:
     scores: dict[str, float] | None
     losses: dict[str, dict[str, float]]
     comparison: dict[str, Any]
-    alternatives: dict[str, Any] | None
+    alternatives: ScoredAlternatives | None
     changes: dict[str, Any] | None
     warnings: tuple[str, ...]
     seconds: float
@@ -199,8 +200,8 @@ class SelectionResult:
         if (importance := self.importance) is not None:
             rise = importance.set_index("feature")["rise"]
             table["importance"] = table["feature"].map(rise)
-            table = table.sort_values("importance", ascending=False, kind="stable")
-        return as_html(kept, [self.verdict, *self.warnings], *tables, table)
+        table = table.sort_values("rank")
+        return as_html(kept, [self.verdict], *tables, table, warnings=self.warnings)
 
     def _metrics_frame(self) -> pd.DataFrame:
         import pandas as pd
@@ -527,6 +528,7 @@ def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> Selec
     contract, found = run.contract, {name: one.result for name, one in run.records.items()}
     features = tuple(in_table_order(contract))
     candidates = tuple(contract["candidates"])
+    scored = found.get("score_alternatives")
     step_of, kept = step_of_each(run.path), set(features)
     mask = np.array([name in kept for name in candidates])
     method = as_search(declared(contract["settings"]["method"]["kind"]))
@@ -538,7 +540,7 @@ def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> Selec
         scores=scores and {labels.get(name, name): score for name, score in scores.items()},
         losses=contract["losses"],
         comparison=contract["comparison"],
-        alternatives=found.get("score_alternatives"),
+        alternatives=None if scored is None else ScoredAlternatives(scored),
         changes=found.get("judge_changes"),
         warnings=tuple(contract["warnings"]),
         seconds=sum(run.seconds.values()),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,13 +21,17 @@ THREE = ("gbmo", "anova_f", "mrmr")
 CLEAR = {"gbmo": -0.1, "anova_f": 0.1}
 
 
-def summarise(results: pa.Table, planned: Planned | None = None) -> Summary:
+def summarise(
+    results: pa.Table,
+    planned: Planned | None = None,
+    leaks: Mapping[str, frozenset[str]] = MappingProxyType({}),
+) -> Summary:
     """The summary of results, where every contender that occurs was planned for every cell."""
     rows = results.to_pylist()
     if planned is None:
         seeds, folds = (sorted({row[name] for row in rows}) for name in ("seed", "fold"))
         models = tuple(sorted({row["model"] for row in rows}))
-        planned = Planned({}, models, tuple(product(seeds, folds)), 0.02)
+        planned = Planned({}, models, tuple(product(seeds, folds)), 0.02, leaks)
     contenders = {table: {Contender("all", None), *c} for table, c in planned.contenders.items()}
     for row in sorted(rows, key=lambda row: row["table"]):
         of_table = contenders.setdefault(row["table"], {Contender("all", None)})

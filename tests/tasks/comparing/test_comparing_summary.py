@@ -414,6 +414,21 @@ def test_over_many_tables_the_methods_that_are_better_are_counted() -> None:
     )
 
 
+def test_a_selection_that_rests_on_a_leak_says_so_first_and_gives_it_as_the_reason() -> None:
+    tables = [f"t{i}" for i in range(8)]
+    rows = made_up_rows(tables=tables, methods=["gbmo"], differences=CLEAR)
+    leak = next(row["features"][0] for row in rows if row["method"] == "gbmo")
+    summary = summarise(table_of(rows), leaks={"t3": frozenset({leak})})
+    leaking = summary.tables[3]
+    (outcome,) = leaking.rivals
+    assert outcome.verdict == "cannot tell"
+    assert repr(leak) in reason_of(outcome, leaking)
+    first, *_ = verdict_over(summary.tables).split(". ")
+    assert first.startswith("In 1 of 8 ")
+    assert repr(leak) in first
+    assert "gbmo (7)" in verdict_over(summary.tables)
+
+
 def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
     rows = made_up_rows(tables=("a", "b\n"), methods=(*THREE, "選択[/bold]\x1b[2J"))
     lines = lines_of(summarise(table_of(rows[:-1])))

@@ -1,0 +1,64 @@
+"""The alternatives of a run, scored: a dictionary that shows itself as a table."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.tasks.reporting.notebook import as_html
+from chaffinch.tasks.reporting.sections import found_in_words
+from chaffinch.tasks.reporting.text import NOTHING, listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ScoredAlternatives(dict[str, Any]):
+    """The content of ``alternatives.json``, a dictionary that shows itself as a table."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per set, the chosen one first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``set`` (``"chosen"``, or a number from 1), ``quality``, ``status``, the ``loss`` on the
+            rows that judge, its ``difference`` to that of the chosen set, the ends ``low`` and
+            ``high`` of the interval of the difference, and ``features``, a list. The chosen set has
+            no status and no difference.
+        """
+        import pandas as pd
+
+        rows = []
+        for place, one in enumerate([self["chosen"], *self["sets"]]):
+            low, high = one.get("interval") or (None, None)
+            rows.append(
+                {
+                    "set": place or "chosen",
+                    "quality": one["quality"],
+                    "status": one.get("status", math.nan),
+                    "loss": one.get("test_loss"),  # of earlier releases the chosen set has none
+                    "difference": one.get("difference"),
+                    "low": low,
+                    "high": high,
+                    "features": one["features"],
+                }
+            )
+        numbers = ["quality", "loss", "difference", "low", "high"]
+        return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
+
+    def __repr__(self) -> str:
+        """Return what was found, and the table."""
+        table = self._shown().to_string(index=False, na_rep=NOTHING)
+        return f"{found_in_words(self)}\n{table}"
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        # a set is of no use with its features cut
+        with pd.option_context("display.max_colwidth", None):
+            return as_html("Alternatives", [found_in_words(self)], self._shown())
+
+    def _shown(self) -> pd.DataFrame:
+        table = self.to_frame()
+        return table.assign(features=table["features"].map(listed))
