@@ -270,7 +270,9 @@ def _run_flow(
             for library in ("pandas", "sklearn.ensemble", "scipy.stats", "matplotlib.figure"):
                 import_module(library)
         with watching(shown), server.in_use():
-            return flow(*arguments, return_state=True)
+            state = flow(*arguments, return_state=True)
+            state.result()  # raises what ended the run
+            return state
 
 
 # A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
