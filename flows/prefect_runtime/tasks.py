@@ -142,10 +142,22 @@ def date_in_title() -> str:
     return f"{runtime.flow_run.scheduled_start_time.astimezone():%Y-%m-%d}"
 
 
+# First words of the run names that the form of Prefect's UI suggests, such as ``Tasty-Sushi``.
+_OF_THE_FORM = {
+    *("Awesome", "Rustic", "Small", "Gorgeous", "Fantastic", "Sleek", "Intelligent", "Unbranded"),
+    *("Refined", "Licensed", "Generic", "Practical", "Ergonomic", "Handcrafted", "Tasty"),
+    *("Handmade", "Incredible"),
+}
+_LONGEST_SECOND = 6  # characters
+
+
 def _is_generated(name: str) -> bool:
-    """Whether Prefect gave a run its name: two words of its library, such as ``calm-otter``."""
+    """Whether Prefect gave a run its name: its server, as ``calm-otter``, or the form of its UI."""
     from coolname.data import config
 
+    first, _, second = name.partition("-")
+    if first in _OF_THE_FORM and 0 < len(second) <= _LONGEST_SECOND:
+        return True
     parts = cast(Mapping[str, Mapping[str, Any]], config).values()
     known = {word for part in parts for word in part.get("words", ())}
     words = name.split("-")
