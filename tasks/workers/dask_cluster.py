@@ -63,21 +63,22 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
     try:
         if cluster not in STARTED_HERE:
             workers.client  # noqa: B018 - raises for a wrong address before any work
-        yield OnDemand(workers, n_processes) if cluster == "auto" else workers
+        # a scheduler that went away ends the run in one line
+        with without_tracebacks("distributed.batched", OSError):
+            yield OnDemand(workers, n_processes) if cluster == "auto" else workers
     finally:
-        with quiet_client():
+        with without_tracebacks("distributed.client", asyncio.CancelledError):
             opened.close()
 
 
 @contextmanager
-def quiet_client() -> Iterator[None]:
-    """Filter tracebacks of tasks that Dask's client cancels when it closes."""
+def without_tracebacks(name: str, kind: type[BaseException]) -> Iterator[None]:
+    """Leave out of one of Dask's logs in the block the tracebacks of an expected error."""
 
     def is_of_use(record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, asyncio.CancelledError)
+        return not (record.exc_info and isinstance(record.exc_info[1], kind))
 
-    log = logging.getLogger("distributed.client")
+    log = logging.getLogger(name)
     log.addFilter(is_of_use)
     try:
         yield

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from chaffinch.tasks.workers.dask_cluster import open_workers, quiet_client
+from chaffinch.tasks.workers.dask_cluster import open_workers, without_tracebacks
 from chaffinch.tasks.workers.local_cluster import local_cluster
 from tests.flows.cli.programs import eventually
 
@@ -86,7 +86,7 @@ def test_what_a_client_cancels_as_it_closes_is_not_told(caplog) -> None:
         except (asyncio.CancelledError, OSError):
             log.exception("")
 
-    with quiet_client():
+    with without_tracebacks("distributed.client", asyncio.CancelledError):
         fail_by(asyncio.CancelledError())
         assert not caplog.records
         fail_by(OSError("no route"))
