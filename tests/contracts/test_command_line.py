@@ -293,6 +293,6 @@ def test_memory_that_runs_out_is_told_as_that(tmp_path):
     )  # fmt: skip
     assert done.returncode == 4
     assert done.stderr == (
-        "Error: out of memory while running step 'ingest'; give fewer rows or columns, or more "
-        "memory\n"
+        "Error: out of memory while running step 'read the table'; give fewer rows or columns, or "
+        "more memory\n"
     )

@@ -49,8 +49,8 @@ def test_the_command_says_what_changed_and_its_run_is_shown_again(former, newer,
     shown = ended.stdout.splitlines()
     assert "Kept 2 of 6: first, noise_a" in shown
     (at,) = [place for place, line in enumerate(shown) if line.startswith("Change to the new set:")]
-    assert shown[at + 1].startswith("  Left: second, which changes the test loss by ")
-    assert shown[at + 2].startswith("  Returned: noise_a, which changes the test loss by -")
+    assert shown[at + 1].startswith("  Returned: noise_a, which changes the test loss by -")
+    assert shown[at + 2].startswith("  Left: second, which changes the test loss by ")
 
     (run,) = [path.name for path in (store / "runs").iterdir() if "reselect" in path.name]
     assert in_process("show", run, "--store", store).stdout == ended.stdout

@@ -235,7 +235,8 @@ def test_a_run_with_a_wrong_auth_string_ends_in_that_line(server: Server, table,
     where = {"PREFECT_API_URL": server.url, "PREFECT_API_AUTH_STRING": "tests:wrong"}
     ended = run(*arguments, home=tmp_path, **where)
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.endswith(f"    starting Prefect\n{refusal(server)}")
+    assert "\nstarting Prefect\n" in ended.stderr
+    assert ended.stderr.endswith(f"\n{refusal(server)}")
 
 
 def refusal(server: Server) -> str:
