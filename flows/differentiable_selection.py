@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from prefect.artifacts import create_table_artifact
 
+from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact
 from chaffinch.flows.prefect_runtime.tasks import (
     NamedText,
@@ -18,7 +19,6 @@ from chaffinch.flows.prefect_runtime.tasks import (
     name_in_title,
     table_flow,
 )
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import path_from
 from chaffinch.tasks.api.descend import STEPS, Descended, descend
 from chaffinch.tasks.api.differentiable_selection import start_from

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 
 _EXTRAS = {
     "torch": "torch",

@@ -22,7 +22,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
+from chaffinch.errors import InputError, LaterReleaseError, StorageError
 
 _SHOWN = 40
 GIVE_A_PATH = "give a path"

@@ -17,6 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
+from chaffinch.errors import (
+    InputError,
+    StorageError,
+    StrictError,
+    TableTooLargeError,
+    WorkersError,
+    is_out_of_memory,
+    one_line,
+)
 from chaffinch.flows.cli.export import export
 from chaffinch.flows.cli.options import (
     COMPARISON,
@@ -52,17 +61,9 @@ from chaffinch.flows.cli.terminal import (
     echo_json,
 )
 from chaffinch.flows.prefect_runtime.server import Server, ServerError, is_configured, prepare
-from chaffinch.storage.errors import (
-    InputError,
-    StorageError,
-    TableTooLargeError,
-    in_a_line,
-    is_out_of_memory,
-)
 from chaffinch.storage.extras import require
 from chaffinch.storage.files import path_from, write_file
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.errors import StrictError, WorkersError
 from chaffinch.tasks.settings.method import declared, kinds, method_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import (
@@ -341,7 +342,7 @@ def run(
     output.show(result, as_json=as_json, with_warnings=False)
     if not undecided:
         return 0
-    click.echo(f"Needs a decision: {in_a_line(undecided)}", err=True)
+    click.echo(f"Needs a decision: {one_line(undecided)}", err=True)
     return NEEDS_DECISION
 
 
@@ -546,7 +547,7 @@ def exit_code(run_command: Callable[..., Any]) -> int:
         return 128 + (cause.signal if isinstance(cause, Stopped) else signal.SIGINT)
     except StrictError as error:
         for warning in error.warnings:
-            click.echo(f"Warning: {in_a_line(warning)}", err=True)
+            click.echo(f"Warning: {one_line(warning)}", err=True)
         _print_error(f"{error.count} (--strict), so nothing was trained")
         return 3
     except InputError as error:
@@ -572,7 +573,7 @@ def exit_code(run_command: Callable[..., Any]) -> int:
 
 
 def _print_error(error: object) -> None:
-    click.echo(f"Error: {in_a_line(error)}", err=True)
+    click.echo(f"Error: {one_line(error)}", err=True)
 
 
 def _is_output_error(error: Exception) -> TypeGuard[OSError]:

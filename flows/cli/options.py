@@ -11,7 +11,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 
 Command = Callable[..., Any]
 

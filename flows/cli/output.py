@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from chaffinch.errors import InputError, StorageError, is_out_of_memory, printable
 from chaffinch.flows.cli.terminal import Showing, echo, echo_json
-from chaffinch.storage.errors import InputError, StorageError, is_out_of_memory, printable
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import ComparisonResult

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from chaffinch.errors import InputError, StorageError
 from chaffinch.flows.cli.options import STORE, json_flag, settings_options
 from chaffinch.flows.cli.terminal import echo, echo_json
 from chaffinch.flows.prefect_runtime.server import is_configured, prepare
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.extras import require
 from chaffinch.storage.files import path_from
 from chaffinch.tasks.settings.selection import ExecutionSettings

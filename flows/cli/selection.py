@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from chaffinch.errors import InputError
 from chaffinch.flows.cli.options import (
     SELECTION,
     STRICT,
@@ -25,7 +26,6 @@ from chaffinch.flows.cli.settings_file import (
     merged,
     read_settings,
 )
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.settings.method import Method, as_kind, kinds, method_of, method_settings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 

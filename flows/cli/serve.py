@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
+from chaffinch.errors import InputError
 from chaffinch.flows.cli.options import SERVE, nested, settings_options
 from chaffinch.flows.cli.selection import Selected, selection_options
 from chaffinch.flows.cli.settings_file import merged
 from chaffinch.flows.cli.terminal import echo
 from chaffinch.flows.prefect_runtime.server import prepare
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.extras import require
 from chaffinch.tasks.settings.execution import ServeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings

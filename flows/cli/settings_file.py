@@ -17,11 +17,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from chaffinch.errors import InputError, short_repr
 from chaffinch.flows.cli.options import STRICT, nested, types_in
 from chaffinch.storage.datasets.column_names import nearest_or_all
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.base import Settings
 from chaffinch.tasks.settings.execution import ServeSettings
 from chaffinch.tasks.settings.reselection import ReselectionSettings
@@ -117,7 +116,7 @@ def group_of(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the settings of a group, such as ``[execution]``; none if it is not there."""
     group = settings.get(name, {})
     if not isinstance(group, dict):
-        raise InputError(f"{name} must be names with values but is {in_one_line(group)}")
+        raise InputError(f"{name} must be names with values but is {short_repr(group)}")
     return group
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from chaffinch.storage.errors import printable
+from chaffinch.errors import printable
 from chaffinch.tasks.pipeline.progress import Progress, Say, Warn, no_messages, no_warnings
 
 STARTING_PREFECT = "starting Prefect"

@@ -28,8 +28,8 @@ from prefect.artifacts import (
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 
+from chaffinch.errors import InputError, printable
 from chaffinch.flows.cli.terminal import Showing
-from chaffinch.storage.errors import InputError, printable
 from chaffinch.storage.files import path_in
 from chaffinch.storage.runs.store import Run
 from chaffinch.tasks.pipeline.progress import STEPS, Estimate, RunProgress

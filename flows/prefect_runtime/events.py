@@ -17,8 +17,8 @@ from prefect.events.related import related_resources_from_run_context
 from prefect.settings import PREFECT_API_URL, get_current_settings
 from prefect.utilities.asyncutils import run_coro_as_sync
 
+from chaffinch.errors import InputError, StorageError
 from chaffinch.flows.prefect_runtime.server import ServerError, unauthorized
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.promotion.promote import read_contract

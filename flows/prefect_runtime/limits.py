@@ -20,9 +20,9 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.logging.handlers import APILogWorker
 from prefect.states import Failed
 
+from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.flows.prefect_runtime.events import resource_of
 from chaffinch.flows.prefect_runtime.tasks import TimeLimitError, as_task
-from chaffinch.storage.errors import InputError, TableTooLargeError
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.pipeline.run import WrapStep

@@ -20,11 +20,11 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed, Failed
 from pydantic import Field
 
+from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, say
 from chaffinch.flows.prefect_runtime.events import send_owed
 from chaffinch.flows.prefect_runtime.limits import try_no_more
 from chaffinch.flows.prefect_runtime.tasks import as_task
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store

@@ -33,13 +33,12 @@ from pydantic import (
     create_model,
 )
 
+from chaffinch.errors import InputError, StorageError, TableTooLargeError, WorkersError
 from chaffinch.flows.prefect_runtime.cancellation import ended_by_cancelling
 from chaffinch.flows.prefect_runtime.server import ServerError
-from chaffinch.storage.errors import InputError, StorageError, TableTooLargeError
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import SECRET
 from chaffinch.storage.sources.data_set_name import name_of_table
-from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.settings.base import refusal
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings

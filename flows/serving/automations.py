@@ -11,8 +11,8 @@ from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import get_current_settings
 
+from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.promotion import NEEDS_DECISION
-from chaffinch.storage.errors import InputError
 
 TAG = "chaffinch"
 SILENT, FAILED = "chaffinch: a run that fell silent", "chaffinch: a run that failed"

@@ -19,6 +19,7 @@ from prefect.schedules import Cron, Schedule
 from prefect.server.schemas.schedules import CronSchedule
 from prefect.types.entrypoint import EntrypointType
 
+from chaffinch.errors import InputError
 from chaffinch.flows.comparison import comparison
 from chaffinch.flows.differentiable_selection import differentiable_selection
 from chaffinch.flows.feature_selection import feature_selection
@@ -30,7 +31,6 @@ from chaffinch.flows.reselection import reselection
 from chaffinch.flows.serving.automations import TAG, make_missing
 from chaffinch.flows.serving.runner import serve_until_stopped
 from chaffinch.storage.datasets.column_names import check_known, nearest
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import looked_up_too

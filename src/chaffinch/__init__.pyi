@@ -1,11 +1,11 @@
 from . import exports as exports
 from . import methods as methods
 from . import qualities as qualities
+from .errors import InputError as InputError
+from .errors import StorageError as StorageError
 from .flows.comparison import comparison as comparison
 from .flows.feature_selection import feature_selection as feature_selection
 from .flows.reselection import reselection as reselection
-from .storage.errors import InputError as InputError
-from .storage.errors import StorageError as StorageError
 from .storage.shuffled.table import open_shuffled as open_shuffled
 from .storage.shuffled.writer import shuffle_parquet as shuffle_parquet
 from .storage.shuffled.writer import shuffle_svmlight as shuffle_svmlight
@@ -23,7 +23,6 @@ from .tasks.comparing.api import compare as compare
 from .tasks.comparing.run import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
 from .tasks.data.lag_features import with_history as with_history
-from .tasks.errors import DataQualityWarning as DataQualityWarning
 from .tasks.promotion.difference import difference as difference
 from .tasks.promotion.promote import promote as promote
 from .tasks.promotion.promote import promoted as promoted
@@ -47,5 +46,6 @@ from .tasks.settings.reselection import ReselectionSettings as ReselectionSettin
 from .tasks.settings.selection import ExecutionSettings as ExecutionSettings
 from .tasks.settings.selection import ModelSettings as ModelSettings
 from .tasks.settings.selection import SelectionSettings as SelectionSettings
+from .tasks.warnings import DataQualityWarning as DataQualityWarning
 
 __version__: str

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError, about_column
 from chaffinch.storage.datasets.column_names import check_known
 from chaffinch.storage.datasets.text_spellings import (
     all_match,
@@ -28,7 +29,6 @@ from chaffinch.storage.datasets.text_spellings import (
     iso_times,
     refuse_spelling,
 )
-from chaffinch.storage.errors import InputError, about_column
 from chaffinch.storage.memory import LetGo
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"

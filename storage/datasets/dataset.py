@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from chaffinch.errors import StorageError, raise_if_out_of_memory
 from chaffinch.storage.datasets.column_names import check_columns, check_known
 from chaffinch.storage.datasets.column_types import (
     CATEGORY,
@@ -40,7 +41,6 @@ from chaffinch.storage.datasets.content_hash import (
     shuffled,
 )
 from chaffinch.storage.datasets.spilled import SpilledColumns, spill_folder
-from chaffinch.storage.errors import StorageError, raise_if_out_of_memory
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     locked,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 
 _BLANK = r"[\s\p{Z}\x{FEFF}\x{200B}]"
 _COMMAS = r"^\s*[+-]?(\d*,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.column_names import nearest
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     LONGEST_STEM,

@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.column_names import nearest
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     check_name,

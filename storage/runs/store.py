@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_names import nearest, quoted
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     check_name,

@@ -19,7 +19,7 @@ import pyarrow.parquet
 import scipy.sparse
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.shuffled.row_blocks import MOST_COLUMNS, NameRow, Piece, by_names
 from chaffinch.storage.shuffled.table import check_not_shuffled
 from chaffinch.storage.sources.files import reading

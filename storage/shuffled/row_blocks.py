@@ -11,7 +11,7 @@ import pyarrow as pa
 import scipy.sparse
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 
 MOST_COLUMNS = 2**31 - 1
 NameRow = Callable[[int], str]  # position in a piece -> description of the row

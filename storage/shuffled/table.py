@@ -17,7 +17,7 @@ import pyarrow.parquet
 import scipy.sparse
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError, StorageError, raise_if_out_of_memory
+from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.files import parse_json, path_from
 from chaffinch.storage.shuffled.row_blocks import by_names, check_rows, check_sparse
 from chaffinch.storage.sources.files import reading

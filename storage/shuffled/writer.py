@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_names import check_columns, check_known
 from chaffinch.storage.datasets.content_hash import mix
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     file_to_write,

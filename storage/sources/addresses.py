@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.sources.formats import TAKEN
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.files import LONGEST_STEM, check_name
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.formats import without_endings

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.sources.source import Source
 
 _TABLE = re.compile(r"[^\s.@\"'`;()]+(\.[^\s.@\"'`;()]+)?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.sources.csv import DELIMITED
 from chaffinch.storage.sources.parquet import PARQUET
 from chaffinch.storage.sources.source import Format

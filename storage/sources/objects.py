@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pyarrow import fs
 
-from chaffinch.storage.errors import InputError, StorageError, raise_if_out_of_memory
+from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.sources.addresses import credentials, without
 from chaffinch.storage.sources.files import FileSource, shape_of
 from chaffinch.storage.sources.formats import find_format, format_of

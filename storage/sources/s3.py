@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pyarrow import fs
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.sources.addresses import check_no_secret
 from chaffinch.storage.sources.objects import ObjectSource
 

@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Protocol, Self
 
 import pyarrow as pa
 
+from chaffinch.errors import InputError, about_column
 from chaffinch.storage.datasets.column_names import check_columns
-from chaffinch.storage.errors import InputError, about_column
 
 _CELLS_AT_A_TIME = 2**23  # 64 MiB of numbers
 

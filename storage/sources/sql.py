@@ -20,9 +20,9 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_names import check_columns, nearest_or_all
 from chaffinch.storage.datasets.spilled import SpilledRows
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import credentials, secret_message, without
 from chaffinch.storage.sources.database import DatabaseSource

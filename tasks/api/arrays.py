@@ -13,11 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.storage.datasets.column_names import names_in_array, text_of_label
-from chaffinch.storage.errors import InputError, TableTooLargeError
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.results.model import columns_of
 from chaffinch.tasks.selection.input_checks import (
     check_no_mask,
@@ -45,8 +44,7 @@ def as_table(X: Any) -> pa.Table:
 
 def _in_two_dimensions(X: Any) -> NDArray[Any]:
     """Return nested lists or an array as an array of rows and columns."""
-    with as_input_error():
-        check_no_mask("X", X, "give it with missing values, as by astype(float).filled(numpy.nan)")
+    check_no_mask("X", X, "give it with missing values, as by astype(float).filled(numpy.nan)")
     try:
         array = np.asarray(X)
     except ValueError as error:  # rows of different lengths
@@ -91,9 +89,8 @@ def _values_of_rows(name: str, values: Any, n_rows: int) -> Any:
         values = values.iloc[:, 0]
     column = values
     if not isinstance(values, pd.Series):
-        with as_input_error():
-            check_tensor(values, name)
-            check_no_mask(name, values, "leave these rows out")
+        check_tensor(values, name)
+        check_no_mask(name, values, "leave these rows out")
         try:
             column = np.asarray(values)
         except ValueError as error:  # lists of different lengths
@@ -123,8 +120,7 @@ def with_target(data: Any, target: Any) -> tuple[Any, Any]:
     if isinstance(data, pd.DataFrame):  # its labels are kept
         values = _values_of_rows("target", target, len(data)).array
         name = _unused("target", [text_of_label(label) for label in data.columns])
-        with as_input_error():
-            check_same_order(data, target, "target")
+        check_same_order(data, target, "target")
         return pd.concat([data, pd.Series(values, data.index, name=name)], axis=1), name
     return with_column(as_table(data), "target", target)
 

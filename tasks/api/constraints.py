@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from chaffinch.storage.errors import InputError
-from chaffinch.tasks.errors import as_input_error
+from chaffinch.errors import InputError, short_repr
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.validation import groups_of
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.constraints import ConstraintSettings, constraints_of
 
@@ -21,7 +19,7 @@ def named(constraints: Any, name_of: Callable[[Any], Any]) -> Constraints:
         return Constraints()
     if not isinstance(constraints, Constraints):
         raise InputError(
-            f"constraints must be chaffinch.Constraints but are {in_one_line(constraints)}"
+            f"constraints must be chaffinch.Constraints but are {short_repr(constraints)}"
         )
     if constraints.max_sets_per_feature is not None:
         raise InputError("max_sets_per_feature is for find_alternatives; leave it out")
@@ -29,14 +27,13 @@ def named(constraints: Any, name_of: Callable[[Any], Any]) -> Constraints:
     if not isinstance(costs, Mapping | None):
         raise InputError(
             f"costs must be a mapping from features, as in {{'age': 1.5}}, but are "
-            f"{in_one_line(costs)}"
+            f"{short_repr(costs)}"
         )
 
     def names(role: str, features: Any) -> tuple[Any, ...]:
         return tuple(map(name_of, listed(role, features, "a list of features")))
 
-    with as_input_error():
-        groups = groups_of(constraints.groups)
+    groups = groups_of(constraints.groups)
     return replace(
         constraints,
         must_include=names("must_include", constraints.must_include),

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     file_to_write,
@@ -24,7 +24,6 @@ from chaffinch.storage.files import (
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.shuffled.table import ShuffledTable, open_shuffled
 from chaffinch.tasks.api.differentiable_selection import sharing_of, state_from
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.pipeline.progress import OnProgress, as_progress, no_progress
 from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.selection.dfs.descent import FILE as STATE
@@ -93,8 +92,7 @@ def descend(
     rules = Rules(**settings.model_dump(exclude={"n_features", "penalty"}))
     if settings.task == "auto":
         rules = replace(rules, task=None)
-    with as_input_error():
-        check_aim(table.shape[1], aim)
+    check_aim(table.shape[1], aim)
     begun = None if start is None else state_from(start)
     description = {
         "table": {"hash": table.hash, "rows": table.shape[0], "columns": table.shape[1]},

@@ -11,9 +11,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError, as_input_error, short_repr
 from chaffinch.storage.files import check_regular, file_to_write, path_from, write_file
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.selection.core import Task
 from chaffinch.tasks.selection.dfs.descent import FILE as STATE
@@ -27,7 +26,6 @@ from chaffinch.tasks.selection.dfs.search import (
     select_by_descent,
 )
 from chaffinch.tasks.selection.dfs.sources import is_source
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.descent import SharingSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.dask_map import OverDask
@@ -128,14 +126,13 @@ def differentiable_selection(
     [7, 30]
     """
     rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
-    with as_input_error():
-        if isinstance(start, str | os.PathLike):
-            start, _ = state_from(start)
-        if start is not None:
-            _check_state("start", start)
-        with sharing_of(X, cluster, workers) as sharing:
-            aim = Aim(n_features, penalty)
-            return _named(select_by_descent(X, y, aim, rules, sharing, start), X)
+    if isinstance(start, str | os.PathLike):
+        start, _ = state_from(start)
+    if start is not None:
+        _check_state("start", start)
+    with sharing_of(X, cluster, workers) as sharing:
+        aim = Aim(n_features, penalty)
+        return _named(select_by_descent(X, y, aim, rules, sharing, start), X)
 
 
 def _named(found: DifferentiableSelection, X: Any) -> DifferentiableSelection:
@@ -189,7 +186,7 @@ def differentiable_path(
         penalties = tuple(penalties)
     except TypeError as error:
         raise InputError(
-            f"penalties must be several numbers but are {in_one_line(penalties)}; give them as in "
+            f"penalties must be several numbers but are {short_repr(penalties)}; give them as in "
             "[0.1, 1.0]"
         ) from error
     with as_input_error(), sharing_of(X, cluster, workers) as sharing:

@@ -17,13 +17,12 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.datasets.column_names import text_of_label
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.api.arrays import as_table, with_column
 from chaffinch.tasks.api.constraints import named
 from chaffinch.tasks.api.select import select
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
@@ -192,9 +191,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """
         given = {"group": groups, "time": time, "split": split, "weight": sample_weight}
         table = self._validated(X, y)
-        with as_input_error():
-            for role, values in {"y": y, **given}.items():
-                check_same_order(X, values, _ARGUMENTS.get(role, role))
+        for role, values in {"y": y, **given}.items():
+            check_same_order(X, values, _ARGUMENTS.get(role, role))
         names = table.column_names
         table, target = with_column(table, "target", y)
         roles: dict[str, Any] = {}

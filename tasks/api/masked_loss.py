@@ -10,16 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError, as_input_error, short_repr
 from chaffinch.tasks.data.user_input import (
     GivenTable,
     as_real_numbers,
     read_given_table,
     target_numbers,
 )
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.input_checks import (
     check_same_order,
     not_of_rows,
@@ -193,7 +191,7 @@ def _numeric_labels(classes: NDArray[Any]) -> tuple[int | float, ...] | None:
 def _check_settings(loss: Any, threads: Any) -> None:
     if not isinstance(loss, str):
         raise InputError(
-            f"loss must be the name of a loss or a scikit-learn scorer but is {in_one_line(loss)}"
+            f"loss must be the name of a loss or a scikit-learn scorer but is {short_repr(loss)}"
         )
     if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 1:
         raise InputError(f"threads must be a whole number of at least 1 but is {threads!r}")

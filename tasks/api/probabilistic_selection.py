@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from chaffinch.errors import InputError, StorageError, as_input_error, short_repr
 from chaffinch.storage.datasets.column_names import check_columns, nearest, quoted_with_reasons
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import file_to_write, path_from, remove_file, write_file
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import check_magnitude
@@ -29,12 +29,10 @@ from chaffinch.tasks.data.user_input import (
     rows_of,
     with_truths,
 )
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.pefs import MOST_UNITS
 from chaffinch.tasks.results.model import check_all_within, check_there, warn_if_new
 from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.input_checks import check_same_order
 from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes
 from chaffinch.tasks.selection.pefs.custom_module import checked
@@ -89,25 +87,25 @@ def _read_layers(given: Any, *, has_network: bool) -> tuple[int, ...]:
     if has_network:
         raise InputError(
             "hidden_layer_sizes and network exclude each other, as a network has layers of its "
-            f"own, but hidden_layer_sizes is {in_one_line(given)}; leave one of them out"
+            f"own, but hidden_layer_sizes is {short_repr(given)}; leave one of them out"
         )
     if isinstance(given, str | bytes | Mapping | Set) or not isinstance(given, Iterable):
         raise InputError(
             "hidden_layer_sizes must be a sequence of whole numbers, units of each hidden layer, "
-            f"but is {in_one_line(given)}"
+            f"but is {short_repr(given)}"
         )
     layers = tuple(given)
     if any(isinstance(units, Integral) and int(units) > MOST_UNITS for units in layers):
         raise InputError(
             f"hidden_layer_sizes must have at most {MOST_UNITS:,} units in each layer but is "
-            f"{in_one_line(layers)}"
+            f"{short_repr(layers)}"
         )
     return layers
 
 
 def _read_seed(given: Any) -> int:
     if isinstance(given, bool) or not isinstance(given, Integral) or given < 0:
-        raise InputError(f"seed must be a whole number of at least 0 but is {in_one_line(given)}")
+        raise InputError(f"seed must be a whole number of at least 0 but is {short_repr(given)}")
     return int(given)
 
 
@@ -133,7 +131,7 @@ def _read_sets(given: Any, names: Sequence[str]) -> list[list[int]]:
     """Return previous sets by the positions of their features, sorted."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InputError(
-            f"previous must be a sequence of sets of features but is {in_one_line(given)}; "
+            f"previous must be a sequence of sets of features but is {short_repr(given)}; "
             "give [[...]]"
         )
     return [_positions(one, names) for one in given]
@@ -144,7 +142,7 @@ def _positions(given: Any, names: Sequence[str]) -> list[int]:
         raise InputError(f"previous must hold sets of features but holds the text {given!r}")
     if not isinstance(given, Collection):
         raise InputError(
-            f"previous must hold sets of features but one is {in_one_line(given)}; give [[...]]"
+            f"previous must hold sets of features but one is {short_repr(given)}; give [[...]]"
         )
     return sorted({_position(feature, names) for feature in given})
 
@@ -300,8 +298,7 @@ class ProbabilisticSelection:
             If nearly all the values of a category are new.
         """
         matrix = self._searched.matrix(X, self.mask)
-        with as_input_error():
-            return self._network.predict(matrix, self.mask)
+        return self._network.predict(matrix, self.mask)
 
     def predict_averaged(self, X: Any, n_samples: int = 20) -> Floats:
         """Predict on the mean over masks drawn by the probabilities; it may use every feature.
@@ -323,13 +320,9 @@ class ProbabilisticSelection:
         UserWarning
             See `predict`.
         """
-        with as_input_error():
-            check_count("n_samples", n_samples, 1)
+        check_count("n_samples", n_samples, 1)
         matrix = self._searched.matrix(X, np.ones_like(self.mask))
-        with as_input_error():
-            return predict_averaged(
-                self._network, matrix, self.probabilities, n_samples, self._seed
-            )
+        return predict_averaged(self._network, matrix, self.probabilities, n_samples, self._seed)
 
 
 def probabilistic_selection(
@@ -435,8 +428,7 @@ def probabilistic_selection(
     ...     X, y, n_features=5, previous=[found.features], tau=0.5
     ... )
     """
-    with as_input_error():
-        check_same_order(X, y)
+    check_same_order(X, y)
     table = read_rows(X)
     rows, schema = rows_of(table, y, task)
     searched = SearchedTable.of(table)
@@ -448,28 +440,27 @@ def probabilistic_selection(
     sets = _read_sets(previous, schema.features)
     seed, path = _read_seed(seed), _read_path(checkpoint)
     layers = _read_layers(hidden_layer_sizes, has_network=network is not None)
-    with as_input_error():
-        rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
-        largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity
-        # a fraction is a real number as well, but checkpoints are identified by floats
-        tau = float(tau)
-        if rules.penalty is not None:
-            rules = replace(rules, penalty=float(rules.penalty))
-        prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
-        check_varying(prepared, n_features)
-        asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
-        del asked["most_sweeps"]  # no sweep goes by how many may follow
-        if network is not None:
-            asked["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
-        repair = None
-        if sets:
-            varying = prepared.varying
-            repair = Repair(d, sets, tau, dissimilarity, n_features, varying=varying)
-        if tau == 0:
-            repair = None  # the sets are checked all the same, but no mask is too near
-        search = Search(prepared, rules, seed, repair=repair, module=network)
-        _run(search, path, prepared, asked)
-        mask = _final_mask(search, n_features, repair)
+    rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
+    largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity
+    # a fraction is a real number as well, but checkpoints are identified by floats
+    tau = float(tau)
+    if rules.penalty is not None:
+        rules = replace(rules, penalty=float(rules.penalty))
+    prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
+    check_varying(prepared, n_features)
+    asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
+    del asked["most_sweeps"]  # no sweep goes by how many may follow
+    if network is not None:
+        asked["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
+    repair = None
+    if sets:
+        varying = prepared.varying
+        repair = Repair(d, sets, tau, dissimilarity, n_features, varying=varying)
+    if tau == 0:
+        repair = None  # the sets are checked all the same, but no mask is too near
+    search = Search(prepared, rules, seed, repair=repair, module=network)
+    _run(search, path, prepared, asked)
+    mask = _final_mask(search, n_features, repair)
     names = np.array(schema.features, dtype=object)
     return ProbabilisticSelection(
         tuple(names[mask]),

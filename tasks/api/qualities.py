@@ -13,10 +13,9 @@ from typing import Any
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError, as_input_error, short_repr
 from chaffinch.tasks.api.masked_loss import evaluator_of
 from chaffinch.tasks.data.user_input import check_columns, read_given_table, rows_and_schema
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 from chaffinch.tasks.selection.baselines import filters, importances
@@ -28,7 +27,6 @@ from chaffinch.tasks.selection.baselines.columns import (
 from chaffinch.tasks.selection.baselines.filters import relieff as relieff_scores
 from chaffinch.tasks.selection.baselines.filters import uncertainties
 from chaffinch.tasks.selection.core import MaskedLoss, Rows, Schema, Task
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss.external_models import read_model
 from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
 
@@ -39,14 +37,14 @@ def checked_seed(seed: Any) -> int:
     """Return a seed; InputError if it is out of range."""
     if not _is_whole(seed) or not 0 <= seed <= _LARGEST_SEED:
         raise InputError(
-            f"seed must be a whole number in 0..{_LARGEST_SEED} but is {in_one_line(seed)}"
+            f"seed must be a whole number in 0..{_LARGEST_SEED} but is {short_repr(seed)}"
         )
     return int(seed)
 
 
 def check_processes(processes: Any) -> None:
     if not _is_whole(processes):
-        raise InputError(f"processes must be a whole number but is {in_one_line(processes)}")
+        raise InputError(f"processes must be a whole number but is {short_repr(processes)}")
     if processes < 1:
         raise InputError(f"processes must be at least 1 but is {processes}")
 
@@ -65,7 +63,7 @@ def read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple[
     """Return `rows_and_schema` after a check of the number of bins."""
     if bins is not None and (not _is_whole(bins) or bins < FEWEST_BINS):
         raise InputError(
-            f"bins must be a whole number of at least {FEWEST_BINS} but is {in_one_line(bins)}"
+            f"bins must be a whole number of at least {FEWEST_BINS} but is {short_repr(bins)}"
         )
     return rows_and_schema(X, y, task)
 
@@ -245,8 +243,7 @@ def masked_loss(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> Ma
         If it is no such engine, or names do not fit.
     """
     check_engine(engine)
-    with as_input_error():
-        return MaskedLossQuality(engine, names=names)
+    return MaskedLossQuality(engine, names=names)
 
 
 def mrmr(

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.api.constraints import constraint_settings, named
 from chaffinch.tasks.api.select import model_settings, naming, selected
 from chaffinch.tasks.pipeline.progress import OnProgress

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from chaffinch.storage.datasets.column_names import Labels
 from chaffinch.tasks.api.arrays import with_target
 from chaffinch.tasks.api.constraints import constraint_settings, named
-from chaffinch.tasks.errors import warn_of_data
 from chaffinch.tasks.pipeline.progress import OnProgress, steps_of
 from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.pipeline.run import select_features, select_in_memory
@@ -29,6 +28,7 @@ from chaffinch.tasks.settings.selection import (
     SelectionSettings,
     TaskOrAuto,
 )
+from chaffinch.tasks.warnings import warn_of_data
 
 
 def select(

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.shuffled.row_blocks import Kind, Piece, by_names
 from chaffinch.storage.shuffled.table import ShuffledTable
 from chaffinch.storage.shuffled.writer import (
@@ -20,7 +20,6 @@ from chaffinch.storage.shuffled.writer import (
 )
 from chaffinch.storage.sources.formats import find_format
 from chaffinch.storage.sources.parquet import PARQUET
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.pipeline.progress import OnProgress, as_progress, no_progress
 from chaffinch.tasks.selection.dfs.sources import read_rows
 from chaffinch.tasks.selection.input_checks import target_array

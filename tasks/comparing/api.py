@@ -16,7 +16,6 @@ from chaffinch.tasks.comparing.run import (
     load_comparison,
 )
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.errors import warn_of_data
 from chaffinch.tasks.pipeline.progress import OnProgress, Say, Warn, no_messages
 from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
@@ -29,6 +28,7 @@ from chaffinch.tasks.settings.selection import (
     ModelSettings,
     TaskOrAuto,
 )
+from chaffinch.tasks.warnings import warn_of_data
 
 
 def compare(

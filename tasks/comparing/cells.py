@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError, as_input_error
 from chaffinch.tasks.comparing.library_warnings import collected_warnings
 from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
 from chaffinch.tasks.data.splits import PARTS, Splits
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.fitting import loss_of
 from chaffinch.tasks.methods.protocol import (
     Candidate,

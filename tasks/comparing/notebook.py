@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.comparing.summary import Summary, TableSummary
 from chaffinch.tasks.comparing.text import heading_of, notes_of, sections_of, short_name_of
 from chaffinch.tasks.reporting.notebook import as_html

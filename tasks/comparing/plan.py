@@ -15,8 +15,8 @@ from operator import attrgetter
 
 import pyarrow as pa
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import Source as TableSource
 from chaffinch.storage.sources.formats import without_endings
 from chaffinch.tasks.comparing.settings import ComparisonSettings

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chaffinch.errors import InputError, StorageError, short_repr
 from chaffinch.storage.datasets.dataset import LazyTable
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source as TableSource
@@ -46,7 +46,6 @@ from chaffinch.tasks.comparing.text import errors_of, heading_of, lines_of
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.reselection_fit import with_hints_for
 from chaffinch.tasks.data.table_check import TableDescription, describe_table
-from chaffinch.tasks.errors import refuse_warnings
 from chaffinch.tasks.pipeline.ingestion import ingest, rows_counted_in_the_source
 from chaffinch.tasks.pipeline.memory import check_memory, workers_for
 from chaffinch.tasks.pipeline.progress import (
@@ -60,9 +59,9 @@ from chaffinch.tasks.pipeline.progress import (
 )
 from chaffinch.tasks.pipeline.run import WrapStep, check_fit, check_settings
 from chaffinch.tasks.pipeline.selection_run import LoadedTable
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.identity import digest, versions
 from chaffinch.tasks.settings.selection import ExecutionSettings
+from chaffinch.tasks.warnings import refuse_warnings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,7 +256,7 @@ def check_time_budget(time_budget: float | None) -> None:
         return
     if isinstance(time_budget, bool) or not isinstance(time_budget, Real):
         raise InputError(
-            f"the time budget must be a number of seconds but is {in_one_line(time_budget)}"
+            f"the time budget must be a number of seconds but is {short_repr(time_budget)}"
         )
     if not time_budget > 0:
         raise InputError(f"the time budget must be above 0 but is {time_budget:g}; leave it out")

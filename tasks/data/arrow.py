@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_names import alike, quoted
 from chaffinch.storage.datasets.column_types import EXACT, OTHER
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.selection.core import Floats
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.data.arrow import ColumnKind
 from chaffinch.tasks.selection.core import Floats
 

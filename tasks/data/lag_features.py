@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.datasets.column_names import Labels
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.arrow import as_keys
 from chaffinch.tasks.data.reselection_fit import may_lack
@@ -33,7 +33,6 @@ from chaffinch.tasks.data.series_scaling import (
 from chaffinch.tasks.data.splits import NOT_FINER, Roles, split_rows
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats, Mask
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import HistorySettings, refuse_scaled_roles
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -111,7 +110,7 @@ def with_history(
     asked = (columns,) if isinstance(columns, str) else listed("columns", columns, _ONE_OR_MORE)
     asked = tuple(map(as_text, asked))
     if not isinstance(time, str):
-        raise InputError(f"time must be the name of a column but is {in_one_line(time)}")
+        raise InputError(f"time must be the name of a column but is {short_repr(time)}")
     if not asked:
         raise InputError("columns must name at least 1 column of numbers but names none")
     history = HistorySettings(lags=lags, rolling=rolling, columns=asked, series=series)
@@ -121,7 +120,7 @@ def with_history(
     named = tuple(map(as_text, listed("numeric", numeric, "a list of column names")))
     for name in named:
         if not isinstance(name, str):
-            raise InputError(f"numeric must be text but is {in_one_line(name)}")
+            raise InputError(f"numeric must be text but is {short_repr(name)}")
     table = _with_numbers(source_of(data).read(), named)
     if whole is not None:
         there = set(table.column_names)  # new rows may lack the target

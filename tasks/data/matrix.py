@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.memory import give_back
 from chaffinch.tasks.data.arrow import as_numbers, column_of, kind_of
 from chaffinch.tasks.data.roles import encode_target, rows_with_roles

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.data.arrow import kind_of
 from chaffinch.tasks.data.roles import rows_with_roles
 from chaffinch.tasks.data.splits import (

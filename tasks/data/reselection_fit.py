@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_names import nearest, quoted, quoted_with_reasons
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.roles import named_roles
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_types import DATE_IN_TEXT, type_columns
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.arrow import (
     are_beyond_exact,
     as_keys,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.data.stratified_split import Index, assign_groups, assign_rows, assign_times
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.base import FEWEST_OUTER_FOLDS

@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.datasets.column_names import names_in_array, nearest
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.matrix import baseline_values
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection.core import Floats, Rows, Schema, Task
 from chaffinch.tasks.selection.input_checks import (
     asks_for_classes,
@@ -158,7 +157,6 @@ def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> Give
     return GivenTable(matrix, names, (None,) * matrix.shape[1], None)
 
 
-@as_input_error()
 def as_real_numbers(values: Any, name: str, must: str) -> Floats:
     """Return a copy of an array as float64; raise InputError if the conversion is lossy."""
     for kind, method in _NOT_YET_ARRAYS.items():
@@ -277,8 +275,7 @@ def rows_and_schema(X: Any, y: Any, task: Task | None) -> tuple[Rows, Schema]:
 
     Text and categories become codes; without a task, see `asks_for_classes`.
     """
-    with as_input_error():
-        check_same_order(X, y)
+    check_same_order(X, y)
     return rows_of(read_rows(X), y, task)
 
 
@@ -301,7 +298,6 @@ def with_truths(frame: pd.DataFrame) -> pd.DataFrame:
     return typed
 
 
-@as_input_error()
 def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     """Return a `GivenTable` and its target as rows, with their schema."""
     truth = target_array(y)
@@ -328,7 +324,6 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
     return rows, Schema(table.names, table.n_categories, n_classes)
 
 
-@as_input_error()
 def target_numbers(y: Any, truth: NDArray[Any], must: str) -> Floats:
     """Return a copy of a numeric target as float64; `truth` is its `target_array`."""
     check_target(truth)

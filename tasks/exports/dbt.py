@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_names import quoted
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)

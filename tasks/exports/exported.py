@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.runs.store import Run
 from chaffinch.storage.sources.data_set_name import name_of_table
 from chaffinch.tasks.results.contract import FeatureContract

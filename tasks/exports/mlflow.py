@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.extras import require
 from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
 from chaffinch.tasks.pipeline.report import REPORT_FILE

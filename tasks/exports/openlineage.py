@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import check_no_secret
 from chaffinch.tasks.exports.exported import STORE, Exportable, Exported

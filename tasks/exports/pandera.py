@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_types import as_text
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.extras import require
 from chaffinch.tasks.data.column_profile import LARGEST
 from chaffinch.tasks.exports.exported import STORE, Exportable, Exported

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.files import file_to_write, path_from, write_file
 from chaffinch.tasks.exports.dbt import to_dbt
 from chaffinch.tasks.exports.mlflow import to_mlflow

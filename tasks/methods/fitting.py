@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.storage.errors import StorageError
+from chaffinch.errors import StorageError, as_input_error
 from chaffinch.storage.files import FORMAT_VERSION, is_sealed, parse_json, sealed
 from chaffinch.storage.memory import give_back
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.data.matrix import baseline_values
 from chaffinch.tasks.data.table_check import TableDescription
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, resolve_loss

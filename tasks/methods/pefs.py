@@ -20,10 +20,9 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.extras import require
 from chaffinch.storage.runs.stages import Checkpoints
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.masks import NAMES, names_of
 from chaffinch.tasks.methods.protocol import (
     Candidate,
@@ -34,7 +33,6 @@ from chaffinch.tasks.methods.protocol import (
     sizes_asked_for,
 )
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.pefs.checkpoint import found_in, found_to_bytes, restore, to_bytes
 from chaffinch.tasks.selection.pefs.network import Prepared, check_memory
@@ -126,8 +124,7 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
 
         This is a lower bound; the search checks the network of the actual table.
         """
-        with as_input_error():
-            check_memory((1, *self.hidden_layer_sizes, 1), n_rows=2 * self.samples)
+        check_memory((1, *self.hidden_layer_sizes, 1), n_rows=2 * self.samples)
 
     def check_training_rows(self, n_rows: int) -> None:
         """Raise InputError if a mini-batch has more rows than the `n_rows` training rows."""
@@ -151,7 +148,7 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
             return values
         if values["device"] != "cpu":
             raise ValueError(
-                f"device must be cpu but is {in_one_line(values['device'])}; GPUs are not "
+                f"device must be cpu but is {short_repr(values['device'])}; GPUs are not "
                 "supported any more, so leave it out and select again"
             )
         return {name: value for name, value in values.items() if name != "device"}

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner

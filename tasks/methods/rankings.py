@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, model_validator
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.methods.protocol import Candidate, SearchContext
 from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.selection.baselines.importances import (

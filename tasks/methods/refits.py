@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold, Recipe
 from chaffinch.tasks.methods.protocol import SearchContext
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
@@ -89,7 +89,7 @@ def refitted_loss(shared: Refit, mask: Mask) -> float:
 
 
 def check_losses(name: str, masks: Sequence[Mask], losses: Sequence[float]) -> None:
-    """Raise UnusableError for a loss that is not finite: NaN would count as the lowest."""
+    """Raise InputError for a loss that is not finite: NaN would count as the lowest."""
     for mask, loss in zip(masks, losses, strict=True):
         check_finite(name, np.array([loss]), int(mask.sum()), len(mask))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 import numpy as np
 from pydantic import ConfigDict
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.protocol import Candidate, Found, SearchContext
 from chaffinch.tasks.methods.refits import (

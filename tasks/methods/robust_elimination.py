@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import ConfigDict, model_validator
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.protocol import Candidate, SearchContext, Seen
 from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.errors import as_input_error
 from chaffinch.storage.files import FORMAT_VERSION, to_json
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.methods.alternatives import (
     TAUS,
     Search,

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets import dataset
 from chaffinch.storage.datasets.column_names import check_known
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.matrix import load_roles

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from shutil import disk_usage
 
+from chaffinch.errors import TableTooLargeError
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.errors import TableTooLargeError
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import Source
 from chaffinch.tasks.selection.mapped import MOST_BYTES

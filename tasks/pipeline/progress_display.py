@@ -18,7 +18,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from chaffinch.storage.errors import InputError, printable
+from chaffinch.errors import InputError, printable, short_repr
 from chaffinch.tasks.pipeline.progress import (
     STEPS,
     OnProgress,
@@ -27,7 +27,6 @@ from chaffinch.tasks.pipeline.progress import (
     as_progress,
     duration,
 )
-from chaffinch.tasks.selection.errors import in_one_line
 
 SECONDS_BETWEEN_LINES = 30
 _SECONDS_BETWEEN_FIGURES = 1  # of a notebook
@@ -258,9 +257,9 @@ def shown(
         If `verbose` is neither None nor a truth value, or `on_progress` cannot be called.
     """
     if verbose is not None and not isinstance(verbose, int):  # scikit-learn has 0 and 1
-        raise InputError(f"verbose must be True, False or None but is {in_one_line(verbose)}")
+        raise InputError(f"verbose must be True, False or None but is {short_repr(verbose)}")
     if on_progress is not None and not callable(on_progress):
-        raise InputError(f"on_progress must be a function but is {in_one_line(on_progress)}")
+        raise InputError(f"on_progress must be a function but is {short_repr(on_progress)}")
     if on_progress is not None:
         yield as_progress(on_progress)
         return

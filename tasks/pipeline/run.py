@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from chaffinch.errors import as_input_error
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.extras import require
 from chaffinch.storage.memory import free_memory
@@ -23,7 +24,6 @@ from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.reselection_fit import with_hints_for
 from chaffinch.tasks.data.table_check import TableDescription
-from chaffinch.tasks.errors import as_input_error, refuse_warnings
 from chaffinch.tasks.methods.alternatives import MODEL_GAIN
 from chaffinch.tasks.methods.fitting import loss_of, recipe_of
 from chaffinch.tasks.pipeline.alternatives import score_alternatives, search_alternatives
@@ -52,6 +52,7 @@ from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.losses import check_loss
 from chaffinch.tasks.settings.identity import identity, versions
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.warnings import refuse_warnings
 from chaffinch.tasks.workers.logging import logging_about
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pyarrow.parquet as pq
 
-from chaffinch.tasks.errors import as_input_error
+from chaffinch.errors import as_input_error
 from chaffinch.tasks.methods.fitting import baseline_of, tune
 from chaffinch.tasks.methods.protocol import Candidate, feasible_candidates
 from chaffinch.tasks.methods.refits import check_losses, refitted_loss

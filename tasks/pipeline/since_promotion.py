@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.storage.runs.store import Store

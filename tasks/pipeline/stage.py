@@ -16,12 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import to_json
 from chaffinch.storage.memory import give_back
 from chaffinch.storage.runs.stages import StageRecord, StageWriter
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
-from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.settings.identity import digest, identity
 from chaffinch.tasks.workers.logging import logging_about
 
@@ -67,10 +65,7 @@ def stage(*after: str) -> Callable[[Callable[[SelectionRun, Writer], None]], Sta
             else:
                 run.progress(name, 0, 1)
                 with _recorded(run, name, key) as writer:
-                    try:
-                        body(run, writer)
-                    except UnusableError as error:
-                        raise InputError(error.message, error.hint) from error
+                    body(run, writer)
                 give_back()  # frees memory of rows that are not read again
                 run.progress.end(name, run.records[name].seconds)
 

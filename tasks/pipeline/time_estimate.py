@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.methods.auto import Auto
 from chaffinch.tasks.methods.fitting import tuning_candidates
 from chaffinch.tasks.pipeline.progress import Estimate, duration

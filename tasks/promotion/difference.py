@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.pipeline.judge import judge_of, predicted

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.runs.promotions import How, Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chaffinch.storage.errors import printable
+from chaffinch.errors import printable
 from chaffinch.tasks.reporting.text import cut, interval, number
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from pydantic import (
     model_validator,
 )
 
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.column_names import quoted
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.arrow import as_numbers

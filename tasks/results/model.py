@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score, r2_score
 
+from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.datasets.column_names import names_in_array, quoted
 from chaffinch.storage.datasets.column_types import type_columns
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.data.roles import Label, labels_of
-from chaffinch.tasks.errors import as_input_error
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Schema
 

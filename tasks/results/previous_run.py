@@ -10,14 +10,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from chaffinch.storage.errors import InputError, LaterReleaseError, StorageError
+from chaffinch.errors import InputError, LaterReleaseError, StorageError, short_repr
 from chaffinch.storage.files import check_regular, parse_json, path_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.files import reading
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.results.contract import FeatureContract, check_contract
 from chaffinch.tasks.results.result import SelectionResult, load_result, load_run
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.method import RESELECT, method_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings
@@ -41,7 +40,7 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
         return Former(given.run, given.contract, given.folder)
     if not isinstance(given, str | PathLike):
         raise InputError(
-            f"a former run must be a result, a name or a path but is {in_one_line(given)}; {_GIVE}"
+            f"a former run must be a result, a name or a path but is {short_repr(given)}; {_GIVE}"
         )
     path = path_from(given, "a run", _GIVE)
     check_regular(path, "a run", _GIVE)

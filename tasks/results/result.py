@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.column_names import names_in_array, text_of_label
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import file_to_write, path_from, write_file
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store

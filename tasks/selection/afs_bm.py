@@ -36,6 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Mask, MaskedLoss, loosened
 from chaffinch.tasks.selection.masked_loss import losses_ahead
 
@@ -57,7 +58,7 @@ class Rules:
         for name, least in (("slack", 0), ("rejections", 1), ("patience", 1), ("drift_cap", 0)):
             value = getattr(self, name)
             if value is not None and not value >= least:
-                raise ValueError(f"{name} must be at least {least} but is {value}")
+                raise InputError(f"{name} must be at least {least} but is {value}")
 
 
 @dataclass(frozen=True)
@@ -116,12 +117,12 @@ def alternate(
     # `train` is called once per mask; `keep` is never masked
     start, kept = np.asarray(start, dtype=bool), sorted(set(keep))
     if not start.any():
-        raise ValueError(f"start must keep at least 1 of {len(start)} features but keeps none")
+        raise InputError(f"start must keep at least 1 of {len(start)} features but keeps none")
     if any(not 0 <= j < len(start) or not start[j] for j in kept):
-        raise ValueError(f"keep must name features of start but is {kept}")
+        raise InputError(f"keep must name features of start but is {kept}")
     fewest, most = max(1, len(kept)), len(start) if at_most is None else at_most
     if not fewest <= most <= len(start):
-        raise ValueError(f"at_most must be in {fewest}..{len(start)} but is {at_most}")
+        raise InputError(f"at_most must be in {fewest}..{len(start)} but is {at_most}")
     walk = _Walk(train, start, rules, seed, kept)
     rounds: list[MaskingRound] = []
     n_unchanged = 0

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Mask, MaskedLoss, loosened, mask_of_size
 
 
@@ -52,9 +53,9 @@ class EliminationPath:
         this many. `drift_cap`: accept only while loss <= unmasked loss (1 + drift_cap) as well.
         """
         if slack < 0:
-            raise ValueError(f"slack must be at least 0 but is {slack}")
+            raise InputError(f"slack must be at least 0 but is {slack}")
         if drift_cap is not None and drift_cap < 0:
-            raise ValueError(f"drift_cap must be at least 0 but is {drift_cap}")
+            raise InputError(f"drift_cap must be at least 0 but is {drift_cap}")
         ceiling = np.inf if drift_cap is None else loosened(self.unmasked_loss, drift_cap)
         previous, accepted = np.inf, 0
         for loss in self.losses:
@@ -80,9 +81,9 @@ def eliminate(
     n_features = len(masked_loss.mask)
     protected = sorted(set(keep))
     if protected and not 0 <= protected[0] <= protected[-1] < n_features:
-        raise ValueError(f"keep must name features in 0..{n_features - 1} but is {protected}")
+        raise InputError(f"keep must name features in 0..{n_features - 1} but is {protected}")
     if not 1 <= min_features <= n_features:
-        raise ValueError(f"min_features must be in 1..{n_features} but is {min_features}")
+        raise InputError(f"min_features must be in 1..{n_features} but is {min_features}")
     unmasked_loss = masked_loss.loss
     removed: list[int] = []
     losses: list[float] = []

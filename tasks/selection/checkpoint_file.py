@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
+
 _SEAL = "sha256"
 _ALIGNED = 8  # bytes: alignment of arrays
 
@@ -29,7 +31,7 @@ def unsealed(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str], b
     try:
         tensors, words = load(content), _words(content)
     except (SafetensorError, ValueError) as error:
-        raise ValueError(str(error)) from error
+        raise InputError(str(error)) from error
     seal = words.pop(_SEAL, None)
     return tensors, words, seal == _digest(tensors, words)
 

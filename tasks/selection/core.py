@@ -14,6 +14,7 @@ from typing import Literal, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.mapped import Floats as Floats
 from chaffinch.tasks.selection.mapped import cells
 
@@ -25,7 +26,7 @@ def mask_of_size(n_features: int, removed: Sequence[int], size: int) -> Mask:
     """Return the mask (n_features,) with `size` left; ValueError if the path does not reach it."""
     fewest = n_features - len(removed)
     if not fewest <= size <= n_features:
-        raise ValueError(f"n_features must be in {fewest}..{n_features} but is {size}")
+        raise InputError(f"n_features must be in {fewest}..{n_features} but is {size}")
     mask = np.ones(n_features, dtype=bool)
     mask[list(removed[: n_features - size])] = False
     return mask

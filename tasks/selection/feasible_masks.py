@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.core import Floats, Mask
 
@@ -67,7 +68,7 @@ class FeasibleMasks:
         for one in constraints.groups:
             features = np.array([int(j) for j in one.features])
             if (self._group_of[features] >= 0).any():
-                raise ValueError("a feature must be in one group but is in two")
+                raise InputError("a feature must be in one group but is in two")
             self._group_of[features] = len(self._groups)
             features = features[np.argsort(self._costs[features], kind="stable")]
             at_most = len(features) if one.at_most is None else one.at_most
@@ -133,7 +134,7 @@ class FeasibleMasks:
         ValueError if no mask is feasible.
         """
         if self.fewest is None:
-            raise ValueError("the constraints must allow a mask but allow none")
+            raise InputError("the constraints must allow a mask but allow none")
         most = max(len(order) if at_most is None else at_most, self.fewest)
         mask, n_done = self.always.copy(), 0
         of_groups, size, cost = self._completed(mask)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError, short_repr
 from chaffinch.tasks.selection.core import Task
-from chaffinch.tasks.selection.errors import in_one_line
 
 
 def check_tensor(given: Any, name: str, whole: str | None = None) -> None:
@@ -27,7 +27,7 @@ def check_tensor(given: Any, name: str, whole: str | None = None) -> None:
         (given.dtype == torch.bfloat16, "tensor of bfloat16", "float"),
     ):
         if is_so:
-            raise ValueError(f"{name} must be no {kind}; give {whole or name}.{method}()")
+            raise InputError(f"{name} must be no {kind}; give {whole or name}.{method}()")
 
 
 LEAVE_OUT = "leave out the rows without a target"
@@ -41,7 +41,7 @@ def check_no_mask(name: str, values: object, remedy: str) -> None:
     """Refuse a numpy array with masked values: computations would use them as values."""
     # not by is_masked alone: arrays of pandas have a mask too, which becomes missing values
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(
+        raise InputError(
             f"{name} must have no masked values, which would count like any other, but has "
             f"{np.ma.getmaskarray(values).sum()}; {remedy}"
         )
@@ -57,11 +57,11 @@ def check_same_order(X: object, values: object, name: str = "y") -> None:
     if X.index.equals(values.index) or len(X) != len(values):
         return
     if X.index.is_unique and set(X.index) == set(values.index):
-        raise ValueError(
+        raise InputError(
             f"{name} has the row labels of X in another order, but rows are taken one by one; give "
             f"{name}.loc[X.index]"
         )
-    raise ValueError(
+    raise InputError(
         f"{name} has other row labels than X, but rows are taken one by one; if they are in the "
         f"same order, give X.reset_index(drop=True) and {name}.reset_index(drop=True)"
     )
@@ -85,17 +85,17 @@ def _as_array(y: Any) -> NDArray[Any]:
     check_tensor(y, "y")
     if hasattr(y, "toarray"):
         remedy = "y.toarray().ravel()" if 1 in y.shape else "y.toarray()"
-        raise ValueError(f"y must be no sparse matrix; give {remedy}")
+        raise InputError(f"y must be no sparse matrix; give {remedy}")
     if isinstance(y, list | tuple):  # numpy would make NaN of what is masked, and warn
         masked = next((row for row, entry in enumerate(y) if entry is np.ma.masked), None)
         if masked is not None:
-            raise ValueError(_GAP.format(masked + 1))
+            raise InputError(_GAP.format(masked + 1))
         if y:  # it may be one of tensors
             check_tensor(y[0], "y", "torch.stack(tuple(y))")
     try:
         given = np.asarray(y)
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             "y must have as many values in each row but has rows of several lengths; give one "
             "value for each row"
         ) from error
@@ -105,7 +105,7 @@ def _as_array(y: Any) -> NDArray[Any]:
             remedy = "give list(y.values()), in the order of the rows"
         elif isinstance(y, Set):
             remedy = "it has no order; give a list in the order of the rows"
-        raise ValueError(
+        raise InputError(
             f"y must be an array, or a list, of one value for each row but is of type "
             f"{type(y).__name__}; {remedy}"
         )
@@ -138,13 +138,13 @@ def _as_numbers(entries: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(over="ignore"):  # infinite values are refused later
             numbers = entries.astype(np.float64)
     except OverflowError as error:
-        raise ValueError(
+        raise InputError(
             "y must hold numbers that float64 can hold but has larger whole ones; divide them"
         ) from error
     if are_whole:
         for entry, number in zip(entries.flat, numbers.flat, strict=True):
             if int(entry) != int(number):
-                raise ValueError(
+                raise InputError(
                     "y must hold whole numbers below 2^63, or ones that float64 has, but holds "
                     f"{int(entry)}; give numbers as float, or text of its classes"
                 )
@@ -162,7 +162,7 @@ def check_gaps(y: NDArray[Any]) -> None:
     else:
         return
     if missing.any():
-        raise ValueError(_GAP.format(int(np.argwhere(missing)[0][0]) + 1))
+        raise InputError(_GAP.format(int(np.argwhere(missing)[0][0]) + 1))
 
 
 def check_finite(y: NDArray[Any]) -> None:
@@ -171,8 +171,8 @@ def check_finite(y: NDArray[Any]) -> None:
         return
     place = tuple(np.argwhere(~np.isfinite(y))[0].tolist())
     if np.isnan(y[place]):
-        raise ValueError(_GAP.format(place[0] + 1))
-    raise ValueError(
+        raise InputError(_GAP.format(place[0] + 1))
+    raise InputError(
         f"y must be finite but is {y[place]} in row {place[0] + 1}; leave out such rows, or give "
         "finite numbers in their place"
     )
@@ -188,7 +188,7 @@ def check_target(y: NDArray[Any]) -> None:
 def check_entries(y: NDArray[Any]) -> None:
     """Refuse a target of times, or of numbers that are neither integers nor floats."""
     if y.dtype.kind in "mM":
-        raise ValueError(
+        raise InputError(
             f"y must hold numbers, true and false, or text but holds {y.dtype}; {_OF_TIMES}"
         )
     if y.dtype.kind not in "Oc":
@@ -201,8 +201,8 @@ def check_entries(y: NDArray[Any]) -> None:
         what = _no_target(entry, of_times)
         if what is not None:
             must, remedy = what
-            raise ValueError(
-                f"y must hold {must} but holds {in_one_line(entry)} in row "
+            raise InputError(
+                f"y must hold {must} but holds {short_repr(entry)} in row "
                 f"{position // in_a_row + 1}; {remedy}"
             )
 
@@ -242,7 +242,7 @@ _MOST_CLASSES = 20  # whole numbers with more different values are a quantity
 def asks_for_classes(given: NDArray[Any], task: Task | None) -> bool:
     """Return whether a target of any type is one of classes, or as `task` sets it."""
     if task not in ("classification", "regression", None):
-        raise ValueError(f"task must be classification or regression but is {task!r}")
+        raise InputError(f"task must be classification or regression but is {task!r}")
     if task is not None:
         return task == "classification"
     if given.dtype.kind in "iu":

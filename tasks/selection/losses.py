@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Schema, Task
-from chaffinch.tasks.selection.errors import SettingError, UnusableError
 from chaffinch.tasks.selection.models.base import nearest
 
 _ROW_LOSSES: dict[str, Task] = {
@@ -49,7 +49,7 @@ class Loss:
             truth = prediction[np.arange(len(y)), y.astype(np.int64)]
             clipped = np.clip(truth, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
             return np.asarray(-np.log(clipped))
-        raise ValueError(f"{self.name} is a score of a whole table and has no value per row")
+        raise InputError(f"{self.name} is a score of a whole table and has no value per row")
 
     def __call__(
         self,
@@ -84,7 +84,7 @@ def resolve_loss(
     task = _ROW_LOSSES.get(name)
     if task is not None:
         if task != schema.task:
-            raise SettingError(
+            raise InputError(
                 f"loss {name!r} is for {task} but the target asks for {schema.task}",
                 f"use {_DEFAULTS[schema.task]!r}",
             )
@@ -107,7 +107,7 @@ def check_loss(name: str | None) -> None:
 
     if name not in get_scorer_names():
         known = ", ".join(sorted(_ROW_LOSSES))
-        raise ValueError(
+        raise InputError(
             f"loss must be one of {known} or a scikit-learn scorer's name but is {name!r}; "
             f"{nearest(name, [*_ROW_LOSSES, *get_scorer_names()])}"
         )
@@ -121,8 +121,8 @@ def _is_of_module(name: str, module: str) -> bool:
     return own.startswith(module)
 
 
-def _cannot_score(loss: Loss, target: str) -> SettingError:
-    return SettingError(
+def _cannot_score(loss: Loss, target: str) -> InputError:
+    return InputError(
         f"loss {loss.name!r} cannot score {target}",
         f"use {_DEFAULTS[loss.task]!r} or another scorer",
     )
@@ -199,6 +199,6 @@ def _score(
         return float(get_scorer(name)(predicted, None, truth, **weights))
     except ValueError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise UnusableError(
+        raise InputError(
             f"loss {name!r} cannot score these predictions ({reason})", "choose another loss"
         ) from error

@@ -14,7 +14,7 @@ from tempfile import NamedTemporaryFile
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.errors import UnusableError
+from chaffinch.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ ASIDE = ".aside-"  # first part of the names of files that a store removes if a 
 def empty_matrix(shape: tuple[int, int], folder: Path | None) -> Floats:
     """Return a new matrix by columns: in a file of that folder if there is one, and it is large.
 
-    The file has no name, so that it is removed with its last use. UnusableError for a full disk.
+    The file has no name, so that it is removed with its last use. InputError for a full disk.
     """
     n_bytes = 8 * shape[0] * shape[1]
     if folder is None or n_bytes <= MOST_BYTES:
@@ -40,13 +40,13 @@ def empty_matrix(shape: tuple[int, int], folder: Path | None) -> Floats:
 
 
 def check_space(folder: Path, n_bytes: int) -> None:
-    """Raise UnusableError if a library, which ends the process on a full disk, needs more."""
+    """Raise InputError if a library, which ends the process on a full disk, needs more."""
     if (free := disk_usage(folder).free) < n_bytes:
         raise _not_written(folder, n_bytes, f"{free / 1e9:.1f} GB are free")
 
 
-def _not_written(folder: Path, n_bytes: int, reason: str) -> UnusableError:
-    return UnusableError(
+def _not_written(folder: Path, n_bytes: int, reason: str) -> InputError:
+    return InputError(
         f"{n_bytes / 1e9:.1f} GB of rows cannot be written to {folder} ({reason})",
         "free some space, or name another store",
     )

@@ -29,6 +29,7 @@ from typing import Protocol
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
@@ -110,16 +111,16 @@ def revise(
     """
     start = np.asarray(start, dtype=bool)
     if not start.any():
-        raise ValueError(f"start must keep at least 1 of {len(start)} features but keeps none")
+        raise InputError(f"start must keep at least 1 of {len(start)} features but keeps none")
     if any(not 0 <= j < len(start) or not start[j] for j in keep):
-        raise ValueError(f"keep must name features of start but is {sorted(keep)}")
+        raise InputError(f"keep must name features of start but is {sorted(keep)}")
     for name, value, least in (
         ("gain", gain, 0),
         ("slack", slack, 0),
         ("rejections", rejections, 1),
     ):
         if not value >= least:
-            raise ValueError(f"{name} must be at least {least} but is {value}")
+            raise InputError(f"{name} must be at least {least} but is {value}")
     walk = _Walk(refits, start, gain, slack, rejections, frozenset(keep), feasible)
     walk.let_return()
     walk.let_leave()

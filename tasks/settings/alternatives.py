@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, model_validator
 
-from chaffinch.storage.errors import InputError
-from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.errors import InputError, short_repr
 from chaffinch.tasks.settings.base import Settings, setting
 
 QualityName = Literal[
@@ -136,11 +135,11 @@ def alternatives_of(given: Any) -> Any:
     if isinstance(given, bool) or not isinstance(given, Integral | Mapping | Settings | None):
         raise InputError(
             "alternatives must be how many to find, or how to search for them, but is "
-            f"{in_one_line(given)}; give a whole number or AlternativeSettings"
+            f"{short_repr(given)}; give a whole number or AlternativeSettings"
         )
     if isinstance(given, Mapping) and "number" not in given:
         raise InputError(
             "alternatives must have a number, how many sets to find, but is "
-            f"{in_one_line(given)}; give one, as in {{'number': 3}}"
+            f"{short_repr(given)}; give one, as in {{'number': 3}}"
         )
     return AlternativeSettings(number=int(given)) if isinstance(given, Integral) else given

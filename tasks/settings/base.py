@@ -21,10 +21,9 @@ from pydantic import (
     field_validator,
 )
 
+from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.datasets.column_names import nearest
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.files import check_named
-from chaffinch.tasks.selection.errors import in_one_line
 
 # Pydantic's kind of error -> what must hold, with the limits from the error's context. Pydantic's
 # own messages are written for programmers and take four lines.
@@ -72,7 +71,7 @@ def refusal(
     must = first["msg"].replace("Input should be", "must be", 1)
     if kind in _MUST:
         must = _MUST[kind].format(**first.get("ctx", {}))
-    return f"{name} {must} but is {in_one_line(given)}"
+    return f"{name} {must} but is {short_repr(given)}"
 
 
 def _as_written(value: Any) -> Any:
@@ -80,7 +79,7 @@ def _as_written(value: Any) -> Any:
     if isinstance(value, bool | float) or (isinstance(value, str) and not value.strip().isdigit()):
         raise ValueError(
             "a size must be a whole number of features, or a share below 1, but is "
-            f"{in_one_line(value)}"
+            f"{short_repr(value)}"
         )
     return value
 
@@ -111,7 +110,7 @@ def _one_or_several(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, str | bool):
         raise ValueError(
             f"{info.field_name} must be a whole number of features, a share below 1, or a list of "
-            f"such, but is {in_one_line(value)}"
+            f"such, but is {short_repr(value)}"
         )
     return (value,) if isinstance(value, Real) else value
 
@@ -141,7 +140,7 @@ def _cluster(pattern: str, words: str) -> Any:
         if not isinstance(value, str) or not re.search(pattern, value):
             raise ValueError(
                 f"cluster must be {words}'local', 'none' or a scheduler's address such as "
-                f"tcp://host:8786 but is {in_one_line(value)}"
+                f"tcp://host:8786 but is {short_repr(value)}"
             )
         return value
 
@@ -261,7 +260,7 @@ class Settings(BaseModel):
 def listed(role: str, given: Any, what: str = "a list") -> tuple[Any, ...]:
     """Return the items of a list; InputError for one value alone, such as a text."""
     if isinstance(given, str | bytes) or not isinstance(given, Collection):
-        raise InputError(f"{role} must be {what} but is {in_one_line(given)}")
+        raise InputError(f"{role} must be {what} but is {short_repr(given)}")
     return tuple(given)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.settings.base import Count, InOrder, Names, Settings, setting
 
 ROW_ROLES = ("weight", "group", "time", "split")  # of columns that describe rows

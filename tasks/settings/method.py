@@ -10,10 +10,9 @@ from pydantic import BeforeValidator, GetJsonSchemaHandler, SerializeAsAny
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.datasets.column_names import alike
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.selection.baselines.names import PLAIN
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.settings.base import Settings, choices_in_words
 
 if TYPE_CHECKING:
@@ -177,7 +176,7 @@ def class_of(kind: object) -> type[Method]:
     if place is None:
         close = alike(kind, _CLASSES) if isinstance(kind, str) else []
         raise InputError(
-            f"method must be one of {', '.join(_CLASSES)} but is {in_one_line(kind)}",
+            f"method must be one of {', '.join(_CLASSES)} but is {short_repr(kind)}",
             f"did you mean {' or '.join(close)}?" if close else "",
         )
     module, _, name = place.partition(":")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from chaffinch.tasks.selection.errors import in_one_line
+from chaffinch.errors import short_repr
 from chaffinch.tasks.settings.alternatives import (
     WEIGHTED,
     AlternativeSettings,
@@ -109,7 +109,7 @@ class ModelSettings(Settings):
             except (TypeError, ValueError, RecursionError) as error:
                 raise ValueError(
                     f"model parameter {name!r} must be a JSON value, with finite numbers, but is "
-                    f"{in_one_line(value)}"
+                    f"{short_repr(value)}"
                 ) from error
         return plain
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError, WorkersError
 from chaffinch.storage.extras import lacks, require
-from chaffinch.tasks.errors import WorkersError
 from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.settings.base import STARTED_HERE
 from chaffinch.tasks.workers.dask_map import OverDask

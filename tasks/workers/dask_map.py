@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, cast
 
-from chaffinch.tasks.errors import WorkersError
+from chaffinch.errors import WorkersError
 from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.black_box import EvaluateMasks, MaskEvaluator

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from chaffinch.storage.errors import printable
+from chaffinch.errors import printable
 
 _SECRET = re.compile(r"(://[^/\s:@]*:)[^@\s/]+(?=@)")
 _MARK = "chaffinch_context"

@@ -11,11 +11,11 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError
+from chaffinch.errors import StrictError
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.datasets.content_hash import content_hash, shuffle_rows
 from chaffinch.tasks.comparing.run import compare_methods
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.errors import StrictError
 from chaffinch.tasks.pipeline.run import check, select_features
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from tests.tasks.made_up_runs import LINEAR, causes, run_of

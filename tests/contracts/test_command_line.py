@@ -18,8 +18,8 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
+from chaffinch.errors import WorkersError
 from chaffinch.flows.cli.commands import cli, exit_code
-from chaffinch.tasks.errors import WorkersError
 from tests.made_up import good_table
 from tests.refusals import COMMAND, chaffinch_here
 

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import chaffinch
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 
 RANDOM = np.random.default_rng(0)
 X = pd.DataFrame(RANDOM.normal(size=(300, 4)), columns=list("abcd"))

@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 from filelock import FileLock, Timeout
 
+from chaffinch.errors import StorageError
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.errors import StorageError
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.results.result import load_result
 from tests.faults.starter import MARK

@@ -68,7 +68,7 @@ def command_line(*arguments: str) -> None:
 def given_model(table: str, store: str, cluster: str, poison: str) -> None:
     """Select with a model of one's own, which dies where `poison` is; error and code as usual."""
     import chaffinch
-    from chaffinch.tasks.errors import WorkersError
+    from chaffinch.errors import WorkersError
 
     try:
         chaffinch.select(

@@ -12,8 +12,8 @@ from prefect.exceptions import ParameterTypeError
 
 import chaffinch
 import chaffinch.flows
+from chaffinch.errors import InputError
 from chaffinch.methods import Sequential
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.selection.baselines.names import SCORES
 from chaffinch.tasks.settings.method import kinds, method_of

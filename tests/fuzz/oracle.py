@@ -25,9 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.errors import InputError, StorageError, WorkersError
 from chaffinch.storage.files import sha256_of_file
-from chaffinch.tasks.errors import WorkersError
 from tests.faults.checks import half_written
 from tests.fuzz.values import Broken, Case, Draws
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection import mapped, models
 from chaffinch.tasks.selection.core import Rows, Schema
-from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models import xgboost
 
 
@@ -102,5 +102,5 @@ def test_xgboost_does_not_begin_where_the_disk_is_too_small(
         if is_enough:
             models.fit("xgboost", *given, seed=0)
         else:
-            with pytest.raises(UnusableError, match="free some space"):
+            with pytest.raises(InputError, match="free some space"):
                 models.fit("xgboost", *given, seed=0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.runs import stages as module
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.runs.store import Run, Store

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from tests.sources import column_names, read_source, source_address
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_types import CATEGORY, TIMESTAMP, type_columns
-from chaffinch.storage.errors import InputError
 
 
 def typed(values: Any, kind: pa.DataType | None = None, **roles: Any) -> pa.Array:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.sources.data_set_name import name_of_data_set, name_of_table
 
 QUERY = "sqlite:///files/shop.db#SELECT a FROM orders"

@@ -10,8 +10,8 @@ from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 import chaffinch
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import ingest
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.settings.descent import ShuffleSettings
 from tests.object_storage import ObjectStorage

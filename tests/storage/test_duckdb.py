@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import chaffinch
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import ingest
-from chaffinch.storage.errors import InputError
 from tests.sources import check_source, column_names, read_source, source_name
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage import files
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import (
     check_name,
     file_to_write,
@@ -107,7 +107,7 @@ def test_after_a_failure_the_old_file_stays_and_nothing_else(tmp_path: Path) -> 
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from chaffinch.storage.errors import StorageError
+from chaffinch.errors import StorageError
 from chaffinch.storage.files import write_file
 import pyarrow as pa, pyarrow.parquet
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
@@ -153,7 +153,7 @@ def test_no_space_left_is_said_in_one_line(tmp_path: Path) -> None:
 FORBIDDEN = """
 import os, sys
 from pathlib import Path
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.files import write_file
 if os.getuid() == 0:
     os.setuid(65534)
@@ -177,7 +177,7 @@ def test_a_folder_that_may_not_be_written_is_an_input_error(tmp_path: Path) -> N
 NO_LOCK = """
 import sys
 from pathlib import Path
-from chaffinch.storage.errors import StorageError
+from chaffinch.errors import StorageError
 from chaffinch.storage.files import locked
 try:
     with locked(Path(sys.argv[1]), "it"):

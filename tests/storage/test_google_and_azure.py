@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import chaffinch
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import ingest
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.azure import AzureSource
 from tests.flows.cli.programs import free_port

@@ -126,7 +126,7 @@ SHORT_OF_MEMORY = """
 import re, resource, sys
 from pathlib import Path
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.sources import source_of
 import pyarrow.csv, pyarrow.parquet
 used = int(re.search(r"VmData:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])

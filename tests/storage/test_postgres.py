@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import chaffinch
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import ingest
-from chaffinch.storage.errors import InputError
 from chaffinch.storage.sources.addresses import looked_up_too
 from tests.flows.cli.programs import free_port
 from tests.postgres import PASSWORD, Postgres

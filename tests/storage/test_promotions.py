@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.runs.promotions import OvertakenError, Promotions, standing
 from chaffinch.storage.runs.store import Store
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.storage.errors import InputError, StorageError
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.runs.store import Run, Store
 
 
@@ -63,7 +63,7 @@ def test_a_file_in_the_way_of_a_store(tmp_path: Path, below: str) -> None:
 
 FORBIDDEN = """
 import os, sys
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.runs.store import Store
 if os.getuid() == 0:
     os.setuid(65534)

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.dataset import ingest
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.sources.addresses import credentials, looked_up_too, without
 from tests.flows.cli.programs import free_port
 from tests.object_storage import ObjectStorage

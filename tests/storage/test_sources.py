@@ -15,8 +15,8 @@ import pyarrow.parquet
 import pytest
 from sklearn.datasets import load_iris
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_types import type_columns
-from chaffinch.storage.errors import InputError
 from tests.sources import column_bytes, column_names, read_source, source_fingerprint
 
 
@@ -432,7 +432,7 @@ def test_the_fingerprint_of_a_folder_covers_names_and_bytes(tmp_path: Path) -> N
 
 FORBIDDEN = """
 import os, sys
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.sources import source_of
 if os.getuid() == 0:
     os.setuid(65534)

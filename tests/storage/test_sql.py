@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 import chaffinch
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import ingest
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.pipeline.ingestion import each_read_once
 from chaffinch.tasks.pipeline.ingestion import ingest as ingest_as_asked
 from chaffinch.tasks.settings.selection import SelectionSettings

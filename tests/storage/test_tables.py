@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_wine
 
+from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.datasets.content_hash import shuffle_rows
 from chaffinch.storage.datasets.dataset import Dataset, ingest, write_dataset
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.files import sha256_of_file
 
 

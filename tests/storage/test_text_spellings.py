@@ -8,9 +8,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_types import CATEGORY, OTHER, TIMESTAMP, type_columns
 from chaffinch.storage.datasets.dataset import ingest
-from chaffinch.storage.errors import InputError
 
 PLAIN = [str(i) for i in range(3, 23)]
 

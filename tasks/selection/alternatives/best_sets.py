@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.branch_and_bound import (
     DONE,
     FULL,
@@ -212,7 +213,7 @@ def _prepared(
     if len(features) - len(fixed) < n_open or form.value(features[fixed]) == -math.inf:
         return None
     if len(features) * k > _MOST_NUMBERS:
-        raise ValueError(
+        raise InputError(
             f"k times the number of features must be at most {_MOST_NUMBERS:,} but is "
             f"{len(features) * k:,}; use search='greedy_replacement'"
         )

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.validation import (
     Feature,
     Group,
@@ -131,7 +132,7 @@ def _with_shared_costs(done: Constraints, n_features: int) -> Constraints:
         features = _as_indices(group.features)
         most = len(features) if group.at_most is None else group.at_most
         if group.cost and not group.all_or_none and most > 1:
-            raise ValueError(
+            raise InputError(
                 f"a group's cost of {group.cost:g} is paid once, which alternatives can count only "
                 "for a group with all_or_none or at most 1 feature; give costs of features"
             )
@@ -151,35 +152,35 @@ def _check_choice(
     both = sorted({*done.included} & {*done.excluded})
     if both:
         one = both[0] if names is None else repr(names[both[0]])
-        raise ValueError(f"a feature must be included or excluded but {one} is to be both")
+        raise InputError(f"a feature must be included or excluded but {one} is to be both")
     if len(done.must_include) > k:
-        raise ValueError(
+        raise InputError(
             f"must_include must name at most k = {k} features but names {len(done.must_include)}"
         )
     if n_features - len(done.must_exclude) < k:
-        raise ValueError(
+        raise InputError(
             f"must_exclude must leave at least k = {k} features but leaves "
             f"{n_features - len(done.must_exclude)}"
         )
     if (done.costs is None) != (done.budget is None):
         given, missing = ("budget", "costs") if done.costs is None else ("costs", "budget")
-        raise ValueError(
+        raise InputError(
             f"costs and a budget go together but only {given} is given; give {missing}"
         )
     check_fits("budget", done.budget)
     if done.budget is not None and not is_number(done.budget):
-        raise ValueError(f"budget must be a number but is {done.budget!r}; give a float")
+        raise InputError(f"budget must be a number but is {done.budget!r}; give a float")
     if done.budget is not None and not done.budget >= 0:
-        raise ValueError(f"budget must be at least 0 but is {done.budget}")
+        raise InputError(f"budget must be at least 0 but is {done.budget}")
     most = done.max_sets_per_feature
     if most is None:
         return
     if not is_whole(most):
-        raise ValueError(f"max_sets_per_feature must be a whole number but is {most!r}")
+        raise InputError(f"max_sets_per_feature must be a whole number but is {most!r}")
     if most < 1:
-        raise ValueError(f"max_sets_per_feature must be at least 1 but is {most}")
+        raise InputError(f"max_sets_per_feature must be at least 1 but is {most}")
     if done.must_include and most < n_sets:
-        raise ValueError(
+        raise InputError(
             f"max_sets_per_feature must be at least the {n_sets} sets, since some features must "
             f"be in all, but is {most}"
         )
@@ -189,11 +190,11 @@ def _check_group(group: Group, k: int) -> None:
     """Raise ValueError for a group that no set of size k satisfies."""
     most = len(group.features) if group.at_most is None else group.at_most
     if most < 0:
-        raise ValueError(f"a group's at_most must be at least 0 but is {most}")
+        raise InputError(f"a group's at_most must be at least 0 but is {most}")
     highest = {"k": k, "its at_most": most, "the features that it has": len(group.features)}
     limit = min(highest, key=lambda name: highest[name])
     if not 0 <= group.at_least <= highest[limit]:
-        raise ValueError(
+        raise InputError(
             f"a group's at_least must be in 0..{highest[limit]} ({limit}) but is {group.at_least}"
         )
 
@@ -267,9 +268,9 @@ def largest_overlap(size: int, other_size: int, tau: float, kind: Dissimilarity)
     unknown.
     """
     if kind not in get_args(Dissimilarity):
-        raise ValueError(f"dissimilarity must be 'dice' or 'jaccard' but is {kind!r}")
+        raise InputError(f"dissimilarity must be 'dice' or 'jaccard' but is {kind!r}")
     if not isinstance(tau, Real) or isinstance(tau, bool) or not 0 <= tau <= 1:
-        raise ValueError(f"tau must be in 0..1 but is {tau!r}")
+        raise InputError(f"tau must be in 0..1 but is {tau!r}")
     share = (1 - tau) / 2 if kind == "dice" else (1 - tau) / (2 - tau)
     by_share = math.floor(share * (size + other_size) + _ROUNDING)
     at_most = size - 1 if tau > 0 and size == other_size > 0 else size  # never the same

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.constraints import (
     Constraints,
     Dissimilarity,
@@ -140,11 +141,11 @@ def find_alternatives(
     """
     if search not in ("sequential", "simultaneous", *_GREEDY):
         known = ", ".join(("sequential", "simultaneous", *_GREEDY))
-        raise ValueError(f"search must be one of {known} but is {search!r}")
+        raise InputError(f"search must be one of {known} but is {search!r}")
     if aggregate not in (None, *get_args(Aggregate)):
-        raise ValueError(f"aggregate must be 'sum' or 'min' but is {aggregate!r}")
+        raise InputError(f"aggregate must be 'sum' or 'min' but is {aggregate!r}")
     if aggregate is not None and search != "simultaneous":
-        raise ValueError(
+        raise InputError(
             f"aggregate is for the simultaneous search but search is {search}; leave it out"
         )
     check_n_alternatives(n_alternatives)
@@ -194,27 +195,27 @@ class _Asked:
     ) -> _Asked:
         """Check the arguments; ValueError if one is out of range."""
         if not isinstance(quality, Quality):
-            raise ValueError(
+            raise InputError(
                 "quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is a "
                 f"{type(quality).__name__}"
             )
         if not isinstance(constraints, Constraints | None):
-            raise ValueError(f"constraints must be Constraints but are {constraints!r}")
+            raise InputError(f"constraints must be Constraints but are {constraints!r}")
         n = quality.n_features
         check_fits("tau", tau)
         check_fits("time_limit", time_limit)
         if not is_number(tau) or not 0 < tau <= 1:
-            raise ValueError(f"tau must be above 0 and at most 1 but is {tau!r}")
+            raise InputError(f"tau must be above 0 and at most 1 but is {tau!r}")
         if dissimilarity not in get_args(Dissimilarity):
-            raise ValueError(f"dissimilarity must be 'dice' or 'jaccard' but is {dissimilarity!r}")
+            raise InputError(f"dissimilarity must be 'dice' or 'jaccard' but is {dissimilarity!r}")
         if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
-            raise ValueError(f"time_limit must be above 0 seconds but is {time_limit!r}")
+            raise InputError(f"time_limit must be above 0 seconds but is {time_limit!r}")
         if isinstance(previous, str) or not isinstance(previous, Iterable):
-            raise ValueError(f"previous must be a sequence of sets but is {previous!r}")
+            raise InputError(f"previous must be a sequence of sets but is {previous!r}")
         if not is_whole(k):
-            raise ValueError(f"k must be a whole number but is {k!r}")
+            raise InputError(f"k must be a whole number but is {k!r}")
         if not 1 <= k <= n:
-            raise ValueError(f"k must be in 1..{n}, the number of features, but is {in_short(k)}")
+            raise InputError(f"k must be in 1..{n}, the number of features, but is {in_short(k)}")
         names = quality.names
         rules = (constraints or Constraints()).checked(n, int(k), n_sets, names)
         given = tuple(indices_of(one, n, names, "each set of previous") for one in previous)
@@ -242,19 +243,19 @@ def _at_once(asked: _Asked, search: SearchName, aggregate: Aggregate) -> Alterna
     """
     quality, k, n_sets, apart = asked.quality, asked.k, asked.n_sets, asked.apart
     if n_sets > _MOST_AT_ONCE:
-        raise ValueError(
+        raise InputError(
             f"n_alternatives must be at most {_MOST_AT_ONCE - 1} if search is {search} but is "
             f"{n_sets - 1}; use sequential, with a time limit"
         )
     if not isinstance(quality, QualityWithForm if search == "simultaneous" else Univariate):
         kinds = "Univariate, FCBF or MRMR" if search == "simultaneous" else "Univariate"
         others = "sequential" if search == "simultaneous" else "sequential or simultaneous"
-        raise ValueError(
+        raise InputError(
             f"search {search} needs a quality that is {kinds} but is {type(quality).__name__}; "
             f"use {others}"
         )
     if search != "simultaneous" and (asked.previous or asked.constraints != Constraints()):
-        raise ValueError(
+        raise InputError(
             f"search {search} knows neither constraints nor previous sets; use sequential or "
             "simultaneous"
         )

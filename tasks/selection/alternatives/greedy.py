@@ -24,6 +24,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.best_sets import is_late
 from chaffinch.tasks.selection.core import Floats
 
@@ -101,15 +102,15 @@ def best_first(values: Floats) -> NDArray[np.int64]:
 def check(values: Floats, k: int, n_sets: int, largest_overlap: int) -> None:
     """Raise ValueError if an argument of a search for univariate sets is outside its range."""
     if np.ndim(values) != 1 or not np.isfinite(values).all():
-        raise ValueError("values must be one finite number per feature")
+        raise InputError("values must be one finite number per feature")
     for name, value, least, most in (
         ("k", k, 1, len(values)),
         ("largest_overlap", largest_overlap, 0, k),
     ):
         if not least <= value <= most:
-            raise ValueError(f"{name} must be in {least}..{most} but is {value}")
+            raise InputError(f"{name} must be in {least}..{most} but is {value}")
     if n_sets < 1:
-        raise ValueError(f"n_sets must be at least 1 but is {n_sets}")
+        raise InputError(f"n_sets must be at least 1 but is {n_sets}")
 
 
 def _in_depth(

@@ -26,6 +26,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.best_sets import Found, Limits, best_set
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
@@ -74,12 +75,12 @@ class Wrapper:
         max_steps: int = _MOST_STEPS,
     ) -> None:
         if not callable(score):
-            raise ValueError(f"score must be a function of a set's indices but is {score!r}")
+            raise InputError(f"score must be a function of a set's indices but is {score!r}")
         for name, number in (("n_features", n_features), ("max_steps", max_steps)):
             if not is_whole(number):
-                raise ValueError(f"{name} must be a whole number but is {number!r}")
+                raise InputError(f"{name} must be a whole number but is {number!r}")
             if number < 1:
-                raise ValueError(f"{name} must be at least 1 but is {number}")
+                raise InputError(f"{name} must be at least 1 but is {number}")
         self.n_features = n_features = int(n_features)
         self.names = check_names(names, n_features)
         self.max_steps = int(max_steps)
@@ -87,7 +88,7 @@ class Wrapper:
         self._score = score
         self._known: dict[tuple[int, ...], float] = {}
         if len(self._start) != n_features:
-            raise ValueError(f"start must be {n_features} numbers but is {len(self._start)}")
+            raise InputError(f"start must be {n_features} numbers but is {len(self._start)}")
 
     def value(self, features: Collection[int]) -> float:
         """Return the quality of a set of indices; ValueError if it is no number, or too large."""
@@ -159,7 +160,7 @@ def _as_worth(score: object, indices: tuple[int, ...]) -> float:
     except (TypeError, ValueError, OverflowError):
         worth = math.nan
     if not (abs(worth) <= LARGEST or worth == -math.inf):
-        raise ValueError(
+        raise InputError(
             f"score must be a number, at most {LARGEST:g} in size, or -inf for a set that is not "
             f"to be, but is {score!r} for the features {indices}"
         )

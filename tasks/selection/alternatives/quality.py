@@ -25,6 +25,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.validation import (
     as_floats,
     check_names,
@@ -156,11 +157,11 @@ class _OfPairs:
         n = len(self.relevance)
         matrix = as_floats("redundancy", redundancy)
         if matrix.shape != (n, n):
-            raise ValueError(f"redundancy must have the shape ({n}, {n}) but has {matrix.shape}")
+            raise InputError(f"redundancy must have the shape ({n}, {n}) but has {matrix.shape}")
         np.fill_diagonal(matrix, 0.0)
         if not np.isfinite(matrix).all():
             i, j = np.argwhere(~np.isfinite(matrix))[0]
-            raise ValueError(
+            raise InputError(
                 f"redundancy must be finite but is {matrix[i, j]} for the features {i} and {j}"
             )
         check_sizes("redundancy", matrix)
@@ -251,7 +252,7 @@ class CFS(_OfPairs):
         super().__init__(relevance, redundancy, names)
         for name, numbers in (("relevance", self.relevance), ("redundancy", self.redundancy)):
             if (numbers < 0).any():
-                raise ValueError(
+                raise InputError(
                     f"the {name} of CFS must be at least 0 but is {numbers.min()}; "
                     "take absolute correlations"
                 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, dissimilarity
 from chaffinch.tasks.selection.core import Floats
 
@@ -159,7 +160,7 @@ class Alternatives(Sequence[FeatureSet]):
 
         found = [one for one in self.sets if len(one)]
         if not found:
-            raise ValueError(f"there are no sets to draw ({self.status}); search with a lower tau")
+            raise InputError(f"there are no sets to draw ({self.status}); search with a lower tau")
         features = [*dict.fromkeys(name for one in found for name in one.features)]
         held = {name: [name in one.features for one in found] for name in features}
         features.sort(key=lambda name: (-sum(held[name]), [not has for has in held[name]]))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.best_sets import (
     GRACE,
     Found,
@@ -112,7 +113,7 @@ def _best(
         return best_cfs_set(quality, k, **asked)  # type: ignore[arg-type]
     if isinstance(quality, Wrapper):
         return quality.climb(k, **asked)  # type: ignore[arg-type]
-    raise ValueError(
+    raise InputError(
         f"quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is {type(quality).__name__}"
     )
 

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.input_checks import check_no_mask
 
@@ -23,12 +24,12 @@ def check_numbers(name: str, numbers: ArrayLike) -> Floats:
     """Return one number for each feature, shape (n,), as a copy; finite, at most `LARGEST`."""
     vector = as_floats(name, numbers)
     if vector.ndim != 1 or not len(vector):
-        raise ValueError(
+        raise InputError(
             f"{name} must be one number for each feature but is {vector.shape} of them"
         )
     wrong = np.flatnonzero(~np.isfinite(vector))
     if len(wrong):
-        raise ValueError(
+        raise InputError(
             f"{name} must be finite but is {vector[wrong[0]]} for feature {wrong[0]}; "
             "leave such features out"
         )
@@ -46,14 +47,14 @@ def as_floats(name: str, numbers: ArrayLike) -> Floats:
     entries = np.asarray(numbers, dtype=object).ravel().tolist()
     wrong = next((entry for entry in entries if not isinstance(entry, Real)), numbers)
     shown = " ".join(repr(wrong).split())[:_LONGEST]
-    raise ValueError(f"{name} must be real numbers but hold {shown}; give floats")
+    raise InputError(f"{name} must be real numbers but hold {shown}; give floats")
 
 
 def check_sizes(name: str, numbers: Floats) -> None:
     """Raise ValueError for numbers, at least one, whose sums might overflow float64."""
     largest = numbers.flat[np.argmax(np.abs(numbers))]
     if abs(largest) > LARGEST:
-        raise ValueError(
+        raise InputError(
             f"{name} must be at most {LARGEST:g} in size but is {largest:g}; divide all by the "
             "same number"
         )
@@ -65,7 +66,7 @@ def check_fits(name: str, value: object) -> None:
         if isinstance(value, Real):
             float(value)
     except OverflowError as error:
-        raise ValueError(
+        raise InputError(
             f"{name} must be at most {LARGEST:g} in size but is {in_short(value)}"
         ) from error
 
@@ -83,13 +84,13 @@ def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]
     if names is None:
         return None
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise ValueError(f"names must be one for each of {n_features} features but is {names!r}")
+        raise InputError(f"names must be one for each of {n_features} features but is {names!r}")
     names = list(names)
     wrong = next((name for name in names if not isinstance(name, str)), None)
     if wrong is not None or None in names:
-        raise ValueError(f"names must be strings but hold {wrong!r}; name features by strings")
+        raise InputError(f"names must be strings but hold {wrong!r}; name features by strings")
     if len(names) != n_features or len(set(names)) != n_features:
-        raise ValueError(
+        raise InputError(
             f"names must be {n_features} different ones, one for each feature, but are "
             f"{len(set(names))} different of {len(names)}"
         )
@@ -129,10 +130,10 @@ def indices_of(
 ) -> tuple[int, ...]:
     """Return features given by index or by name as sorted indices; `name` is for the error."""
     if isinstance(features, str) or not isinstance(features, Iterable):
-        raise ValueError(f"{name} must be a sequence of features but is {features!r}")
+        raise InputError(f"{name} must be a sequence of features but is {features!r}")
     if isinstance(features, np.ndarray) and features.dtype == bool:
         if features.shape != (n_features,):
-            raise ValueError(
+            raise InputError(
                 f"{name} must be a mask of shape ({n_features},) but has {features.shape}"
             )
         return tuple(np.flatnonzero(features).tolist())
@@ -140,12 +141,12 @@ def indices_of(
     found = set()
     for feature in features:
         if isinstance(feature, str) and feature not in places:
-            raise ValueError(f"{name} must name features but names {feature!r}, which is none")
+            raise InputError(f"{name} must name features but names {feature!r}, which is none")
         if isinstance(feature, bool) or not isinstance(feature, str | Integral):
-            raise ValueError(f"{name} must be indices or names of features but has {feature!r}")
+            raise InputError(f"{name} must be indices or names of features but has {feature!r}")
         index = places[feature] if isinstance(feature, str) else int(feature)
         if not 0 <= index < n_features:
-            raise ValueError(f"{name} must have indices in 0..{n_features - 1} but has {index}")
+            raise InputError(f"{name} must have indices in 0..{n_features - 1} but has {index}")
         found.add(index)
     return tuple(sorted(found))
 
@@ -165,26 +166,26 @@ def costs_of(
         for feature, cost in costs.items():
             (place,) = indices_of([feature], n_features, names, "costs")
             if place in known:
-                raise ValueError(
+                raise InputError(
                     f"costs must name each feature once but {known[place]!r} and {feature!r} are "
                     "the same one; leave one out"
                 )
             known[place], given[place] = feature, cost
     elif isinstance(costs, str) or not isinstance(costs, Iterable):
-        raise ValueError(f"costs must be one for each feature, or a mapping, but are {costs!r}")
+        raise InputError(f"costs must be one for each feature, or a mapping, but are {costs!r}")
     else:
         given = list(costs)
     wrong = next((cost for cost in given if not is_number(cost)), None)
     if wrong is not None or None in given:
-        raise ValueError(f"costs must be numbers but hold {wrong!r}; give one for each feature")
+        raise InputError(f"costs must be numbers but hold {wrong!r}; give one for each feature")
     for one in given:
         check_fits("costs", one)
     of_each = np.array(given, dtype=np.float64)
     if of_each.shape != (n_features,):
-        raise ValueError(f"costs must be {n_features}, one for each feature, but are {len(costs)}")
+        raise InputError(f"costs must be {n_features}, one for each feature, but are {len(costs)}")
     wrong = np.flatnonzero(~(of_each >= 0) | ~np.isfinite(of_each))
     if len(wrong):
-        raise ValueError(
+        raise InputError(
             f"costs must be finite and at least 0 but that of feature {wrong[0]} is "
             f"{of_each[wrong[0]]}"
         )
@@ -196,21 +197,21 @@ def costs_of(
 def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
     """Return groups; ValueError if they are none, or have wrong types."""
     if isinstance(groups, str | Mapping) or not isinstance(groups, Iterable):
-        raise ValueError(f"groups must be a sequence of Group but is {groups!r}; give [Group(...)]")
+        raise InputError(f"groups must be a sequence of Group but is {groups!r}; give [Group(...)]")
     found = tuple(groups)
     for group in found:
         if not isinstance(group, Group):
-            raise ValueError(f"groups must hold Group but hold {group!r}; give Group({group!r})")
+            raise InputError(f"groups must hold Group but hold {group!r}; give Group({group!r})")
         for name, count in (("at_least", group.at_least), ("at_most", group.at_most)):
             if not is_whole(count) and not (name == "at_most" and count is None):
-                raise ValueError(f"a group's {name} must be a whole number but is {count!r}")
+                raise InputError(f"a group's {name} must be a whole number but is {count!r}")
         if not isinstance(group.all_or_none, bool | np.bool_):
-            raise ValueError(
+            raise InputError(
                 f"a group's all_or_none must be True or False but is {group.all_or_none!r}"
             )
         check_fits("a group's cost", group.cost)
         if not is_number(group.cost) or not 0 <= group.cost <= LARGEST:
-            raise ValueError(f"a group's cost must be a number of at least 0 but is {group.cost!r}")
+            raise InputError(f"a group's cost must be a number of at least 0 but is {group.cost!r}")
     return found
 
 
@@ -230,10 +231,10 @@ _MOST = 1_000_000  # alternatives: each takes a search
 def check_n_alternatives(n_alternatives: int) -> None:
     """Raise ValueError unless it is a number of alternatives."""
     if not (is_whole(n_alternatives) and n_alternatives >= 0):
-        raise ValueError(
+        raise InputError(
             f"n_alternatives must be a whole number of at least 0 but is {n_alternatives!r}"
         )
     if n_alternatives > _MOST:
-        raise ValueError(
+        raise InputError(
             f"n_alternatives must be at most {_MOST} but is {in_short(n_alternatives)}"
         )

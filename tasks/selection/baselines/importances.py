@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import FittedModel, Floats, Predictor, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
@@ -33,7 +34,7 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
     name = type(model.estimator).__name__ if isinstance(model, ScikitLearnModel) else model.kind
     scores = importances_if_any(model)
     if scores is None:
-        raise ValueError(_without_importances(name, asked_by))
+        raise InputError(_without_importances(name, asked_by))
     check_finite(scores, name)
     return scores
 
@@ -42,7 +43,7 @@ def check_finite(scores: Floats, name: str) -> None:
     """Raise ValueError if an importance (d,) of the model of that name is infinite or NaN."""
     # boosters keep gains in float32; they grow with the square of the target, and with the rows
     if not np.isfinite(scores).all():
-        raise ValueError(
+        raise InputError(
             f"the importances of {name} must be finite but one is "
             f"{scores[~np.isfinite(scores)][0]}, as where the target has very large values; divide "
             "it by a constant, or use permutation"
@@ -79,7 +80,7 @@ def check_importances(
     if name in _ALWAYS:
         return
     if name in _NEVER:
-        raise ValueError(_without_importances(name, asked_by))
+        raise InputError(_without_importances(name, asked_by))
     n_rows = max(_FEWEST_MADE_UP, 4 * n_classes)
     X = np.random.default_rng(0).normal(size=(n_rows, 2))
     y = np.arange(n_rows) % n_classes if n_classes else X.sum(axis=1)
@@ -164,7 +165,7 @@ def shap_values(model: FittedModel, X: Floats) -> Floats:
     elif isinstance(model, XGBoostModel):
         values = _by_xgboost(model, X)
     else:
-        raise ValueError(_unreadable(_name(model)))
+        raise InputError(_unreadable(_name(model)))
     by_output = np.reshape(values, (len(X), -1, len(model.schema.features) + 1))
     return np.asarray(by_output[:, :, :-1], dtype=np.float64)  # the last is the mean prediction
 
@@ -172,9 +173,9 @@ def shap_values(model: FittedModel, X: Floats) -> Floats:
 def check_tree_shap(name: str, parameters: Mapping[str, Any]) -> None:
     """Raise ValueError if the model is not LightGBM or XGBoost, or has linear models in leaves."""
     if name not in _READABLE:
-        raise ValueError(_unreadable(name))
+        raise InputError(_unreadable(name))
     if parameters.get("linear_tree"):
-        raise ValueError(
+        raise InputError(
             "tree_shap needs leaves of one value but lightgbm parameter 'linear_tree' is True; "
             "leave it out, or use permutation"
         )

@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.baselines.filters import (
     anova_f,
     correlation,
@@ -81,9 +82,9 @@ def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> F
 def check_rows(name: RankingName, rows: Rows, schema: Schema) -> None:
     """Raise ValueError if there are too few rows, or weights that the filter does not take."""
     if rows.weight is not None and name not in WEIGHTED:
-        raise ValueError(f"{name} takes no sample weights; leave them out")
+        raise InputError(f"{name} takes no sample weights; leave them out")
     fewest = fewest_rows(schema.n_classes)
     if len(rows) < fewest:
-        raise ValueError(
+        raise InputError(
             f"{name} needs at least {fewest} training rows but has {len(rows)}; give more rows"
         )

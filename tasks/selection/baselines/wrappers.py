@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.core import Floats, Mask
@@ -84,7 +85,7 @@ class CrossValidatedPath(RankedPath):
         limit = self.n_features if at_most is None else at_most
         allowed = [i for i, size in enumerate(self.sizes) if size <= limit]
         if not allowed:
-            raise ValueError(f"at_most must be at least {self.sizes[-1]} but is {at_most}")
+            raise InputError(f"at_most must be at least {self.sizes[-1]} but is {at_most}")
         best = min(allowed, key=lambda i: (self.losses[i], self.sizes[i]))
         if not within_one_standard_error:
             return self.sizes[best]
@@ -118,7 +119,7 @@ class FoundMasks:
             if mask.sum() == n_features:
                 return mask
         sizes = ", ".join(map(str, sorted({int(mask.sum()) for mask in self.masks})))
-        raise ValueError(f"n_features must be one of the sizes found ({sizes}) but is {n_features}")
+        raise InputError(f"n_features must be one of the sizes found ({sizes}) but is {n_features}")
 
 
 # Binary particle swarm optimisation of a mask.
@@ -172,7 +173,7 @@ def particle_swarm(
     """Search for the mask with the lowest loss; return the best after each generation."""
     fewest, most = max(1, len(set(keep))), n_features if at_most is None else at_most
     if not fewest <= most <= n_features:
-        raise ValueError(f"at_most must be in {fewest}..{n_features} but is {at_most}")
+        raise InputError(f"at_most must be in {fewest}..{n_features} but is {at_most}")
     random = np.random.default_rng(seed)
     shape = (swarm.individuals, n_features)
     judge = _Judge(refit_loss)
@@ -324,7 +325,7 @@ def _flipped(mask: Mask, features: np.ndarray[tuple[int], np.dtype[np.int64]]) -
 
 def _mask_of(keep: Collection[int], n_features: int) -> Mask:
     if any(not 0 <= j < n_features for j in keep):
-        raise ValueError(f"keep must name features in 0..{n_features - 1} but is {sorted(keep)}")
+        raise InputError(f"keep must name features in 0..{n_features - 1} but is {sorted(keep)}")
     mask = np.zeros(n_features, dtype=bool)
     mask[list(keep)] = True
     return mask
@@ -333,4 +334,4 @@ def _mask_of(keep: Collection[int], n_features: int) -> Mask:
 def _check_size(name: str, size: int, kept: Mask) -> None:
     fewest = max(1, int(kept.sum()))
     if not fewest <= size <= len(kept):
-        raise ValueError(f"{name} must be in {fewest}..{len(kept)} but is {size}")
+        raise InputError(f"{name} must be in {fewest}..{len(kept)} but is {size}")

@@ -12,6 +12,8 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
+
 FEWEST_ROWS = 1_000
 
 Batch = tuple[int, NDArray[np.int64]]  # a block, and rows of it in the order that counts
@@ -61,7 +63,7 @@ def batch_size(n_rows: int, batch_rows: int | None = None) -> int:
     if batch_rows is None:
         return fewest
     if not isinstance(batch_rows, Integral) or not fewest <= int(batch_rows) <= n_rows:
-        raise ValueError(
+        raise InputError(
             f"batch_rows must be in {fewest}..{n_rows} but is {batch_rows}: of fewer rows the "
             "estimate varies too much, and more there are not"
         )
@@ -72,18 +74,18 @@ def check_blocks(block_rows: tuple[int, ...], blocks_per_step: int, *, in_memory
     """Raise ValueError if blocks are too small, or a step takes more blocks than there are."""
     smallest = min(block_rows)
     if len(block_rows) > 1 and smallest < FEWEST_ROWS:
-        raise ValueError(
+        raise InputError(
             f"blocks must have {FEWEST_ROWS} rows at least, as the estimate of fewer varies too "
             f"much, but one has {smallest}; make them larger"
         )
     if isinstance(blocks_per_step, bool) or not isinstance(blocks_per_step, Integral):
-        raise ValueError(f"blocks_per_step must be a whole number but is {blocks_per_step!r}")
+        raise InputError(f"blocks_per_step must be a whole number but is {blocks_per_step!r}")
     n_blocks = len(block_rows)
     if not 1 <= blocks_per_step <= n_blocks:
         remedy = "leave it out" if n_blocks == 1 or blocks_per_step < 1 else "take fewer"
         if n_blocks < blocks_per_step <= sum(block_rows) // FEWEST_ROWS:
             remedy += ", or make blocks smaller"
-        raise ValueError(
+        raise InputError(
             f"blocks_per_step must be in 1..{n_blocks}, as there are blocks, but is "
             f"{blocks_per_step}; {'a table in memory is one block' if in_memory else remedy}"
         )

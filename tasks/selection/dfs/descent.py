@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
 from chaffinch.tasks.selection.dfs import kernels
 from chaffinch.tasks.selection.dfs.batches import Batch, Draws
@@ -119,7 +120,7 @@ class Descent:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
             self._move(for_all, now.pressure)
         if not (np.isfinite(seen.loss) and np.isfinite(now.v).all()):
-            raise ValueError(
+            raise InputError(
                 f"step {now.n_drawn} gave a loss of {seen.loss:g} with a penalty of "
                 f"{seen.penalty:g}, after which scores would not be finite; give X in float64, "
                 "or a lower penalty"
@@ -275,24 +276,24 @@ def with_words(content: bytes) -> tuple[DescentState, dict[str, str]]:
     try:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             f"the state cannot be read ({error}); {_NAME_IT}, or begin again, without start"
         ) from error
     if metadata.get("what") != _WHAT:
-        raise ValueError("the state is not of a differentiable selection; " + _NAME_IT)
+        raise InputError("the state is not of a differentiable selection; " + _NAME_IT)
     if metadata.get("format_version") != str(_VERSION):
-        raise ValueError(
+        raise InputError(
             f"the state has format {metadata.get('format_version')} but this release reads "
             f"{_VERSION}; update chaffinch, or begin again, without start"
         )
     if not is_whole:
-        raise ValueError("the state is damaged (it was changed); begin again, without start")
+        raise InputError("the state is damaged (it was changed); begin again, without start")
     try:
         state = _state(tensors, json.loads(metadata["state"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the state is damaged ({error}); begin again, without start") from error
+        raise InputError(f"the state is damaged ({error}); begin again, without start") from error
     if not _fits(state):
-        raise ValueError("the state is damaged (its parts do not fit); begin again, without start")
+        raise InputError("the state is damaged (its parts do not fit); begin again, without start")
     return state, metadata
 
 

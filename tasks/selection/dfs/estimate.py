@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs.kernels import dense_sweeps, gather, sparse_sweeps
 from chaffinch.tasks.selection.dfs.limits import HIGHEST_ORDER, check_order_is_known
@@ -34,10 +35,10 @@ COEFFICIENTS: dict[int, tuple[float, ...]] = {
 def check_order(order: int, n_rows: int) -> None:
     """Raise ValueError if the order is not in 1..8, or has too few rows in a batch."""
     if isinstance(order, bool) or not isinstance(order, Integral):
-        raise ValueError(f"order must be a whole number in 1..{HIGHEST_ORDER} but is {order!r}")
+        raise InputError(f"order must be a whole number in 1..{HIGHEST_ORDER} but is {order!r}")
     check_order_is_known(int(order))
     if n_rows <= order:
-        raise ValueError(
+        raise InputError(
             f"order {order} needs at least {order + 1} rows, since it looks at so many at once, "
             f"but there are {n_rows}; give more rows or a lower order"
         )

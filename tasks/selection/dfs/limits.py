@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from chaffinch.errors import InputError
+
 HIGHEST_ORDER = 8
 
 
 def check_order_is_known(order: int) -> None:
     """Raise ValueError if there is no polynomial of an order."""
     if order > HIGHEST_ORDER:
-        raise ValueError(
+        raise InputError(
             f"order must be in 1..{HIGHEST_ORDER} but is {order}: with each order more the noise "
             "of the estimate grows fourfold, beyond what rows can make up for; take a lower one"
         )
     if order < 1:
-        raise ValueError(f"order must be in 1..{HIGHEST_ORDER} but is {order}; 4 is a good start")
+        raise InputError(f"order must be in 1..{HIGHEST_ORDER} but is {order}; 4 is a good start")
 
 
 def check_one_aim(n_features: object, penalty: object) -> None:
     """Raise ValueError if not exactly one of the two is given."""
     if n_features is None and penalty is None:
-        raise ValueError(
+        raise InputError(
             "one of n_features and penalty must be given but they are None and None; say how many "
             "features to choose, by n_features, or what each costs, by penalty"
         )
     if n_features is not None and penalty is not None:
-        raise ValueError(
+        raise InputError(
             f"one of n_features and penalty must be given but they are {n_features} and {penalty}; "
             "leave out penalty to choose so many features, or n_features to choose those that are "
             "worth the penalty"

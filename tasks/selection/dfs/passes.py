@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Task
 from chaffinch.tasks.selection.dfs.batches import Batch
 from chaffinch.tasks.selection.dfs.estimate import (
@@ -276,7 +277,7 @@ def learn(
     if before is not None:
         if columns.form != before.columns.form:
             was, now = before.columns.form, columns.form
-            raise ValueError(f"X must be {was}, as at the start, but is {now}; convert it")
+            raise InputError(f"X must be {was}, as at the start, but is {now}; convert it")
         if latest == before.latest:
             check(before.scale, before.outputs)
             return before if names == before.names else replace(before, names=names)
@@ -315,27 +316,27 @@ def _waves(ask: Ask, function: Any, questions: Any) -> Iterator[Any]:
 def _check_same_kind(source: RowSource, task: Task | None, before: Learned) -> None:
     was = "regression" if before.outputs.labels is None else "classification"
     if task not in (None, was):
-        raise ValueError(f"task must be {was}, as it was at the start, but is {task!r}")
+        raise InputError(f"task must be {was}, as it was at the start, but is {task!r}")
     if was == "regression" and source.target_type.kind not in "biuf":
-        raise ValueError(
+        raise InputError(
             "y must hold numbers, as at the start, but holds "
             f"{in_words(source.target_type)}; give numbers"
         )
     labels = before.outputs.labels
     if labels is not None and (source.target_type.kind in _TEXT) != (labels.dtype.kind in _TEXT):
-        raise ValueError(
+        raise InputError(
             f"y must be of classes like {labels[0]}, as at the start, but holds "
             f"{in_words(source.target_type)}; name them as then"
         )
     n_columns = len(before.columns.mean)
     if source.shape[1] != n_columns:
-        raise ValueError(
+        raise InputError(
             f"X must have {n_columns} columns, as at the start, but has {source.shape[1]}; give "
             "the same columns in the same order"
         )
     for was_named, is_named in zip(before.names or (), names_in(source) or (), strict=False):
         if is_named != was_named:
-            raise ValueError(
+            raise InputError(
                 f"X must have the column {was_named!r}, as at the start, where it has "
                 f"{is_named!r}; give the same columns in the same order"
             )

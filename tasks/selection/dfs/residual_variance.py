@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs import kernels
 from chaffinch.tasks.selection.dfs.estimate import (
@@ -256,7 +257,7 @@ def _of_source(source: RowSource, s: ArrayLike, order: int) -> tuple[float, Floa
 
 def _check_outputs(_scale: Scale, outputs: Outputs) -> None:
     if not np.isfinite(_variance(outputs)):
-        raise ValueError(_TOO_LARGE)
+        raise InputError(_TOO_LARGE)
 
 
 def _variance(outputs: Outputs) -> float:
@@ -270,12 +271,12 @@ def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
     given = target_array(y)
     check_target(given)
     if given.dtype.kind not in "biuf":
-        raise ValueError(
+        raise InputError(
             f"y must hold numbers but holds {in_words(given.dtype)}; of two classes give one "
             "column of 0 and 1, of more one for each, or use differentiable_selection"
         )
     if given.ndim not in (1, 2) or len(given) != n_rows or not given.size:
-        raise ValueError(
+        raise InputError(
             f"y must have shape ({n_rows},) or ({n_rows}, C), as X has rows, but has {given.shape}"
         )
     outputs = given.reshape(n_rows, -1).astype(np.float64)
@@ -283,7 +284,7 @@ def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
         outputs -= outputs.mean(axis=0)
         sum_of_squares = np.sum(outputs**2)
     if not np.isfinite(sum_of_squares):
-        raise ValueError(_TOO_LARGE)
+        raise InputError(_TOO_LARGE)
     return np.ascontiguousarray(outputs)
 
 
@@ -294,14 +295,14 @@ def _read_kept(s: ArrayLike, n_features: int) -> Floats:
             raise TypeError("they are complex")
         kept = np.asarray(s, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(
+        raise InputError(
             f"s must hold numbers but does not ({error}); give them in 0..1"
         ) from error
     if kept.shape != (n_features,):
-        raise ValueError(
+        raise InputError(
             f"s must have shape ({n_features},), as X has columns, but has {kept.shape}"
         )
     if not ((kept >= 0) & (kept <= 1)).all():
         wrong = kept[~((kept >= 0) & (kept <= 1))][0]
-        raise ValueError(f"s must be in 0..1 but holds {wrong}; it is the share that is kept")
+        raise InputError(f"s must be in 0..1 but holds {wrong}; it is the share that is kept")
     return kept

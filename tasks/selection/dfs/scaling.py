@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs import kernels
 from chaffinch.tasks.selection.dfs.estimate import DenseTable, SparseTable
@@ -104,10 +105,10 @@ def _check_finite(variance: Floats, has_infinite: Any, name_column: NameColumn) 
         return
     name = name_column(int(wrong[0]))
     if has_infinite(wrong[0]):
-        raise ValueError(
+        raise InputError(
             f"X must be finite but column {name} is not; fill what is missing, as with the mean"
         )
-    raise ValueError(
+    raise InputError(
         f"X must hold numbers whose squares are finite but column {name} has larger ones; divide it"
     )
 
@@ -218,7 +219,7 @@ def _inverse_spread(moments: Moments) -> Floats:
     least = 1 / float(np.finfo(moments.kind).max)
     used = moments.varies & (moments.variance > 0) & (spread > least)
     if not used.any():
-        raise ValueError(
+        raise InputError(
             f"X must have a column that varies but all {len(used)} are constant, or vary by less "
             f"than {moments.kind} can tell; give others"
         )

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.baselines.columns import one_table
 from chaffinch.tasks.selection.core import Floats, Rows, Schema, Task
 from chaffinch.tasks.selection.dfs.batches import Draws, batch_size, check_blocks
@@ -126,12 +127,12 @@ def path_by_descent(
 ) -> tuple[DifferentiableSelection, ...]:
     """Choose features for ever larger penalties; see `chaffinch.differentiable_path`."""
     if not len(penalties):
-        raise ValueError("penalties must hold at least one but are none")
+        raise InputError("penalties must hold at least one but are none")
     for penalty in penalties:
         _check_penalty(penalty)
     for lower, higher in pairwise(penalties):
         if higher <= lower:
-            raise ValueError(
+            raise InputError(
                 f"penalties must ascend but {higher} comes after {lower}: what has left does not "
                 "come back; sort them"
             )
@@ -181,7 +182,7 @@ def _opened(
     for name, least in (("steps", 1), ("seed", 0)):
         given = getattr(rules, name)
         if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
-            raise ValueError(f"{name} must be a whole number, at least {least}, but is {given!r}")
+            raise InputError(f"{name} must be a whole number, at least {least}, but is {given!r}")
     check_one_target(X, y)
     source = cast(RowSource, X) if y is None else InMemory(X, y)
     check_aim(source.shape[1], aim)
@@ -191,7 +192,7 @@ def _opened(
 def _check_penalty(penalty: object) -> None:
     is_number = isinstance(penalty, Real) and not isinstance(penalty, bool)
     if not is_number or not 0 <= penalty <= sys.float_info.max:  # type: ignore[operator]
-        raise ValueError(f"penalty must be a finite number, at least 0, but is {penalty!r}")
+        raise InputError(f"penalty must be a finite number, at least 0, but is {penalty!r}")
 
 
 def check_aim(n_columns: int, aim: Aim) -> None:
@@ -203,16 +204,16 @@ def check_aim(n_columns: int, aim: Aim) -> None:
         return
     if isinstance(n_features, bool) or not isinstance(n_features, Integral):
         must = f"n_features must be a whole number in 1..{n_columns} but is {n_features!r}"
-        raise ValueError(f"{must}; give an int")
+        raise InputError(f"{must}; give an int")
     if not 1 <= int(n_features) <= n_columns:
-        raise ValueError(f"n_features must be in 1..{n_columns} but is {n_features!r}")
+        raise InputError(f"n_features must be in 1..{n_columns} but is {n_features!r}")
 
 
 def _check_varying(n_features: int, scale: Scale, _outputs: Outputs) -> None:
     """Refuse to choose more columns than vary."""
     n_varying = int(np.count_nonzero(scale.inverse))
     if n_features > n_varying:
-        raise ValueError(
+        raise InputError(
             f"n_features must be at most {n_varying}, as only {n_varying} of {len(scale.inverse)} "
             f"columns vary, but is {n_features}; ask for at most {n_varying}"
         )

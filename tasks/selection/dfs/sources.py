@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Task
 from chaffinch.tasks.selection.input_checks import (
     asks_for_classes,
@@ -50,12 +51,12 @@ def _kind_in(column: Any, name: object) -> np.dtype[Any]:
     dtype = column.dtype
     kind = dtype.numpy_dtype if _is_nullable(dtype) else np.asarray(column).dtype
     if kind.kind not in "biuf":
-        raise ValueError(
+        raise InputError(
             f"X must hold real numbers but column {name!r} holds {dtype}; give numbers, as float64"
         )
     missing = np.asarray(column.isna())
     if _is_nullable(dtype) and missing.any():
-        raise ValueError(
+        raise InputError(
             f"X must have a value in every row but has none in row {missing.argmax() + 1} of "
             f"column {name!r}; fill what is missing, as with the mean, or leave the row out"
         )
@@ -97,7 +98,7 @@ class Outputs:
     def check(self) -> None:
         """Raise ValueError if the target is the same in every row."""
         if not self.varies:
-            raise ValueError("y must vary but is the same in every row; give rows that differ")
+            raise InputError("y must vary but is the same in every row; give rows that differ")
 
 
 def outputs_of(y: NDArray[Any], labels: NDArray[Any] | None) -> Outputs:
@@ -138,17 +139,17 @@ def labels_for(
     if known is not None and asks_for_classes(known, task):
         return known
     if known is None and asks_for_classes(np.empty(0), task):
-        raise ValueError(
+        raise InputError(
             "y must hold classes but has too many values to be that; set task to regression"
         )
     if kind.kind in "biuf":
         return None
     if known is None and not surely_numbers:
-        raise ValueError(
+        raise InputError(
             f"y holds {in_words(kind)} of more than {_MOST_LABELS:,} different values, which are "
             "too many to be classes; give fewer, or numbers"
         )
-    raise ValueError(
+    raise InputError(
         f"y must hold numbers for a regression but holds {in_words(kind)}; give numbers, or set "
         "task to classification"
     )
@@ -169,7 +170,7 @@ def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
     """Return y as an array; ValueError if it has not one usable value per row."""
     given = target_array(y)
     if given.shape != (n_rows,):
-        raise ValueError(not_of_rows("y", given.shape, n_rows))
+        raise InputError(not_of_rows("y", given.shape, n_rows))
     check_target(given)
     return given
 
@@ -182,12 +183,12 @@ def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
     try:
         labels = np.unique(y)
     except TypeError as error:
-        raise ValueError(without_order(y)) from error
+        raise InputError(without_order(y)) from error
     if len(labels) > _MOST_LABELS:
         return None
     strange = [one for one in labels.tolist() if not isinstance(one, str | bool | int | float)]
     if strange:  # e.g. bytes, which a state cannot store
-        raise ValueError(
+        raise InputError(
             f"y must hold numbers, true and false, or text but holds {strange[0]!r}; make text of "
             "its classes, as [str(label) for label in y]"
         )
@@ -199,13 +200,13 @@ def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
     if labels is None:
         outputs = y.astype(np.float64)[:, np.newaxis]
         if not np.isfinite(outputs).all():
-            raise ValueError(_NOT_FINITE)
+            raise InputError(_NOT_FINITE)
         return outputs
     codes = np.minimum(np.searchsorted(labels, y), len(labels) - 1)
     strange = np.flatnonzero(labels[codes] != y)
     if len(strange):
         (other,) = y[strange[:1]].tolist()
-        raise ValueError(
+        raise InputError(
             f"y holds the class {other!r}, which was none of the {len(labels)} before; "
             "begin again, without start"
         )
@@ -326,14 +327,14 @@ def name_in(source: RowSource, column: int) -> str:
 def check_one_target(X: Any, y: ArrayLike | None) -> None:
     """Refuse a path, a source with a separate target, and a table without one."""
     if isinstance(X, str | os.PathLike):
-        raise ValueError(
+        raise InputError(
             f"X must be a table or a source of rows but is {X!r}; of a path give "
             "chaffinch.open_shuffled(path)"
         )
     if is_source(X) and y is not None:
-        raise ValueError("y must be left out where X is a source, which has a target of its own")
+        raise InputError("y must be left out where X is a source, which has a target of its own")
     if not is_source(X) and y is None:
-        raise ValueError("y must be given with a table in memory; give its target")
+        raise InputError("y must be given with a table in memory; give its target")
     check_same_order(X, y)
 
 
@@ -341,7 +342,7 @@ def _as_array(X: Any) -> NDArray[Any]:
     try:
         return np.asarray(X)
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             "X must have as many numbers in each row but has rows of several lengths; give an "
             "array (N, D)"
         ) from error
@@ -353,11 +354,11 @@ def _type_of(given: Any) -> Any:
 
 def _check_numbers(kind: Any, shape: tuple[int, ...]) -> None:
     if kind.kind == "O" and not shape:
-        raise ValueError("X must be a table but is none; give an array (N, D) or a frame")
+        raise InputError("X must be a table but is none; give an array (N, D) or a frame")
     if kind.kind not in "biuf":
-        raise ValueError(f"X must hold real numbers but holds {kind}; give numbers, as float64")
+        raise InputError(f"X must hold real numbers but holds {kind}; give numbers, as float64")
     if len(shape) != 2 or 0 in shape:
-        raise ValueError(
+        raise InputError(
             f"X must have rows and features, (N, D), but has shape {shape}; give one row for each "
             "target, and one feature at least"
         )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.base import NotCovered
@@ -84,7 +85,7 @@ def masked_loss(
     `threads` changes no number. Raises ValueError for no rows, or arguments that do not fit.
     """
     if threads < 1:
-        raise ValueError(f"threads must be at least 1 but is {threads}")
+        raise InputError(f"threads must be at least 1 but is {threads}")
     evaluator = MaskEvaluator(model, rows, loss, baseline)
     try:
         engine = exact_engine(model, rows, loss, baseline, threads=threads)

@@ -13,8 +13,8 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask
-from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.base import own_name, replaced_methods
 
 
@@ -124,12 +124,12 @@ class MaskState:
         if isinstance(feature, str) and feature in self.names:
             feature = self.names.index(feature)
         if not isinstance(feature, Integral) or isinstance(feature, bool):
-            raise ValueError(f"feature must be a whole number in 0..{last} but is {feature!r}")
+            raise InputError(f"feature must be a whole number in 0..{last} but is {feature!r}")
         if not 0 <= feature <= last:
-            raise ValueError(f"feature must be in 0..{last} but is {feature}")
+            raise InputError(f"feature must be in 0..{last} but is {feature}")
         with self._lock.of_process:
             if not self._mask[feature]:
-                raise ValueError(f"feature {feature} is masked already; name one that is kept")
+                raise InputError(f"feature {feature} is masked already; name one that is kept")
             self._make_whole()
             self._is_whole = False
             self._mask[feature] = False
@@ -157,19 +157,19 @@ class MaskState:
         if array.shape == (0,):  # a list of none
             array = array.reshape(0, len(self._mask))
         if array.ndim != 2 or array.shape[1] != len(self._mask):
-            raise ValueError(f"masks must have shape (m, {len(self._mask)}) but are {array.shape}")
+            raise InputError(f"masks must have shape (m, {len(self._mask)}) but are {array.shape}")
         if array.dtype != bool and not np.isin(array, (0, 1)).all():
-            raise ValueError(
+            raise InputError(
                 "masks must hold True for a feature that is kept and False for one that is masked"
             )
         return array.astype(bool)
 
 
 def check_finite(name: str, losses: Floats, n_kept: int, n_features: int) -> None:
-    """Raise `UnusableError` if a loss (m,) is not a finite number."""
+    """Raise `InputError` if a loss (m,) is not a finite number."""
     wrong = (~np.isfinite(losses)).nonzero()[0]  # flatnonzero takes three times as long
     if len(wrong):
-        raise UnusableError(
+        raise InputError(
             f"{name} must be finite but is {losses[wrong[0]]} with {n_kept} of {n_features} "
             "features kept",
             "choose another loss or model",

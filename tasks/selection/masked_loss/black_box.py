@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.base import MaskState, check_finite
@@ -41,14 +42,14 @@ class MaskEvaluator:
     def __post_init__(self) -> None:
         n_features = self.rows.X.shape[1]
         if len(self.rows) == 0:
-            raise ValueError("a masked loss needs at least 1 row but got 0")
+            raise InputError("a masked loss needs at least 1 row but got 0")
         if self.baseline.shape != (n_features,):
-            raise ValueError(
+            raise InputError(
                 f"baseline must have one value for each of the {n_features} features "
                 f"but has shape {self.baseline.shape}"
             )
         if not np.isfinite(self.baseline).all():
-            raise ValueError("baseline must be finite: a masked feature must hold a value")
+            raise InputError("baseline must be finite: a masked feature must hold a value")
 
     def __call__(self, masks: Sequence[Mask]) -> Floats:
         """Return the loss of each mask, shape (m,); ValueError if one is not finite."""

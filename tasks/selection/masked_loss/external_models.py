@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError, short_repr
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Predictor, Schema
-from chaffinch.tasks.selection.errors import in_one_line
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.masked_loss.base import NotCovered, check_own
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
@@ -73,9 +73,9 @@ def read_model(model: Any, loss: str) -> Given:
         return _of_estimator(model)
     if callable(model) and not isinstance(model, type):
         return _of_function(model)
-    raise ValueError(
+    raise InputError(
         "model must be a trained LightGBM, XGBoost or scikit-learn model, a torch module or a "
-        f"function from X to predictions but is {in_one_line(model)}"
+        f"function from X to predictions but is {short_repr(model)}"
     )
 
 
@@ -159,13 +159,13 @@ def _of_estimator(estimator: Any) -> Given:
     classes = np.zeros(0)
     if is_classifier(estimator) if is_of_scikit_learn else hasattr(estimator, "classes_"):
         if not hasattr(estimator, "predict_proba"):
-            raise ValueError(
+            raise InputError(
                 f"{name} gives no class probabilities; wrap it in CalibratedClassifierCV, or give "
                 "a function that does"
             )
         classes = np.asarray(estimator.classes_)
         if classes.ndim != 1 or len(classes) < 2:
-            raise ValueError(
+            raise InputError(
                 f"{name} must tell one target's classes apart, two at least, but knows "
                 f"{estimator.classes_!r}"
             )
@@ -223,7 +223,7 @@ def of_lightgbm(model: Any) -> Given:
     asked = model.predict
     if isinstance(model, lightgbm.LGBMClassifier):
         if len(classes) != len(model.classes_):
-            raise ValueError(
+            raise InputError(
                 "the LGBMClassifier's objective is not binary or multiclass, so that its class "
                 "probabilities are not known here; give a function that returns them"
             )
@@ -236,7 +236,7 @@ def of_lightgbm(model: Any) -> Given:
         try:
             predicted = asked(table, **how)
         except ValueError as error:  # which columns it does not take stands on a line of its own
-            raise ValueError(" ".join(map(str.strip, str(error).splitlines()))) from error
+            raise InputError(" ".join(map(str.strip, str(error).splitlines()))) from error
         return _of_two_classes(predicted, len(classes))
 
     def translate(schema: Schema) -> Predictor:
@@ -278,7 +278,7 @@ def of_xgboost(model: Any) -> Given:
         booster = model.copy() if is_booster else model.get_booster()
         n_features = booster.num_features()
     except xgboost.core.XGBoostError as error:
-        raise ValueError(
+        raise InputError(
             "the Booster is not trained; train it, or load it with load_model"
         ) from error
     asked = booster if own_name(model, "xgboost") else model  # a copy is of xgboost's own class
@@ -291,7 +291,7 @@ def of_xgboost(model: Any) -> Given:
     elif not is_booster:
         predict = model.predict
     elif objective == "multi:softmax":
-        raise ValueError(
+        raise InputError(
             "the Booster predicts class numbers with multi:softmax; train it with multi:softprob"
         )
     else:
@@ -303,7 +303,7 @@ def of_xgboost(model: Any) -> Given:
         def predict(table: Any) -> Floats:
             if booster.feature_names and isinstance(table, np.ndarray):
                 names = ", ".join(booster.feature_names[:10])
-                raise ValueError(
+                raise InputError(
                     f"the Booster knows its columns by name, {names}; give X as a pandas frame "
                     "with them"
                 )

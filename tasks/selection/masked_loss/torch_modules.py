@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.models.base import replaced_methods
@@ -33,11 +34,11 @@ def frozen(module: Any) -> Any:
     from torch.nn.parameter import UninitializedParameter
 
     if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
-        raise ValueError("the torch module has lazy layers without weights; run and train it first")
+        raise InputError("the torch module has lazy layers without weights; run and train it first")
     try:
         return copy.deepcopy(module).to("cpu").double().eval()
     except RuntimeError as error:
-        raise ValueError(
+        raise InputError(
             f"the torch module cannot be copied ({str(error).splitlines()[0]}); give a function "
             "from X to its predictions"
         ) from error
@@ -75,17 +76,17 @@ def _outputs(module: Any, rows: Any) -> Any:
     try:
         outputs = module(rows)
     except RuntimeError as error:
-        raise ValueError(
+        raise InputError(
             f"the torch module must take rows of {d} features, in float64 as its weights are here, "
             f"but does not: {str(error).splitlines()[0]}"
         ) from error
     if not isinstance(outputs, torch.Tensor):
-        raise ValueError(
+        raise InputError(
             f"the torch module must return one tensor but returns a {type(outputs).__name__}; "
             "wrap it in one that returns the predictions alone"
         )
     if len(outputs) != n or (outputs.ndim > 2 and outputs.numel() != n):
-        raise ValueError(
+        raise InputError(
             f"the torch module must return one row of outputs for each of {n} rows but returns a "
             f"tensor of shape {tuple(outputs.shape)}; flatten it"
         )
@@ -101,7 +102,7 @@ def _check_no_probabilities(outputs: Any, loss: str, *, several: bool) -> None:
     """Raise ValueError for outputs that would be made into probabilities but seem to be some."""
     within = bool(((outputs >= 0) & (outputs <= 1)).all())
     if within and (several or loss == "log_loss"):
-        raise ValueError(
+        raise InputError(
             "the torch module's outputs look like probabilities but would be taken for scores, as "
             "it is no torch.nn.Sequential that ends in Softmax, or in Sigmoid with one output; "
             "give a function from X to the class probabilities"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema, Task
 from chaffinch.tasks.selection.models import lightgbm, mlp, scikit_learn, xgboost
 from chaffinch.tasks.selection.models.base import JSON, Parameters, check_rows
@@ -52,7 +53,7 @@ def check_model(
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:
     """Train a model; one seed gives one model to the last bit, for any number of threads."""
     if not 0 <= seed < 2**32:
-        raise ValueError(f"seed must be in 0..{2**32 - 1} but is {seed}")
+        raise InputError(f"seed must be in 0..{2**32 - 1} but is {seed}")
     check_model(name, schema.task, parameters)
     check_rows(rows, schema)
     if name in _BUILT_IN:
@@ -66,7 +67,7 @@ def load(
 ) -> FittedModel:
     """Rebuild a model from its native files; for `trusted` see `packages_of`."""
     if kind not in _KINDS:
-        raise ValueError(f"model kind must be one of {', '.join(_KINDS)} but is {kind!r}")
+        raise InputError(f"model kind must be one of {', '.join(_KINDS)} but is {kind!r}")
     if kind == "sklearn":
         return ScikitLearnModel.from_files(files, schema, trusted)
     return _KINDS[kind].from_files(files, schema)
@@ -76,12 +77,12 @@ def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict
     """Return the hyper-parameters to try, in a fixed order."""
     # "paper" is Table 1 of "Binary mask optimisation" (arXiv 2401.12644); its runs tried 20 of them
     if preset not in ("none", "small", "paper"):
-        raise ValueError(f"tuning must be one of none, small, paper but is {preset!r}")
+        raise InputError(f"tuning must be one of none, small, paper but is {preset!r}")
     if preset == "none":
         return [{}]
     if preset == "paper":
         if name not in _BUILT_IN:
-            raise ValueError(
+            raise InputError(
                 f"the paper has no grid for {name!r}, only for {', '.join(_BUILT_IN)}; "
                 "set tuning to small or none"
             )

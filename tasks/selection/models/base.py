@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
@@ -62,11 +63,11 @@ def check_parameters(
     """Raise ValueError if a parameter is `refused` for a reason, unknown or out of range."""
     for name, value in given.items():
         if name in refused:
-            raise ValueError(f"{model} parameter {name!r} {refused[name]}")
+            raise InputError(f"{model} parameter {name!r} {refused[name]}")
         if name not in known:
-            raise ValueError(f"{model} has no parameter {name!r}; {nearest(name, known)}")
+            raise InputError(f"{model} has no parameter {name!r}; {nearest(name, known)}")
         if not known[name].accepts(value):
-            raise ValueError(
+            raise InputError(
                 f"{model} parameter {name!r} must be {known[name].words} but is {value!r}"
             )
 
@@ -96,26 +97,26 @@ def check_rows(rows: Rows, schema: Schema) -> None:
     check_matrix(rows.X, schema)
     n = len(rows.X)
     if not n or not schema.features:
-        raise ValueError(
+        raise InputError(
             f"a model needs at least 1 row and 1 feature but has {n} and {len(schema.features)}"
         )
     for name, values in (("y", rows.y), ("weight", rows.weight)):
         if values is not None and values.shape != (n,):
-            raise ValueError(f"{name} must have shape ({n},) as X has rows but has {values.shape}")
+            raise InputError(f"{name} must have shape ({n},) as X has rows but has {values.shape}")
     if schema.n_classes and not (
         np.issubdtype(rows.y.dtype, np.integer)
         and 0 <= rows.y.min() <= rows.y.max() < schema.n_classes
     ):
-        raise ValueError(f"y must hold class indices in 0..{schema.n_classes - 1}")
+        raise InputError(f"y must hold class indices in 0..{schema.n_classes - 1}")
     if not np.isfinite(rows.y).all():
-        raise ValueError("y must be finite; drop the rows without a target")
+        raise InputError("y must be finite; drop the rows without a target")
     if rows.weight is not None and not (np.isfinite(rows.weight) & (rows.weight > 0)).all():
-        raise ValueError("weight must be above 0 and finite; drop the rows that should not count")
+        raise InputError("weight must be above 0 and finite; drop the rows that should not count")
     for feature in schema.categorical:
         codes, size = rows.X[:, feature], schema.n_categories[feature]
         known = (codes >= 0) & (codes < size) & (codes == np.floor(codes)) | np.isnan(codes)
         if not known.all():
-            raise ValueError(
+            raise InputError(
                 f"feature {schema.features[feature]!r} must hold codes in 0..{size - 1} "
                 f"but holds {codes[~known][0]:g}"
             )
@@ -123,7 +124,7 @@ def check_rows(rows: Rows, schema: Schema) -> None:
 
 def check_matrix(X: Floats, schema: Schema) -> None:
     if X.ndim != 2 or X.shape[1] != len(schema.features):
-        raise ValueError(
+        raise InputError(
             f"X must have shape (n, {len(schema.features)}), a column for each feature, "
             f"but has {X.shape}"
         )
@@ -131,7 +132,7 @@ def check_matrix(X: Floats, schema: Schema) -> None:
 
 def check_width(n_features: int, schema: Schema) -> None:
     if n_features != len(schema.features):
-        raise ValueError(
+        raise InputError(
             f"the model's file has {n_features} features but the schema {len(schema.features)}; "
             "load it with the schema it was trained with"
         )
@@ -139,7 +140,7 @@ def check_width(n_features: int, schema: Schema) -> None:
 
 def native_file(files: Mapping[str, bytes], name: str) -> bytes:
     if name not in files:
-        raise ValueError(
+        raise InputError(
             f"the model's files must hold {name} but hold {sorted(files) or 'nothing'}"
         )
     return files[name]
@@ -162,7 +163,7 @@ class GivenModel:
         if not n_classes and prediction.shape == (len(X), 1):
             prediction = prediction[:, 0]
         if prediction.shape != shape:
-            raise ValueError(
+            raise InputError(
                 f"the model must predict an array of shape {shape} but predicts {prediction.shape}"
             )
         return prediction

@@ -19,8 +19,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
-from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.base import (
     FLAG,
     FROM_TARGET,
@@ -99,7 +99,7 @@ def check_text(text: str) -> None:
         parameters = trees[start:].partition(_PARAMETERS)[2].partition(_END)[0]
         _check(all(map(_PARAMETER.fullmatch, parameters.splitlines())), "its parameters")
     except (KeyError, IndexError, OverflowError, ValueError) as error:
-        raise ValueError(
+        raise InputError(
             f"the model's file is no LightGBM text or is damaged ({error}); give it as it was "
             "written"
         ) from error
@@ -176,7 +176,7 @@ def _within(values: NDArray[np.int64] | NDArray[np.float64], low: int, high: int
 
 def _check(holds: bool, what: str) -> None:
     if not holds:
-        raise ValueError(what)
+        raise InputError(what)
 
 
 _FILE = "model.txt"
@@ -261,7 +261,7 @@ def check(parameters: Parameters) -> None:
     is_bagged = parameters.get("subsample", 1) != 1 and parameters.get("subsample_freq", 0) != 0
     is_thinned = parameters.get("colsample_bytree", 1) != 1
     if parameters.get("boosting_type") == "rf" and not (is_bagged or is_thinned):
-        raise ValueError(
+        raise InputError(
             "lightgbm boosting_type 'rf' would grow equal trees; set colsample_bytree below 1, "
             "or subsample below 1 and subsample_freq to at least 1"
         )
@@ -359,12 +359,12 @@ class LightGBMModel:
         return features_in(self.booster.model_to_string(), len(self.schema.features))
 
     def to_files(self) -> dict[str, bytes]:
-        """Return LightGBM's own text format; UnusableError if it cannot hold what was learnt."""
+        """Return LightGBM's own text format; InputError if it cannot hold what was learnt."""
         text = _THREADS.sub("[num_threads: 1]", self.booster.model_to_string())
         try:
             check_text(text)
         except ValueError as error:
-            raise UnusableError(
+            raise InputError(
                 "lightgbm has learnt numbers that are too large for its file; use a smaller "
                 "learning_rate, or smaller numbers in the target"
             ) from error
@@ -378,6 +378,6 @@ class LightGBMModel:
         try:
             booster = lightgbm.Booster(model_str=text)
         except lightgbm.basic.LightGBMError as error:
-            raise ValueError(f"LightGBM cannot read the model's file: {error}") from error
+            raise InputError(f"LightGBM cannot read the model's file: {error}") from error
         check_width(booster.num_feature(), schema)
         return cls(schema, booster)

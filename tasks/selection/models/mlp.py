@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.models.base import (
     FROM_TARGET,
@@ -152,7 +153,7 @@ def _train(
             total += loss.item() * len(batch)
         mean_loss = total / len(inputs)
         if not np.isfinite(mean_loss):
-            raise ValueError(
+            raise InputError(
                 "the training of the mlp diverged; lower learning_rate_init "
                 f"(it is {settings['learning_rate_init']:g})"
             )
@@ -392,10 +393,10 @@ class NeuralNetwork:
             with np.errstate(all="ignore"):
                 example = network.predict(np.zeros((1, len(schema.features))))
         except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:
-            raise ValueError(f"{_DAMAGED} ({error!r}); {_AS_WRITTEN}") from error
+            raise InputError(f"{_DAMAGED} ({error!r}); {_AS_WRITTEN}") from error
         numbers: list[Any] = [*tensors.values(), example, network.location, network.scale]
         if not all(np.isfinite(values).all() for values in numbers):
-            raise ValueError(f"{_DAMAGED} (a number is not finite); {_AS_WRITTEN}")
+            raise InputError(f"{_DAMAGED} (a number is not finite); {_AS_WRITTEN}")
         if not (network.encoding.scale > 0).all() or not _ACTIVATION.accepts(network.activation):
-            raise ValueError(f"{_DAMAGED} (a scale or the activation is none); {_AS_WRITTEN}")
+            raise InputError(f"{_DAMAGED} (a scale or the activation is none); {_AS_WRITTEN}")
         return network

@@ -25,8 +25,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError, short_repr
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
-from chaffinch.tasks.selection.errors import SettingError, UnusableError, in_one_line
 from chaffinch.tasks.selection.models.base import (
     JSON,
     QUIET,
@@ -201,18 +201,18 @@ def unfitted(name: str, parameters: Parameters, task: Task) -> Any:
     estimator_class = _class(name)
     for parameter in parameters:
         if parameter in _REFUSED:
-            raise ValueError(f"{name} parameter {parameter!r} {_REFUSED[parameter]}")
+            raise InputError(f"{name} parameter {parameter!r} {_REFUSED[parameter]}")
         if parameter == "penalty" and name.startswith("LogisticRegression"):
-            raise ValueError(f"{name} parameter 'penalty' {_DEPRECATED}")
+            raise InputError(f"{name} parameter 'penalty' {_DEPRECATED}")
     try:
         estimator = estimator_class()
     except TypeError as error:
-        raise ValueError(
+        raise InputError(
             f"{name} is made of other estimators; pass an instance of it, not its name"
         ) from error
     for parameter in parameters:
         if parameter not in estimator.get_params():
-            raise ValueError(
+            raise InputError(
                 f"{name} has no parameter {parameter!r}; "
                 f"{nearest(parameter, estimator.get_params())}"
             )
@@ -248,7 +248,7 @@ def _class(name: str) -> Any:
         # XGBClassifier, lgbm: names that the libraries and their users give the built-in models
         library = {"xg": "xgboost", "lg": "lightgbm"}.get(name[:2].lower())
         remedy = nearest(library or name, (*built_in, *known), otherwise)
-        raise ValueError(f"there is no model {name!r}; {remedy}")
+        raise InputError(f"there is no model {name!r}; {remedy}")
     return known[name]
 
 
@@ -258,12 +258,12 @@ def check_task(estimator: Any, task: Task) -> None:
 
     name = type(estimator).__name__
     if task == "regression" and not is_regressor(estimator):
-        raise ValueError(f"{name} is no regressor but the target is a number; use one, or linear")
+        raise InputError(f"{name} is no regressor but the target is a number; use one, or linear")
     if task == "classification" and not is_classifier(estimator):
-        raise ValueError(f"{name} is no classifier but the target is a class; use one, or linear")
+        raise InputError(f"{name} is no classifier but the target is a class; use one, or linear")
     if task == "classification" and not _gives_probabilities(estimator):
         inner = "..." if hasattr(estimator, "estimators") else f"{name}()"
-        raise ValueError(
+        raise InputError(
             f"{name} gives no class probabilities with these parameters; change them, take another "
             "model, such as LogisticRegression, or pass the instance "
             f"CalibratedClassifierCV({inner}, ensemble=False) instead"
@@ -299,7 +299,7 @@ def make_reproducible(estimator: Any, seed: int) -> None:
 
 
 def weight_argument(estimator: Any) -> str:
-    """Return the name under which fit takes sample weights; SettingError if it takes none."""
+    """Return the name under which fit takes sample weights; InputError if it takes none."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 
@@ -307,7 +307,7 @@ def weight_argument(estimator: Any) -> str:
         step, last = estimator.steps[-1]
         return f"{step}__{weight_argument(last)}"
     if not has_fit_parameter(estimator, "sample_weight"):
-        raise SettingError(
+        raise InputError(
             f"{type(estimator).__name__} takes no sample weights; use another model, or no weights"
         )
     return "sample_weight"
@@ -391,7 +391,7 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
     names = _others(skops.io.dumps(estimator))
     nameless = sorted(name for name in names if "<" in name)
     if nameless:
-        raise ValueError(
+        raise InputError(
             f"the estimator holds {nameless[0]}, which cannot be kept in a file; "
             "define the function with a name, at the top of a module"
         )
@@ -415,8 +415,8 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
             _check_trees(estimator, 0, set())
             return estimator
     except _DAMAGE as error:
-        raise ValueError(DAMAGED) from error
-    raise ValueError(
+        raise InputError(DAMAGED) from error
+    raise InputError(
         f"the model's file holds types that are not trusted: {', '.join(untrusted)}; "
         "name them in trusted= if you know where the file comes from"
     )
@@ -436,7 +436,7 @@ def _check_trees(thing: Any, n_features: int, seen: set[int]) -> None:
         _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], n_features)
         bitsets = nodes["bitset_idx"][inner & (nodes["is_categorical"] != 0)]
         if (bitsets >= len(thing.raw_left_cat_bitsets)).any():
-            raise ValueError("a node asks for categories that are not there")
+            raise InputError("a node asks for categories that are not there")
     inside: Any = vars(thing).values() if hasattr(thing, "__dict__") else ()
     if isinstance(thing, dict):
         inside = thing.values()
@@ -453,9 +453,9 @@ def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: in
     parents, n_nodes = np.flatnonzero(inner), len(inner)
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
         if not n_nodes or (child <= parents).any() or (child >= n_nodes).any():
-            raise ValueError("a node has no such child")
+            raise InputError("a node has no such child")
     if (feature[inner] < 0).any() or (feature[inner] >= n_features).any():
-        raise ValueError("a node asks for a feature that is not there")
+        raise InputError("a node asks for a feature that is not there")
 
 
 def _others(data: bytes) -> set[str]:
@@ -477,7 +477,7 @@ def _is_safe(name: str) -> bool:
 
 def _is_trusted(name: str, trusted: Sequence[str]) -> bool:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no full name")
+        raise InputError(f"{name!r} is no full name")
     inside = tuple(f"{package}." for package in trusted)
     return name in trusted or (name.startswith(inside) and _defined(name) is not None)
 
@@ -523,7 +523,7 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
                 copy.fit(X, rows.y.copy(), **weights)
         except (LookupError, ArithmeticError) as error:  # as of a column that does not vary
             name, reason = type(copy).__name__, f"{type(error).__name__}: {error}"
-            raise UnusableError(f"{name} ends in an error of its own ({reason})") from error
+            raise InputError(f"{name} ends in an error of its own ({reason})") from error
     return ScikitLearnModel(schema, Pipeline([("columns", columns), ("estimator", copy)]))
 
 
@@ -582,7 +582,7 @@ class ScikitLearnModel:
                     prediction[:] = np.reshape(self.pipeline.predict(X), len(X))
         except ValueError as error:
             name, reason = type(self.estimator).__name__, str(error).strip().splitlines()[0]
-            raise UnusableError(f"{name} cannot predict ({reason}); use another model") from error
+            raise InputError(f"{name} cannot predict ({reason}); use another model") from error
         return prediction
 
     @property
@@ -609,9 +609,9 @@ class ScikitLearnModel:
             n_features = first.n_features_in_
             classes = pipeline.named_steps["estimator"].classes_ if schema.n_classes else ()
             if not set(classes) <= set(range(schema.n_classes)):
-                raise ValueError("there is no such class")
+                raise InputError("there is no such class")
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ValueError(DAMAGED) from error
+            raise InputError(DAMAGED) from error
         check_width(n_features, schema)
         return cls(schema, pipeline)
 
@@ -634,9 +634,9 @@ def _copy(estimator: Any) -> Any:
     try:
         return clone(estimator)
     except TypeError as error:
-        raise ValueError(
+        raise InputError(
             "an estimator must be an instance with scikit-learn's get_params, fit and predict "
-            f"but is {in_one_line(estimator)}"
+            f"but is {short_repr(estimator)}"
         ) from error
 
 

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.mapped import ASIDE, check_space, folder_of
 from chaffinch.tasks.selection.models.base import (
@@ -79,7 +80,7 @@ def check_ubjson(data: bytes, schema: Schema) -> None:
         if n_features == len(schema.features):
             _check_learner(model["learner"], schema)
     except (LookupError, OverflowError, TypeError, ValueError, struct.error) as error:
-        raise ValueError(DAMAGED) from error
+        raise InputError(DAMAGED) from error
     check_width(n_features, schema)
 
 
@@ -197,7 +198,7 @@ def _within(values: Any, low: int, high: int) -> bool:
 
 def _check(holds: object, what: str) -> None:
     if not holds:
-        raise ValueError(what)
+        raise InputError(what)
 
 
 _FILE = "model.ubj"
@@ -365,4 +366,4 @@ class XGBoostModel:
         try:
             return cls(schema, xgboost.Booster({"nthread": 1}, model_file=bytearray(data)))
         except xgboost.core.XGBoostError as error:
-            raise ValueError(DAMAGED) from error
+            raise InputError(DAMAGED) from error

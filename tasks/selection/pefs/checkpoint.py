@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
 from chaffinch.tasks.selection.pefs.network import Prepared
 from chaffinch.tasks.selection.pefs.results import ProbabilisticSearch, Sweep
@@ -66,14 +67,14 @@ def restore(search: Search, content: bytes, of: str) -> None:
     width = state["inputs"] if "inputs" in state else len(tensors["parameters_0"])
     fresh = search.n_inputs
     if width != fresh:
-        raise ValueError(
+        raise InputError(
             f"the network of the checkpoint has {width} inputs but the table gives {fresh}; name "
             "another file, or give the table that it was trained on"
         )
     _check_that_it_is(of, metadata)
     n_made, most = len(tensors["figures"]), search.rules.most_sweeps
     if n_made > most:
-        raise ValueError(
+        raise InputError(
             f"most_sweeps must be at least {n_made}, which the search of the checkpoint has made, "
             f"but is {most}; ask for as many, or name another file"
         )
@@ -112,19 +113,19 @@ def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any
     try:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             f"the checkpoint cannot be read ({error}); it may be none, so name another file"
         ) from error
     if metadata.get("what") not in kinds:
-        raise ValueError("the checkpoint is not of a search by pefs; name another file")
+        raise InputError("the checkpoint is not of a search by pefs; name another file")
     if not is_whole:
-        raise ValueError("the checkpoint is damaged (it was changed); remove it")
+        raise InputError("the checkpoint is damaged (it was changed); remove it")
     return tensors, metadata
 
 
 def _check_that_it_is(of: str, metadata: Mapping[str, str]) -> None:
     if metadata["of"] != of:
-        raise ValueError(
+        raise InputError(
             "the checkpoint is of a search of other rows, settings or seed, or of a network that "
             "began with other weights; give those again (seed torch before a network is made), "
             "name another file, or remove it to begin again"
@@ -145,7 +146,7 @@ def _check_that_it_fits(
     name = next((name for name in {**here, **there} if there.get(name) != here.get(name)), None)
     if name is not None:
         in_it, in_network = (" in ".join(map(str, of.get(name, ["none"]))) for of in (there, here))
-        raise ValueError(
+        raise InputError(
             f"the checkpoint must hold the tensors of the network, but for {name} it has {in_it} "
             f"where the network has {in_network}; name another file, or remove it to begin again"
         )

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.mlp import adam
 from chaffinch.tasks.selection.models.runtime import single_torch_thread, torch_by_default
 from chaffinch.tasks.selection.pefs.network import DECAY, RATE, Prepared
@@ -54,7 +54,7 @@ class ModuleTraining:
         own = copied(module)
         trained = _trained(own)
         if not trained:
-            raise ValueError(
+            raise InputError(
                 "network must have parameters that require gradients but has none; give a module "
                 "that can be trained"
             )
@@ -81,7 +81,7 @@ class ModuleTraining:
     ) -> Floats:
         """Take one step on the mean loss of all masks, and return the loss of each, (m,).
 
-        See `network.Training.train`. UnusableError, with the number of the step, if a pass raises
+        See `network.Training.train`. InputError, with the number of the step, if a pass raises
         or changes which parameters are trained, or no gradient can be taken.
         """
         import torch
@@ -107,11 +107,11 @@ class ModuleTraining:
         return losses.detach().numpy().astype(np.float64)
 
     def _check_trained(self) -> None:
-        """Refuse a module that trains other parameters than it began with; UnusableError."""
+        """Refuse a module that trains other parameters than it began with; InputError."""
         before, now = self.began_with, _trained(self.module)
         for name in {**now, **before}:
             if now.get(name) is not before.get(name):
-                raise UnusableError(
+                raise InputError(
                     "network must train the same parameters from the first step to the last, but "
                     f"adds, removes, replaces, freezes or unfreezes {name!r} at iteration "
                     f"{self.step}; make it, and set requires_grad, before the search"
@@ -135,14 +135,14 @@ class ModuleTraining:
         import torch
 
         if not loss.requires_grad:
-            raise UnusableError(
+            raise InputError(
                 "network must return what depends on its parameters, but no gradient leads back to "
                 f"them at iteration {self.step}; leave out what detaches it"
             )
         try:
             return torch.autograd.grad(loss, trained, allow_unused=True, materialize_grads=True)
         except RuntimeError as error:
-            raise UnusableError(
+            raise InputError(
                 "network must let each step take its gradients, but keeps or changes what they go "
                 f"through at iteration {self.step} ({first_sentence(error)}); what it keeps or "
                 "changes on its way must be a new tensor, detached"
@@ -150,8 +150,8 @@ class ModuleTraining:
         except Exception as error:  # as of a backward pass that is written by hand
             raise self._of_its_own(error) from error
 
-    def _of_its_own(self, error: Exception) -> UnusableError:
-        return UnusableError(
+    def _of_its_own(self, error: Exception) -> InputError:
+        return InputError(
             f"network ends in an error of its own at iteration {self.step} "
             f"({first_sentence(error)}); give one that takes any number of mini-batches"
         )
@@ -162,16 +162,16 @@ def copied(module: torch.nn.Module) -> torch.nn.Module:
     try:
         own = copy.deepcopy(module).to("cpu").float()
     except Exception as error:
-        raise ValueError(
+        raise InputError(
             f"network cannot be copied ({first_line(error)}); give one that copy.deepcopy takes"
         ) from error
     if any(each.is_complex() for each in (*own.parameters(), *own.buffers())):
-        raise ValueError("network must have real weights but has complex ones; give others")
+        raise InputError("network must have real weights but has complex ones; give others")
     return own
 
 
 def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-    """Return the outputs of a module in evaluation, detached; UnusableError if it raises.
+    """Return the outputs of a module in evaluation, detached; InputError if it raises.
 
     It draws the same random numbers each time.
     """
@@ -181,7 +181,7 @@ def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
         with torch.no_grad(), drawing_from(0):
             outputs: torch.Tensor = module(rows).detach()
     except Exception as error:
-        raise UnusableError(
+        raise InputError(
             f"network ends in an error of its own as it predicts ({first_sentence(error)}); give "
             "one that takes any number of rows in evaluation"
         ) from error
@@ -265,16 +265,16 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
     from torch.nn.parameter import is_lazy
 
     if not isinstance(module, torch.nn.Module):
-        raise ValueError(
+        raise InputError(
             f"network must be a torch.nn.Module but is {module!r:.60}; leave it out for the paper's"
         )
     if isinstance(module, torch.jit.ScriptModule):
-        raise ValueError(
+        raise InputError(
             "network must be a module of Python but is one of TorchScript, whose gradients torch "
             "keeps to itself; give the module that it was made of"
         )
     if any(is_lazy(each) for each in (*module.parameters(), *module.buffers())):
-        raise ValueError(
+        raise InputError(
             "network has lazy layers without weights; run it once on a row of zeros in evaluation, "
             f"as network.eval()(torch.zeros(1, {prepared.inputs.shape[1]})) does"
         )
@@ -289,7 +289,7 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
             if is_training:
                 _check_kept(state, own)
             if is_training and not outputs.requires_grad:
-                raise ValueError(
+                raise InputError(
                     "network must return what depends on its parameters, but no gradient leads "
                     "back to them; leave out what detaches it"
                 )
@@ -318,7 +318,7 @@ def _each_normal_once(module: torch.nn.Module) -> Iterator[None]:
             hook.remove()
     name, n_calls = calls.most_common(1)[0] if calls else ("", 0)
     if n_calls > 1:
-        raise ValueError(
+        raise InputError(
             f"network must use each batch normalisation once in a pass but uses {name!r} {n_calls} "
             "times, and its statistics would be those of one call alone; make one for each place"
         )
@@ -336,7 +336,7 @@ def _try_steps(training: ModuleTraining, rows: torch.Tensor, target: torch.Tenso
     try:
         copy.deepcopy(training.module)
     except Exception as error:
-        raise ValueError(
+        raise InputError(
             f"network cannot be copied after a training step ({first_sentence(error)}); what it "
             "keeps of a pass must be detached, as by outputs.detach()"
         ) from error
@@ -359,7 +359,7 @@ def _check_kept(before: _State, module: torch.nn.Module) -> None:
         return
     name = changed[0]
     was, now = (_written(state[name]) if name in state else "none" for state in (before, after))
-    raise ValueError(
+    raise InputError(
         "network must keep the names, shapes and types of its parameters and buffers, but a "
         f"training step makes {name!r} {now} where it was {was}; make it in __init__, a buffer by "
         "register_buffer, in the shape and type that it keeps, and store in it what is detached"
@@ -394,7 +394,7 @@ def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> Any:
         with drawing_from(0):
             outputs = module(rows)
     except Exception as error:
-        raise ValueError(
+        raise InputError(
             f"network must take rows of {width} inputs, a tensor ({n}, {width}) in float32, but "
             f"does not: {first_line(error)}"
         ) from error
@@ -406,16 +406,16 @@ def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> Any:
         remedy = f"give its last layer {n_classes or 1} outputs, and return the dense tensor alone"
         if not n_classes:
             remedy += ", or ask for the task classification if y holds labels"
-        raise ValueError(
+        raise InputError(
             f"network must return {what}, a tensor {shapes[-1]}, but returns {got}; {remedy}"
         )
     if outputs.dtype != torch.float32:
-        raise ValueError(f"network must compute in float32 but returns {outputs.dtype}; cast it")
+        raise InputError(f"network must compute in float32 but returns {outputs.dtype}; cast it")
     if not bool(outputs.isfinite().all()):
-        raise ValueError("network must return finite numbers but does not; give other weights")
+        raise InputError("network must return finite numbers but does not; give other weights")
     sums = outputs.detach().sum(dim=1) if n_classes else None
     if sums is not None and bool((outputs >= 0).all() & ((sums - 1).abs() < _SUM_TOLERANCE).all()):
-        raise ValueError(
+        raise InputError(
             "network must return scores, of which a softmax makes probabilities, but returns what "
             "looks like probabilities; leave out its last softmax"
         )

@@ -17,6 +17,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.pefs.distribution import Masks
@@ -44,9 +45,9 @@ class Repair:
         self._sets = np.zeros((len(previous), n_features), dtype=bool)
         for position, features in enumerate(previous):
             if not features:
-                raise ValueError(f"previous set {position + 1} is empty; leave it out")
+                raise InputError(f"previous set {position + 1} is empty; leave it out")
             if any(not 0 <= j < n_features for j in features):
-                raise ValueError(
+                raise InputError(
                     f"previous sets must be of features in 0..{n_features - 1} but set "
                     f"{position + 1} is {sorted(features)}"
                 )
@@ -57,7 +58,7 @@ class Repair:
         self._as_if: Sequence[int] | None = self._sets.sum(axis=1).tolist()
         if size is not None:
             if not 1 <= size <= n_features:
-                raise ValueError(f"n_features must be in 1..{n_features} but is {size}")
+                raise InputError(f"n_features must be in 1..{n_features} but is {size}")
             self._as_if = [size] * len(self._sets)
         self._legal = self._a_legal_mask(size)
 
@@ -90,7 +91,7 @@ class Repair:
         if mask is None:
             mask = self._best(probabilities, n_features, most)
         if mask is None:
-            raise ValueError(self._why_none(n_features))
+            raise InputError(self._why_none(n_features))
         return mask
 
     def is_far(self, mask: Mask) -> bool:
@@ -184,7 +185,7 @@ class Repair:
                 mask = self._any(n_features, as_if)
                 if mask is not None:
                     return mask
-        raise ValueError(self._none_at_all())
+        raise InputError(self._none_at_all())
 
     def _why_none(self, size: int) -> str:
         """Return the message for a size of which no mask is far enough."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.models.mlp import Encoding, adam
 from chaffinch.tasks.selection.pefs.distribution import log_losses, squared_losses
@@ -296,7 +297,7 @@ def check_memory(sizes: Sequence[int], n_rows: int, memory: int | None = None) -
         remedy = "smaller hidden_layer_sizes"
         if of_network <= of_batch:
             remedy = "fewer samples, or a smaller batch_size"
-        raise ValueError(
+        raise InputError(
             f"the training of pefs may take {usable / 1e9:.3g} GB, the memory that is free, but "
             f"hidden layers of {', '.join(map(str, sizes[1:-1]))} units take "
             f"{of_network / 1e9:.3g} GB, and {n_rows} rows (batch_size x samples) "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.models.mlp import NeuralNetwork
 from chaffinch.tasks.selection.models.runtime import (
@@ -250,7 +251,7 @@ class SharedModule:
             outputs = outputs.double().reshape(len(X), prepared.schema.n_classes or 1)
             wrong = (~outputs.isfinite()).any(dim=1).nonzero()
             if len(wrong):
-                raise ValueError(
+                raise InputError(
                     "the network must return finite numbers but does not for row "
                     f"{int(wrong[0]) + 1}; clip the largest numbers of that row"
                 )

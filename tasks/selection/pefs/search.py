@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.selection.errors import UnusableError
 from chaffinch.tasks.selection.models.runtime import single_torch_thread, torch_by_default
 from chaffinch.tasks.selection.pefs.custom_module import ModuleTraining
 from chaffinch.tasks.selection.pefs.distribution import Masks, moved, sample, utilities
@@ -52,12 +52,12 @@ class Rules:
 
     def __post_init__(self) -> None:
         if (self.penalty is None) == (self.n_features is None):
-            raise ValueError(
+            raise InputError(
                 f"penalty and n_features exclude each other but are {self.penalty} and "
                 f"{self.n_features}; give one of them"
             )
         if self.penalty is not None and not (_is_number(self.penalty) and 0 <= self.penalty <= 1):
-            raise ValueError(f"penalty must be in 0..1 but is {self.penalty!r}")
+            raise InputError(f"penalty must be in 0..1 but is {self.penalty!r}")
         for name, least in (("n_features", 1), ("samples", 2), ("batch_size", 2)):
             value = getattr(self, name)
             if value is not None:
@@ -65,7 +65,7 @@ class Rules:
         check_count("most_sweeps", self.most_sweeps, 1)
         sizes = self.hidden_layer_sizes
         if not sizes or not all(_is_whole(size) and size >= 1 for size in sizes):
-            raise ValueError(
+            raise InputError(
                 "hidden_layer_sizes must have at least one layer, each of at least 1 unit, a whole "
                 f"number, but is {sizes}"
             )
@@ -73,9 +73,9 @@ class Rules:
     def rows_of_a_batch(self, n_rows: int) -> int:
         """Return the size of a mini-batch; ValueError if there are not as many rows."""
         if n_rows < 2:
-            raise ValueError(f"pefs needs at least 2 training rows but has {n_rows}; give more")
+            raise InputError(f"pefs needs at least 2 training rows but has {n_rows}; give more")
         if self.batch_size is not None and self.batch_size > n_rows:
-            raise ValueError(
+            raise InputError(
                 f"batch_size must be at most {n_rows}, the number of training rows, but is "
                 f"{self.batch_size}; leave it out, or give more rows"
             )
@@ -93,15 +93,15 @@ def _is_number(value: object) -> bool:
 def check_count(name: str, value: Any, least: int) -> None:
     """Refuse what is no whole number of at least `least`; ValueError."""
     if not _is_whole(value):
-        raise ValueError(f"{name} must be a whole number of at least {least} but is {value!r}")
+        raise InputError(f"{name} must be a whole number of at least {least} but is {value!r}")
     if value < least:
-        raise ValueError(f"{name} must be at least {least} but is {value}")
+        raise InputError(f"{name} must be at least {least} but is {value}")
 
 
-def _diverged(step: int, *, of_module: bool = False) -> UnusableError:
+def _diverged(step: int, *, of_module: bool = False) -> InputError:
     """Return the error of a training whose loss became non-finite after so many steps."""
     remedy = "give a network whose outputs stay finite" if of_module else "take another method"
-    return UnusableError(
+    return InputError(
         f"the training of the network of pefs diverged after {step} steps; "
         f"clip the largest values of the table, or {remedy}"
     )
@@ -131,11 +131,11 @@ class Search:
 
         d, n_classes = len(prepared.schema.features), prepared.schema.n_classes
         if d < 2:
-            raise ValueError(f"pefs needs at least 2 features to choose from but has {d}; add one")
+            raise InputError(f"pefs needs at least 2 features to choose from but has {d}; add one")
         if any(not 0 <= j < d for j in keep):
-            raise ValueError(f"keep must name features in 0..{d - 1} but is {sorted(keep)}")
+            raise InputError(f"keep must name features in 0..{d - 1} but is {sorted(keep)}")
         if rules.n_features is not None and rules.n_features > d:
-            raise ValueError(f"n_features must be in 1..{d} but is {rules.n_features}")
+            raise InputError(f"n_features must be in 1..{d} but is {rules.n_features}")
         self.batch_size = rules.rows_of_a_batch(len(prepared))
         self.prepared, self.rules, self.repair = prepared, rules, repair
         self.n_iterations = max(d, FEWEST_ITERATIONS)  # of a sweep
@@ -187,7 +187,7 @@ class Search:
 
     @torch_by_default()
     def sweep(self) -> None:
-        """Make d iterations, at least 128; UnusableError if the training diverges."""
+        """Make d iterations, at least 128; InputError if the training diverges."""
         d, total = self.n_iterations, 0.0
         with single_torch_thread():
             tensors = self.prepared.tensors()

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from chaffinch import InputError
+from chaffinch.errors import StrictError
 from chaffinch.flows.cli.commands import cli
-from chaffinch.tasks.errors import StrictError
 
 
 @pytest.fixture

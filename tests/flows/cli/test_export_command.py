@@ -6,10 +6,10 @@ import pandera.pandas as pandera
 import pytest
 from click.testing import CliRunner
 
+from chaffinch.errors import InputError
 from chaffinch.exports import to_dbt, to_openlineage, to_pandera
 from chaffinch.flows.cli.commands import cli
 from chaffinch.flows.cli.export import TOOLS
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.exports.openlineage import as_json
 from chaffinch.tasks.exports.targets import TARGETS
 from tests.tasks.made_up_runs import causes, run_of

@@ -12,9 +12,9 @@ from prefect import flow
 
 import chaffinch
 from chaffinch import ExecutionSettings, InputError, SelectionSettings
+from chaffinch.errors import TableTooLargeError
 from chaffinch.flows.prefect_runtime.limits import data_sets, within_limits
 from chaffinch.flows.prefect_runtime.tasks import TimeLimitError
-from chaffinch.storage.errors import TableTooLargeError
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.memory import check_shape
 from chaffinch.tasks.settings.execution import LimitSettings

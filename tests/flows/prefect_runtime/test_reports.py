@@ -5,8 +5,8 @@ import socket
 import httpx
 import pytest
 
+from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.artifacts import report_in_markdown, reports_served
-from chaffinch.storage.errors import InputError
 from tests.flows.cli.programs import free_port
 
 PAGE = "<!doctype html><title>a report</title>"

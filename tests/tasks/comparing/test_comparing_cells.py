@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from chaffinch.errors import InputError
 from chaffinch.methods import Pefs
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.comparing import cells
 from chaffinch.tasks.comparing.cells import Asked, Compared, as_table, measure
 from chaffinch.tasks.comparing.plan import Cell

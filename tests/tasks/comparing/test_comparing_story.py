@@ -18,8 +18,8 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 import chaffinch
+from chaffinch.errors import InputError, StorageError
 from chaffinch.flows.cli.output import show_comparison, show_runs
-from chaffinch.storage.errors import InputError, StorageError
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from chaffinch.errors import InputError
 from chaffinch.methods import Gbmo
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings

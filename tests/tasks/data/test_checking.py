@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from chaffinch.errors import InputError
 from chaffinch.methods import Flbmo, Gbmo, Pefs
-from chaffinch.storage.errors import InputError
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 from tests.tasks.data.made_up_table import N, described, numbers, refused, table_with, text

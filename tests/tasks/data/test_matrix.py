@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.data.matrix import (
     baseline_values,
     feature_matrix,

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.data.outer_folds import OuterFolds
 from chaffinch.tasks.data.splits import NOT_FINER, Roles, fold_indices, split_rows
 from chaffinch.tasks.settings.columns import ColumnSettings

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.data.splits import Roles, Splits, fold_indices, least_members, split_rows
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import PERCENT

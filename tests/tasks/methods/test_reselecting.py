@@ -17,8 +17,8 @@ from sklearn.linear_model import LinearRegression
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
+from chaffinch.errors import StorageError
 from chaffinch.flows.cli.output import show
-from chaffinch.storage.errors import StorageError
 from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.reporting.sections import lines_of_changes
 from chaffinch.tasks.results.previous_run import load_contract

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.tasks.pipeline import explanation, memory
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.selection import mapped

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
-from chaffinch.storage.errors import InputError
+from chaffinch.errors import InputError
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.methods import fitting
 from chaffinch.tasks.pipeline.progress import STEPS, no_progress

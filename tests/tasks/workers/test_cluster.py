@@ -23,8 +23,7 @@ from distributed.comm.core import CommClosedError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.storage.errors import InputError
-from chaffinch.tasks.errors import WorkersError, as_input_error
+from chaffinch.errors import InputError, WorkersError, as_input_error
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
 from chaffinch.tasks.selection.masked_loss.base import NotCovered, Threads
@@ -171,7 +172,7 @@ class TreeEngine(RowSums):
         threads: int = 1,
     ) -> None:
         if threads < 1:
-            raise ValueError(f"threads must be at least 1 but is {threads}")
+            raise InputError(f"threads must be at least 1 but is {threads}")
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         relevant = np.isin(np.arange(rows.X.shape[1]), forest.used_features)
         super().__init__(loss.name, relevant, float(weight.sum()), exactly)
