@@ -81,7 +81,7 @@ def reports_served(store: Path, port: int | None) -> Iterator[None]:
     if port is None:
         yield
         return
-    host = os.environ.get(_LISTEN, _HOST)
+    host = os.environ.get(_LISTEN) or _HOST  # of "", all interfaces would listen
     try:
         listener = socket.create_server((host, port))
     except OSError as error:

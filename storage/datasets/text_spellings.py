@@ -38,6 +38,8 @@ _LIKE_NUMBER = (
 # groups of three digits of one length, as in telephone numbers
 _GROUPED_CODE, _LEAST_CODE = r"^\d{3}(?:[ \x{A0}]\d{3})+$", 11
 _WITH_UNIT = r"^\s*[+-]?(?:0|[1-9]\d*)(?:[.,]\d+)?(?P<unit>\s*[\p{L}°µ/²³]+)\s*$"
+# Beside plain numbers, as in 12 and 12B of flats, a letter tells codes apart.
+_LETTERED_CODE = r"^\s*\d+\p{Lu}\s*$"
 _PLACEHOLDER = (
     r"^\s*(?i:\?+|-+|[–—]+|\.+|\*+|#?n/?a|n\.a\.?|<na>|nan|nil|none|null|\(null\)|missing|unknown|"  # noqa: RUF001
     r"unk|undefined|n\.?d\.?|tbd|no data|not (?:available|applicable|known)|#[a-z0-9/]+[!?])\s*$"
@@ -122,7 +124,8 @@ def _are_like_numbers(texts: pa.Array, is_number: NDArray[np.bool_]) -> NDArray[
     if not is_like[~is_number].any():
         units = pc.extract_regex(others, _WITH_UNIT)
         has_one_unit = not units.null_count and len(units.field("unit").unique()) == 1
-        if has_one_unit and len(texts) >= _FEWEST_NUMBERS:
+        are_codes = is_number.any() and all_match(others, _LETTERED_CODE)
+        if has_one_unit and not are_codes and len(texts) >= _FEWEST_NUMBERS:
             return ~is_number
     return is_like
 
@@ -167,8 +170,8 @@ def _spelling(text: str) -> tuple[str, str]:
 def _in_pandas(text: str) -> tuple[str, str]:
     plain = ".astype(float)"
     if sign := _part(text, _PERCENT):
-        parts = 1000 if sign == "‰" else 100
-        return "percent signs", f"str.replace({sign!r}, ''){plain} / {parts}"
+        power = "e-3" if sign == "‰" else "e-2"  # only of what has the sign
+        return "percent signs", rf"str.replace(r'\s*{sign}', {power!r}, regex=True){plain}"
     if sign := _part(text, _CURRENCY):
         marks = ".str.replace(',', '')" if _has(text, r",\d{3}(?:\D|$)") else ""
         return "a currency", f"str.replace({sign!r}, ''){marks}{plain}"

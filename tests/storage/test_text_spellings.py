@@ -32,7 +32,7 @@ SPELLINGS = {
     **dict.fromkeys(["1\N{RIGHT SINGLE QUOTATION MARK}200", "1,00,000"], None),
     **dict.fromkeys(["\N{MINUS SIGN}4", "4-", "(4)", "\N{EN DASH}4"], -4.0),
     **dict.fromkeys(["$2100", "2100 €", "USD 2100", "$2,100", "R$ 2100", "£2100"], 2100.0),
-    **dict.fromkeys(["21%", "21 %"], 0.21),
+    **dict.fromkeys(["21%", "21 %", "21\N{NO-BREAK SPACE}%", "210‰"], 0.21),
     **dict.fromkeys(["12\N{NO-BREAK SPACE}", "\N{ZERO WIDTH NO-BREAK SPACE}12", "12 kg"], 12.0),
     **dict.fromkeys(["\N{ARABIC-INDIC DIGIT ONE}\N{ARABIC-INDIC DIGIT TWO}", "12km"], 12.0),
 }
@@ -51,8 +51,8 @@ def test_numbers_in_another_spelling_are_refused_with_the_value(text: str, n_row
 def test_the_remedy_loses_nothing(text: str) -> None:
     message = refused([*PLAIN, text])
     expression = message.partition(", as ")[2].partition(" does in pandas")[0]
-    converted = eval(expression, {"column": pd.Series([text])})  # noqa: S307
-    assert converted.tolist() == [SPELLINGS[text]]
+    converted = eval(expression, {"column": pd.Series([text, "3"])})  # noqa: S307
+    assert converted.tolist() == [SPELLINGS[text], 3]
 
 
 @pytest.mark.parametrize("text", ["$2100", "21%", "1'200"])
@@ -101,11 +101,25 @@ def test_so_is_any_other_text_among_many_different_numbers(share: float) -> None
         ["2", "3", "4", "5more"] * 20,
         ["<5", "5-10", ">10"] * 20,
         ["XS", "S", "M", "42", "44"] * 20,
+        [f"{i}{'ABN'[i % 3]}" for i in range(40)],
+        [*PLAIN, *[f"{i}B" for i in range(3, 23)]],
     ],
     ids=lambda texts: texts[0],
 )
 def test_genuine_categories_stay_categories(texts: list[str]) -> None:
     assert typed(texts).type == CATEGORY
+
+
+@pytest.mark.parametrize("unit", [" kg", "m", "cm", " %", "W", "N", "kW"])
+def test_a_unit_behind_every_number_is_no_category(unit: str) -> None:
+    assert f"such as '3{unit}' in row 1" in refused([f"{number}{unit}" for number in PLAIN])
+
+
+def test_a_letter_behind_a_few_of_many_numbers_is_not_taken_for_a_unit() -> None:
+    assert refused([*PLAIN, "4B"]) == (
+        "column 'x' must hold numbers but row 21 holds '4B'; correct it or name the column as "
+        "categorical"
+    )
 
 
 ISO = ["2023-01-31", "2023-02-01 10:30", "2023-02-01 10:30:01.5", None]

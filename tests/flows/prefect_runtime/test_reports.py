@@ -66,6 +66,14 @@ def test_a_container_serves_on_the_interface_that_its_port_is_published_from(sto
     assert (answer.status_code, answer.text) == (200, PAGE)
 
 
+def test_without_an_address_in_the_variable_no_other_interface_listens(store, monkeypatch):
+    monkeypatch.setenv("CHAFFINCH_REPORTS_HOST", "")
+    with reports_served(store, port := free_port()):
+        socket.create_connection(("127.0.0.1", port)).close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", port))
+
+
 @pytest.mark.parametrize(
     "path",
     [
