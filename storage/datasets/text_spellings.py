@@ -38,8 +38,8 @@ _LIKE_NUMBER = (
 # groups of three digits of one length, as in telephone numbers
 _GROUPED_CODE, _LEAST_CODE = r"^\d{3}(?:[ \x{A0}]\d{3})+$", 11
 _WITH_UNIT = r"^\s*[+-]?(?:0|[1-9]\d*)(?:[.,]\d+)?(?P<unit>\s*[\p{L}°µ/²³]+)\s*$"
-# Beside plain numbers, as in 12 and 12B of flats, a letter tells codes apart.
-_LETTERED_CODE = r"^\s*\d+\p{Lu}\s*$"
+# Beside plain numbers, as in 12 and 12B of flats, a letter is of a code; 1K and 2M are numbers.
+_LETTERED_CODE = r"^\s*\d+[A-JLN-Z]\s*$"
 _PLACEHOLDER = (
     r"^\s*(?i:\?+|-+|[–—]+|\.+|\*+|#?n/?a|n\.a\.?|<na>|nan|nil|none|null|\(null\)|missing|unknown|"  # noqa: RUF001
     r"unk|undefined|n\.?d\.?|tbd|no data|not (?:available|applicable|known)|#[a-z0-9/]+[!?])\s*$"
