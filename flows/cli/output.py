@@ -46,6 +46,7 @@ from chaffinch.tasks.reporting.text import (
     listed,
     made_of_earlier_rows,
     number,
+    numbers_alike,
     on_scales,
 )
 from chaffinch.tasks.results.result import SelectionResult, is_unfinished_comparison, summary
@@ -200,8 +201,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         table.add_row(
             part_in_words(one.part),
             f"{one.n_rows:,}",
-            f"{one.all_features:.4g}",
-            f"{one.selected:.4g}",
+            *numbers_alike(one.all_features, one.selected),
             signed(one.difference),
             style="bold" if one.part == judged_on(contract) else None,
         )
@@ -279,7 +279,7 @@ def _print_metrics(console: Console, contract: Mapping[str, Any], *headings: str
     for heading in (*headings, "constant", DIFFERENCE_OF_METRICS.lower()):
         table.add_column(heading, justify="right")
     for name, *values, difference in rows:
-        table.add_row(name, *map(number, values), difference)
+        table.add_row(name, *numbers_alike(*values), difference)
     console.print(table)
     if shares := class_shares(contract):
         _print_line(console, shares)

@@ -16,6 +16,7 @@ from chaffinch.tasks.reporting.text import (
     flattened,
     listed,
     number,
+    numbers_alike,
     plain,
     purpose_of_each_part,
     share,
@@ -127,7 +128,8 @@ def losses_by_part(content: ReportContent) -> Table:
     rows = [
         (
             part_in_words(one.part),
-            *map(number, (one.n_rows, one.all_features, one.selected)),
+            number(one.n_rows),
+            *numbers_alike(one.all_features, one.selected),
             number(one.difference, "+"),
             purpose.get(one.part, NOTHING),
         )
@@ -144,7 +146,7 @@ def losses_by_part(content: ReportContent) -> Table:
 def metrics(content: ReportContent) -> Table:
     columns = numbers("All features", "Selected", "Constant", DIFFERENCE_OF_METRICS)
     rows = [
-        (name, *map(number, values), difference)
+        (name, *numbers_alike(*values), difference)
         for name, *values, difference in metric_rows(content.contract)
     ]
     caption = f"Metrics of the {judged_part(content.contract)} rows"

@@ -33,6 +33,20 @@ def number(value: float | None, sign: str = "") -> str:
     return f"{value:{sign}.4g}"
 
 
+def numbers_alike(*values: float) -> list[str]:
+    """Return numbers of one unit to four digits of the largest, with as many decimals each.
+
+    Where that would leave fewer than two digits of one, each has four of its own.
+    """
+    sizes = [abs(value) for value in values if value]
+    if not sizes or not all(map(math.isfinite, sizes)) or max(sizes) >= 999.95:
+        return list(map(number, values))
+    decimals = 3 - math.floor(math.log10(max(sizes)))
+    if min(sizes) < 10 ** (1 - decimals):
+        return list(map(number, values))
+    return [f"{value:.{decimals}f}" for value in values]
+
+
 def counted(amount: int, thing: str) -> str:
     """Return how many there are of a thing whose plural takes an s."""
     return f"{number(amount)} {thing}" if amount == 1 else f"{number(amount)} {thing}s"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.tables import MOST_ROWS
-from chaffinch.tasks.reporting.text import NOTHING, verdict_in_brief
+from chaffinch.tasks.reporting.text import NOTHING, numbers_alike, verdict_in_brief
 from tests.tasks.reporting.made_up_report import (
     Page,
     explained,
@@ -162,7 +162,7 @@ def test_losses_stand_with_their_rows_and_differences(page: Page) -> None:
     rows = page.tables["Losses of the two final models (log loss)"]
     assert rows[0] == ["Part", "Rows", "All features", "Selected", "Difference", "Used for"]
     assert [row[0] for row in rows[1:]] == ["train", "mask validation", "model validation", "test"]
-    assert rows[4][:5] == ["test", "185,185", "0.0987", "0.0826", "-0.0161"]
+    assert rows[4][:5] == ["test", "185,185", "0.09870", "0.08260", "-0.0161"]
     assert "read once, after the choice was made, and never used for choosing" in page.text
 
 
@@ -559,3 +559,18 @@ def test_a_run_without_a_test_part_is_judged_on_out_of_fold_rows() -> None:
     assert table[2][-1] == "the verdict; each row judges a choice made without it"
     assert "test part" not in page.text
     assert "test loss" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((0.97012, 0.9, 0.5), ["0.9701", "0.9000", "0.5000"]),
+        ((0.098464, 0.1015, 0.66034), ["0.0985", "0.1015", "0.6603"]),
+        ((0.0, 12.3456), ["0.00", "12.35"]),
+        ((-0.00213, 0.9992), ["-0.0021", "0.9992"]),
+        ((0.00013124, 0.5), ["0.0001312", "0.5"]),  # few digits would be left
+        ((48_213.4, 0.9), ["48,213", "0.9"]),
+    ],
+)
+def test_numbers_of_one_unit_have_as_many_decimals_each(values, shown) -> None:
+    assert numbers_alike(*values) == shown
