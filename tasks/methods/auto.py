@@ -161,11 +161,11 @@ class Auto(RankedMethod[CrossFittedPath]):
 
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
         most = n_features if self.n_features is None else min(self.n_features, n_features)
-        sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)
+        sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
         if self._is_short(n_rows):
             return [n_features, *sizes]
         # outside each fold, and each pair of neighbours
-        return [n_features] * (2 * n_folds + 1) + sizes * n_folds
+        return [n_features] * (2 * n_folds) + [size for size in sizes for _ in range(n_folds)]
 
     def _is_short(self, n_rows: int) -> bool:
         return self.validation == "holdout" or (self.validation == "auto" and n_rows > MANY_ROWS)

@@ -1,20 +1,24 @@
-"""Estimate of the seconds that each stage of a run takes, from two fits on a few of its rows."""
+"""Estimate of the seconds that each stage of a run takes, from fits on a few of its rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
+
+import numpy as np
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.methods.auto import Auto
-from chaffinch.tasks.methods.fitting import tuning_candidates
+from chaffinch.tasks.methods.fitting import Recipe, tuning_candidates
 from chaffinch.tasks.pipeline.progress import Estimate, duration
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
-from chaffinch.tasks.selection.core import Rows
 
-_ROWS, _VALUES = 4_000, 2_000_000  # of the larger of the two fits
+_ROWS, _VALUES = 2_000, 2_000_000  # of the larger of the two fits
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
 _LONG = 600  # seconds, of which a user is warned
 _OF_BOTH_MODELS = 2  # fits
+_NARROWER = 8  # a fit on so many times fewer features tells how their number matters
 _SECONDS_OF_BOOTSTRAP, _SECONDS_OF_REPORT = 1.0, 0.5
 
 
@@ -26,22 +30,28 @@ def stage_estimate(run: SelectionRun) -> tuple[Estimate, str] | None:
     """
     if run.dataset.n_rows * len(run.schema.features) < _LEAST_VALUES:
         return None
-    seconds = _seconds_by_stage(run)
-    if seconds is None:
+    estimate = _seconds_by_stage(run)
+    if estimate is None:
         return None
-    seconds["evaluate"] = (seconds["evaluate"] or 0.0) + _SECONDS_OF_BOOTSTRAP
-    seconds["write_report"] = _SECONDS_OF_REPORT
-    known = sum(filter(None, seconds.values()))
-    estimate = {stage: None if taken is None else (taken,) for stage, taken in seconds.items()}
-    return estimate, "" if known < _LONG or _is_tuned(run) else _warning(run, seconds, known)
+    evaluate = estimate["evaluate"] or ()
+    estimate |= {
+        "evaluate": (sum(evaluate) + _SECONDS_OF_BOOTSTRAP,),
+        "write_report": (_SECONDS_OF_REPORT,),
+    }
+    known = _total(estimate)
+    return estimate, "" if known < _LONG or _is_tuned(run) else _warning(run, estimate, known)
 
 
 def _is_tuned(run: SelectionRun) -> bool:
     return "train_base_model" in run.records
 
 
-def _warning(run: SelectionRun, seconds: dict[str, float | None], known: float) -> str:
-    tuning, remedies = seconds["train_base_model"] or 0.0, ["fewer rows"]
+def _total(estimate: Estimate) -> float:
+    return sum(map(sum, filter(None, estimate.values())))
+
+
+def _warning(run: SelectionRun, estimate: Estimate, known: float) -> str:
+    tuning, remedies = sum(estimate["train_base_model"] or ()), ["fewer rows"]
     if isinstance(run.settings.method, Auto) and run.settings.method.validation != "holdout":
         remedies = ["--validation holdout", *remedies]
     if tuning > known / 4:
@@ -55,51 +65,67 @@ def seconds_of_fits(run: SelectionRun) -> float | None:
     A fit takes as much longer as it has more rows and features. Masked losses, scores of rankings
     and networks are not included.
     """
-    seconds = _seconds_by_stage(run)
-    if seconds is None or _fits_of_search(run) is None:
+    estimate = _seconds_by_stage(run)
+    if estimate is None or estimate["optimise_mask"] is None:
         return None
-    return sum(filter(None, seconds.values()))
+    return _total(estimate)
 
 
-def _fits_of_search(run: SelectionRun) -> float | None:
-    """Return the fits of a search in units of one with all features; None if not known."""
-    n_features, n_rows = len(run.schema.features), run.dataset.n_rows - len(run.splits.test)
-    searched = run.method.fits(n_rows, n_features, run.settings.model.folds)
-    if searched is None:
-        return None
-    return sum(searched) / n_features if searched else 1.0  # masked losses alone are cheap
-
-
-def _seconds_by_stage(run: SelectionRun) -> dict[str, float | None] | None:
-    """Return the seconds of each stage's fits; None for a search without known fits."""
+def _seconds_by_stage(run: SelectionRun) -> dict[str, Sequence[float] | None] | None:
+    """Return the seconds of each stage's fits; None where the few rows give no model."""
     model, n_rows = run.settings.model, run.dataset.n_rows - len(run.splits.test)
-    rows = run.rows("train")
-    tuned = tuning_candidates(run.untuned_recipe, run.settings, run.schema, len(rows))
-    n_tuned = len(tuned) * model.folds if len(tuned) > 1 else 0
-    many = min(len(rows), _ROWS, max(200, _VALUES // len(run.schema.features)))
-    few = many // 2
+    rows, n_features = run.rows("train"), len(run.schema.features)
+    searched = run.method.fits(n_rows, n_features, model.folds)
+    many = min(len(rows), _ROWS, max(200, _VALUES // n_features))
+    few, narrow = many // 2, max(1, n_features // _NARROWER)
+    recipe = run.recipe if _is_tuned(run) else run.untuned_recipe
+    candidates = (
+        [] if _is_tuned(run) else tuning_candidates(recipe, run.settings, run.schema, len(rows))
+    )
     try:
-        _seconds_of_fit(run, rows.take(slice(few)))  # loads libraries
-        of_few, of_many = (_seconds_of_fit(run, rows.take(slice(n))) for n in (few, many))
+        _seconds_of_fit(run, recipe, few)  # loads libraries
+        of_few, of_many = (_seconds_of_fit(run, recipe, n) for n in (few, many))
+        of_narrow = _seconds_of_fit(run, recipe, many, narrow)
+        of_candidates = [
+            _seconds_of_fit(run, replace(recipe, parameters={**recipe.parameters, **some}), few)
+            for some in candidates
+        ]
     except InputError:  # as where a rare class is in none of the few rows
         return None
+    # the share of a fit's seconds that features do not change
+    width = narrow / n_features
+    fixed = np.clip((of_narrow / of_many - width) / (1 - width), 0, 1) if width < 1 else 0.0
+    longer = np.mean(of_candidates) / of_few if candidates else 1.0  # a fit of the tuned model
 
-    def seconds(n: int) -> float:
-        return of_many + max(0.0, of_many - of_few) * (n - many) / (many - few)
+    # as a busy machine may have slowed one of the two fits: at most in proportion to the rows
+    of_a_row = float(np.clip((of_many - of_few) / (many - few), 0, of_many / many))
 
-    of_search = _fits_of_search(run)
-    of_training = seconds(len(rows)) + n_tuned * seconds(min(len(rows), model.tuning_rows))
-    return {
-        **({} if _is_tuned(run) else {"train_base_model": of_training}),
-        "optimise_mask": None if of_search is None else of_search * seconds(n_rows),
-        "choose_mask": seconds(n_rows),
-        "retrain": _OF_BOTH_MODELS * seconds(n_rows),
-        "evaluate": seconds(n_rows),
+    def seconds(n: int, size: int = n_features) -> float:
+        of_all = of_many + of_a_row * (n - many)
+        return of_all * float(longer * (fixed + (1 - fixed) * size / n_features))
+
+    estimate: dict[str, Sequence[float] | None] = {}
+    if not _is_tuned(run):
+        n_tuned = len(candidates) * model.folds if len(candidates) > 1 else 0
+        of_tuning = n_tuned * seconds(min(len(rows), model.tuning_rows))
+        estimate["train_base_model"] = (of_tuning + seconds(len(rows)),)
+    of_search = None if searched is None else [seconds(n_rows, size) for size in searched]
+    return estimate | {
+        # masked losses alone take about as long as a fit
+        "optimise_mask": of_search if of_search != [] else (seconds(n_rows),),
+        "choose_mask": (seconds(n_rows),),
+        "retrain": (_OF_BOTH_MODELS * seconds(n_rows),),
+        "evaluate": (seconds(n_rows),),
     }
 
 
-def _seconds_of_fit(run: SelectionRun, rows: Rows) -> float:
-    recipe = run.recipe if _is_tuned(run) else run.untuned_recipe
+def _seconds_of_fit(
+    run: SelectionRun, recipe: Recipe, n_rows: int, n_features: int | None = None
+) -> float:
+    rows, schema = run.rows("train").take(slice(n_rows)), run.schema
+    if n_features is not None:
+        mask = np.arange(len(schema.features)) < n_features
+        rows, schema = rows.select(mask), schema.select(mask)
     began = perf_counter()
-    recipe.fit(rows, run.schema)
+    recipe.fit(rows, schema)
     return perf_counter() - began
