@@ -99,7 +99,7 @@ def baseline_values(rows: Rows, schema: Schema, kind: Literal["mean", "median", 
     A categorical feature gets its most frequent code for every `kind`; ties: the lowest code.
     """
     if kind not in ("mean", "median", "zero"):
-        raise ValueError(f"baseline must be mean, median or zero but is {kind!r}")
+        raise InputError(f"baseline must be mean, median or zero but is {kind!r}")
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     baseline = np.zeros(len(schema.features))
     for position, n_categories in enumerate(schema.n_categories):

@@ -40,7 +40,7 @@ class EliminationPath:
     losses: tuple[float, ...]  # losses[t]: once removed[0..t] are masked
 
     def flbmo(self, n_features: int) -> Mask:
-        """Return the mask of exactly `n_features` (Algorithm 3); ValueError if not reached."""
+        """Return the mask of exactly `n_features` (Algorithm 3); InputError if not reached."""
         return mask_of_size(self.n_features, self.removed, n_features)
 
     def gbmo(

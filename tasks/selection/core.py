@@ -23,7 +23,7 @@ Task = Literal["regression", "classification"]
 
 
 def mask_of_size(n_features: int, removed: Sequence[int], size: int) -> Mask:
-    """Return the mask (n_features,) with `size` left; ValueError if the path does not reach it."""
+    """Return the mask (n_features,) with `size` left; InputError if the path does not reach it."""
     fewest = n_features - len(removed)
     if not fewest <= size <= n_features:
         raise InputError(f"n_features must be in {fewest}..{n_features} but is {size}")

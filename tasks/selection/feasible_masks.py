@@ -131,7 +131,7 @@ class FeasibleMasks:
         It takes the first `n_taken` features that it can take. Each brings along the features that
         go together with it, and a group that then lacks features takes its best ones. `at_most` is
         the largest size of the mask, or the smallest feasible size where that is larger.
-        ValueError if no mask is feasible.
+        InputError if no mask is feasible.
         """
         if self.fewest is None:
             raise InputError("the constraints must allow a mask but allow none")

@@ -81,7 +81,7 @@ def target_array(y: Any) -> NDArray[Any]:
 
 
 def _as_array(y: Any) -> NDArray[Any]:
-    """Return one or several values per row as an array; ValueError if it is not that."""
+    """Return one or several values per row as an array; InputError if it is not that."""
     check_tensor(y, "y")
     if hasattr(y, "toarray"):
         remedy = "y.toarray().ravel()" if 1 in y.shape else "y.toarray()"

@@ -40,7 +40,7 @@ class Loss:
         return is_mean_over_rows(self.name)
 
     def per_row(self, y: NDArray[np.float64] | NDArray[np.int64], prediction: Floats) -> Floats:
-        """Return each row's loss (n,); ValueError for a scorer, which has no value per row."""
+        """Return each row's loss (n,); InputError for a scorer, which has no value per row."""
         if self.name == "squared_error":
             return np.square(prediction - y)
         if self.name == "absolute_error":
@@ -78,7 +78,7 @@ def resolve_loss(
     weighted: bool = False,
     labels: tuple[int | float, ...] | None = None,
 ) -> Loss:
-    """Return the loss of that name, or the task's default; ValueError if it does not fit."""
+    """Return the loss of that name, or the task's default; InputError if it does not fit."""
     if name is None:
         return Loss(_DEFAULTS[schema.task], schema.task)
     task = _ROW_LOSSES.get(name)
@@ -100,7 +100,7 @@ def resolve_loss(
 
 
 def check_loss(name: str | None) -> None:
-    """Raise ValueError for a name that is no loss for any target."""
+    """Raise InputError for a name that is no loss for any target."""
     if name is None or name in _ROW_LOSSES:
         return
     from sklearn.metrics import get_scorer_names

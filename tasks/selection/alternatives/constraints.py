@@ -73,7 +73,7 @@ class Constraints:
     ) -> Constraints:
         """Return the same with indices for names and a cost for each feature.
 
-        ValueError if a feature does not exist, or constraints contradict each other or exclude all
+        InputError if a feature does not exist, or constraints contradict each other or exclude all
         sets of size k.
         """
 
@@ -148,7 +148,7 @@ def _as_indices(features: Sequence[Feature]) -> list[int]:
 def _check_choice(
     done: Constraints, n_features: int, k: int, n_sets: int, names: Sequence[str] | None
 ) -> None:
-    """Raise ValueError if constraints contradict each other, or exclude all sets of size k."""
+    """Raise InputError if constraints contradict each other, or exclude all sets of size k."""
     both = sorted({*done.included} & {*done.excluded})
     if both:
         one = both[0] if names is None else repr(names[both[0]])
@@ -187,7 +187,7 @@ def _check_choice(
 
 
 def _check_group(group: Group, k: int) -> None:
-    """Raise ValueError for a group that no set of size k satisfies."""
+    """Raise InputError for a group that no set of size k satisfies."""
     most = len(group.features) if group.at_most is None else group.at_most
     if most < 0:
         raise InputError(f"a group's at_most must be at least 0 but is {most}")
@@ -264,7 +264,7 @@ def dissimilarity(one: Collection[int], other: Collection[int], kind: Dissimilar
 def largest_overlap(size: int, other_size: int, tau: float, kind: Dissimilarity) -> int:
     """Return the largest number of shared features of two sets of dissimilarity `tau` or more.
 
-    If `tau` is above 0, sets are never equal. ValueError if it is not in 0..1, or `kind` is
+    If `tau` is above 0, sets are never equal. InputError if it is not in 0..1, or `kind` is
     unknown.
     """
     if kind not in get_args(Dissimilarity):

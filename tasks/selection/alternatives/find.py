@@ -128,7 +128,7 @@ def find_alternatives(
 
     Raises
     ------
-    ValueError
+    InputError
         If a setting is out of its range, or they contradict each other.
 
     Examples
@@ -193,7 +193,7 @@ class _Asked:
         previous: Sequence[Sequence[Feature]],
         time_limit: float | None,
     ) -> _Asked:
-        """Check the arguments; ValueError if one is out of range."""
+        """Check the arguments; InputError if one is out of range."""
         if not isinstance(quality, Quality):
             raise InputError(
                 "quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is a "
@@ -239,7 +239,7 @@ def _together(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alter
 def _at_once(asked: _Asked, search: SearchName, aggregate: Aggregate) -> Alternatives:
     """Return the sets of a simultaneous or greedy search, each with its bound and status.
 
-    ValueError if the search does not suit the quality, the constraints or the given sets.
+    InputError if the search does not suit the quality, the constraints or the given sets.
     """
     quality, k, n_sets, apart = asked.quality, asked.k, asked.n_sets, asked.apart
     if n_sets > _MOST_AT_ONCE:

@@ -100,7 +100,7 @@ def best_first(values: Floats) -> NDArray[np.int64]:
 
 
 def check(values: Floats, k: int, n_sets: int, largest_overlap: int) -> None:
-    """Raise ValueError if an argument of a search for univariate sets is outside its range."""
+    """Raise InputError if an argument of a search for univariate sets is outside its range."""
     if np.ndim(values) != 1 or not np.isfinite(values).all():
         raise InputError("values must be one finite number per feature")
     for name, value, least, most in (

@@ -61,7 +61,7 @@ class Wrapper:
 
     Raises
     ------
-    ValueError
+    InputError
         If they do not fit each other.
     """
 
@@ -91,7 +91,7 @@ class Wrapper:
             raise InputError(f"start must be {n_features} numbers but is {len(self._start)}")
 
     def value(self, features: Collection[int]) -> float:
-        """Return the quality of a set of indices; ValueError if it is no number, or too large."""
+        """Return the quality of a set of indices; InputError if it is no number, or too large."""
         indices = tuple(sorted(features))
         if indices not in self._known:
             self._known[indices] = _as_worth(self._score(indices), indices)
@@ -154,7 +154,7 @@ class Wrapper:
 
 
 def _as_worth(score: object, indices: tuple[int, ...]) -> float:
-    """Return a score as a float; ValueError if it is neither finite, nor -inf, nor small enough."""
+    """Return a score as a float; InputError if it is neither finite, nor -inf, nor small enough."""
     try:
         worth = math.nan if isinstance(score, str | bytes) else float(score)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

@@ -125,7 +125,7 @@ class Univariate:
 
     Raises
     ------
-    ValueError
+    InputError
         If a value is not finite or too large, or the names do not fit.
     """
 
@@ -189,7 +189,7 @@ class FCBF(_OfPairs):
 
     Raises
     ------
-    ValueError
+    InputError
         If a number is not finite or too large, or shapes do not fit.
     """
 
@@ -215,7 +215,7 @@ class MRMR(_OfPairs):
 
     Raises
     ------
-    ValueError
+    InputError
         If a number is not finite or too large, or shapes do not fit.
     """
 
@@ -242,7 +242,7 @@ class CFS(_OfPairs):
 
     Raises
     ------
-    ValueError
+    InputError
         If a number is not finite, too large or below 0, or shapes do not fit.
     """
 

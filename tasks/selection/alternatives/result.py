@@ -153,7 +153,7 @@ class Alternatives(Sequence[FeatureSet]):
 
         Raises
         ------
-        ValueError
+        InputError
             If there are no sets.
         """
         import matplotlib.pyplot as plt

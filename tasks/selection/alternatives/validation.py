@@ -38,7 +38,7 @@ def check_numbers(name: str, numbers: ArrayLike) -> Floats:
 
 
 def as_floats(name: str, numbers: ArrayLike) -> Floats:
-    """Return a copy as float64, of any shape; ValueError unless all are real and none is masked."""
+    """Return a copy as float64, of any shape; InputError unless all are real and none is masked."""
     check_no_mask(name, numbers, f"fill them with a value of yours, as by {name}.filled(0.0)")
     with suppress(TypeError, ValueError, OverflowError):  # the error below names the wrong one
         given = np.asarray(numbers)
@@ -51,7 +51,7 @@ def as_floats(name: str, numbers: ArrayLike) -> Floats:
 
 
 def check_sizes(name: str, numbers: Floats) -> None:
-    """Raise ValueError for numbers, at least one, whose sums might overflow float64."""
+    """Raise InputError for numbers, at least one, whose sums might overflow float64."""
     largest = numbers.flat[np.argmax(np.abs(numbers))]
     if abs(largest) > LARGEST:
         raise InputError(
@@ -61,7 +61,7 @@ def check_sizes(name: str, numbers: Floats) -> None:
 
 
 def check_fits(name: str, value: object) -> None:
-    """Raise ValueError for a number that overflows float64, as an int may; other values pass."""
+    """Raise InputError for a number that overflows float64, as an int may; other values pass."""
     try:
         if isinstance(value, Real):
             float(value)
@@ -80,7 +80,7 @@ def in_short(value: object) -> str:
 
 
 def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
-    """Return the names as a tuple; ValueError unless they are n distinct strings."""
+    """Return the names as a tuple; InputError unless they are n distinct strings."""
     if names is None:
         return None
     if isinstance(names, str) or not isinstance(names, Iterable):
@@ -156,7 +156,7 @@ def costs_of(
     names: Sequence[str] | None,
     n_features: int,
 ) -> Sequence[float] | None:
-    """Return the cost of each feature, or None; ValueError if they do not fit."""
+    """Return the cost of each feature, or None; InputError if they do not fit."""
     if costs is None:
         return None
     given: Sequence[object]
@@ -195,7 +195,7 @@ def costs_of(
 
 
 def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
-    """Return groups; ValueError if they are none, or have wrong types."""
+    """Return groups; InputError if they are none, or have wrong types."""
     if isinstance(groups, str | Mapping) or not isinstance(groups, Iterable):
         raise InputError(f"groups must be a sequence of Group but is {groups!r}; give [Group(...)]")
     found = tuple(groups)
@@ -229,7 +229,7 @@ _MOST = 1_000_000  # alternatives: each takes a search
 
 
 def check_n_alternatives(n_alternatives: int) -> None:
-    """Raise ValueError unless it is a number of alternatives."""
+    """Raise InputError unless it is a number of alternatives."""
     if not (is_whole(n_alternatives) and n_alternatives >= 0):
         raise InputError(
             f"n_alternatives must be a whole number of at least 0 but is {n_alternatives!r}"

@@ -28,7 +28,7 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
 
     LightGBM and XGBoost by the total gain of a feature's splits; an estimator by its
     `feature_importances_`, or else its absolute `coef_`, summed over the classes and over the
-    columns that a category becomes. Raises ValueError, in the name of the method `asked_by`, if the
+    columns that a category becomes. Raises InputError, in the name of the method `asked_by`, if the
     model has no importances, or one that is not finite.
     """
     name = type(model.estimator).__name__ if isinstance(model, ScikitLearnModel) else model.kind
@@ -40,7 +40,7 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
 
 
 def check_finite(scores: Floats, name: str) -> None:
-    """Raise ValueError if an importance (d,) of the model of that name is infinite or NaN."""
+    """Raise InputError if an importance (d,) of the model of that name is infinite or NaN."""
     # boosters keep gains in float32; they grow with the square of the target, and with the rows
     if not np.isfinite(scores).all():
         raise InputError(
@@ -74,7 +74,7 @@ def check_importances(
     fit: Callable[[Rows, Schema], FittedModel],
     asked_by: str = "select_from_model",
 ) -> None:
-    """Raise ValueError before any work if `select_from_model` does not support a model."""
+    """Raise InputError before any work if `select_from_model` does not support a model."""
     # Only a fitted estimator shows whether it has importances, so one is fitted to synthetic rows;
     # if that fails, the check passes.
     if name in _ALWAYS:
@@ -171,7 +171,7 @@ def shap_values(model: FittedModel, X: Floats) -> Floats:
 
 
 def check_tree_shap(name: str, parameters: Mapping[str, Any]) -> None:
-    """Raise ValueError if the model is not LightGBM or XGBoost, or has linear models in leaves."""
+    """Raise InputError if the model is not LightGBM or XGBoost, or has linear models in leaves."""
     if name not in _READABLE:
         raise InputError(_unreadable(name))
     if parameters.get("linear_tree"):

@@ -65,7 +65,7 @@ class RankedPath:
         return len(self.scores)
 
     def best(self, n_features: int) -> Mask:
-        """Return the mask of the `n_features` best; ValueError if the path is shorter."""
+        """Return the mask of the `n_features` best; InputError if the path is shorter."""
         return mask_of_size(self.n_features, self.removed, n_features)
 
     def size_at(self, min_score: float) -> int:
@@ -74,13 +74,13 @@ class RankedPath:
 
 
 def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score the features (d,), higher is better, by a filter's name; ValueError as `check_rows`."""
+    """Score the features (d,), higher is better, by a filter's name; InputError as `check_rows`."""
     check_rows(name, rows, schema)
     return _FILTERS[name](rows, schema, seed)
 
 
 def check_rows(name: RankingName, rows: Rows, schema: Schema) -> None:
-    """Raise ValueError if there are too few rows, or weights that the filter does not take."""
+    """Raise InputError if there are too few rows, or weights that the filter does not take."""
     if rows.weight is not None and name not in WEIGHTED:
         raise InputError(f"{name} takes no sample weights; leave them out")
     fewest = fewest_rows(schema.n_classes)

@@ -114,7 +114,7 @@ class FoundMasks:
         return len(self.masks[0])
 
     def of_size(self, n_features: int) -> Mask:
-        """Return the last mask found of exactly `n_features`; ValueError if none was found."""
+        """Return the last mask found of exactly `n_features`; InputError if none was found."""
         for mask in reversed(self.masks):
             if mask.sum() == n_features:
                 return mask

@@ -55,7 +55,7 @@ def _share(rows: NDArray[np.int64], step: int, size: int) -> NDArray[np.int64]:
 
 
 def batch_size(n_rows: int, batch_rows: int | None = None) -> int:
-    """Return how many rows a batch has at least; ValueError if it is too small or too large.
+    """Return how many rows a batch has at least; InputError if it is too small or too large.
 
     `n_rows` are those of the smallest block.
     """
@@ -71,7 +71,7 @@ def batch_size(n_rows: int, batch_rows: int | None = None) -> int:
 
 
 def check_blocks(block_rows: tuple[int, ...], blocks_per_step: int, *, in_memory: bool) -> None:
-    """Raise ValueError if blocks are too small, or a step takes more blocks than there are."""
+    """Raise InputError if blocks are too small, or a step takes more blocks than there are."""
     smallest = min(block_rows)
     if len(block_rows) > 1 and smallest < FEWEST_ROWS:
         raise InputError(

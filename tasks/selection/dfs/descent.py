@@ -103,7 +103,7 @@ class Descent:
         now.n_steps, now.pressure = 0, None
 
     def step(self, *, penalty: float | None = None, n_features: int = 1) -> Step:
-        """Take one step; ValueError if the loss or the mask is no longer finite.
+        """Take one step; InputError if the loss or the mask is no longer finite.
 
         Without a penalty it is a moving average of what separates the `n_features` steepest
         features from the others.
@@ -267,7 +267,7 @@ def to_bytes(state: DescentState, words: Mapping[str, str] | None = None) -> byt
 
 
 def from_bytes(content: bytes) -> DescentState:
-    """Return the state in the bytes of `to_bytes`; ValueError if it cannot be read."""
+    """Return the state in the bytes of `to_bytes`; InputError if it cannot be read."""
     return with_words(content)[0]
 
 

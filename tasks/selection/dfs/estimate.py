@@ -33,7 +33,7 @@ COEFFICIENTS: dict[int, tuple[float, ...]] = {
 
 
 def check_order(order: int, n_rows: int) -> None:
-    """Raise ValueError if the order is not in 1..8, or has too few rows in a batch."""
+    """Raise InputError if the order is not in 1..8, or has too few rows in a batch."""
     if isinstance(order, bool) or not isinstance(order, Integral):
         raise InputError(f"order must be a whole number in 1..{HIGHEST_ORDER} but is {order!r}")
     check_order_is_known(int(order))

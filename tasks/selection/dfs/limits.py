@@ -8,7 +8,7 @@ HIGHEST_ORDER = 8
 
 
 def check_order_is_known(order: int) -> None:
-    """Raise ValueError if there is no polynomial of an order."""
+    """Raise InputError if there is no polynomial of an order."""
     if order > HIGHEST_ORDER:
         raise InputError(
             f"order must be in 1..{HIGHEST_ORDER} but is {order}: with each order more the noise "
@@ -19,7 +19,7 @@ def check_order_is_known(order: int) -> None:
 
 
 def check_one_aim(n_features: object, penalty: object) -> None:
-    """Raise ValueError if not exactly one of the two is given."""
+    """Raise InputError if not exactly one of the two is given."""
     if n_features is None and penalty is None:
         raise InputError(
             "one of n_features and penalty must be given but they are None and None; say how many "

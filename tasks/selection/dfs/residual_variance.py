@@ -150,7 +150,7 @@ class _Sparse:
 
 
 def read_table(X: Any) -> Table:
-    """Read a table, as of `InMemory`, without changing it; ValueError if it cannot be used."""
+    """Read a table, as of `InMemory`, without changing it; InputError if it cannot be used."""
     rows = read_rows(X)
     scale = scale_of(moments_of(rows))
     operands, n_rows = scale.prepared(rows), rows.shape[0]
@@ -198,7 +198,7 @@ def residual_variance(
 
     Raises
     ------
-    ValueError
+    InputError
         If the order is not in 1..8, there are not more rows than it, or X, y and s do not fit.
 
     Notes

@@ -56,7 +56,7 @@ class Moments:
 def moments_of(rows: Any, name_column: NameColumn = str) -> Moments:
     """Return the moments of rows as `read_rows` returns them.
 
-    ValueError if a number is not finite, or too large to be squared.
+    InputError if a number is not finite, or too large to be squared.
     """
     n_rows, n_features = rows.shape
     mean, rest, variance = np.zeros((3, n_features))
@@ -76,7 +76,7 @@ def moments_of(rows: Any, name_column: NameColumn = str) -> Moments:
 
 
 def merged(one: Moments, other: Moments, name_column: NameColumn = str) -> Moments:
-    """Return the moments of the rows of both; ValueError if squares are too large together."""
+    """Return the moments of the rows of both; InputError if squares are too large together."""
     n_rows = one.n_rows + other.n_rows
     share = other.n_rows / n_rows
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
@@ -204,7 +204,7 @@ def scale_of(moments: Moments) -> Scale:
 
     A column is taken to be constant where its variance, or the inverse of its spread, is beyond the
     numbers of the table's type: below a spread of 2e-162 in float64, of 3e-39 in float32.
-    ValueError if no column varies.
+    InputError if no column varies.
     """
     mean, rest, inverse = moments.mean, moments.rest, _inverse_spread(moments)
     if moments.stored is None:

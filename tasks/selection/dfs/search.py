@@ -153,7 +153,7 @@ def open_descent(
 ) -> Descent:
     """Read all rows, and return a descent before its first step.
 
-    ValueError if a setting is out of its range, the rows cannot be used, or fewer than `n_features`
+    InputError if a setting is out of its range, the rows cannot be used, or fewer than `n_features`
     columns vary.
     """
     block_rows = tuple(source.block_rows)
@@ -196,7 +196,7 @@ def _check_penalty(penalty: object) -> None:
 
 
 def check_aim(n_columns: int, aim: Aim) -> None:
-    """Raise ValueError if no table of so many columns can reach an aim."""
+    """Raise InputError if no table of so many columns can reach an aim."""
     if aim.penalty is not None:
         _check_penalty(aim.penalty)
     n_features = aim.n_features

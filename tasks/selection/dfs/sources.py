@@ -36,7 +36,7 @@ def is_mixed_frame(X: Any) -> bool:
 def numbers_of_frame(X: Any) -> NDArray[Any]:
     """Return the numbers of a frame, in the type that numpy would give them together.
 
-    ValueError if a column, which is named, holds no real numbers, or has a gap.
+    InputError if a column, which is named, holds no real numbers, or has a gap.
     """
     kinds = [_kind_in(X.iloc[:, position], name) for position, name in enumerate(X.columns)]
     numbers: NDArray[Any] = X.to_numpy(dtype=np.result_type(*kinds))
@@ -88,7 +88,7 @@ class Outputs:
     def of(self, y: NDArray[Any]) -> Floats:
         """Return centred outputs of unit variance, shape (n, C), of a target (n,).
 
-        ValueError if it is not finite, or has a class that is none of the labels.
+        InputError if it is not finite, or has a class that is none of the labels.
         """
         outputs = _as_given(y, self.labels) / self.largest
         outputs -= self.mean
@@ -96,7 +96,7 @@ class Outputs:
         return np.ascontiguousarray(outputs)
 
     def check(self) -> None:
-        """Raise ValueError if the target is the same in every row."""
+        """Raise InputError if the target is the same in every row."""
         if not self.varies:
             raise InputError("y must vary but is the same in every row; give rows that differ")
 
@@ -129,7 +129,7 @@ def merged_outputs(one: Outputs, other: Outputs) -> Outputs:
 def labels_for(
     kind: np.dtype[Any], labels: Callable[[], NDArray[Any] | None], task: Task | None
 ) -> NDArray[Any] | None:
-    """Return the classes of a target; None if it is one of numbers. ValueError if no task fits.
+    """Return the classes of a target; None if it is one of numbers. InputError if no task fits.
 
     `labels` is called only if these may be classes: it returns the values of the target, ascending,
     or None if there are too many.
@@ -167,7 +167,7 @@ def n_outputs(labels: NDArray[Any] | None) -> int:
 
 
 def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
-    """Return y as an array; ValueError if it has not one usable value per row."""
+    """Return y as an array; InputError if it has not one usable value per row."""
     given = target_array(y)
     if given.shape != (n_rows,):
         raise InputError(not_of_rows("y", given.shape, n_rows))
@@ -178,7 +178,7 @@ def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
 def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
     """Return the different values of a target, ascending; None if there are more than 1,000.
 
-    ValueError if its values have no order, or are of a type that no state can store.
+    InputError if its values have no order, or are of a type that no state can store.
     """
     try:
         labels = np.unique(y)
@@ -261,7 +261,7 @@ class InMemory:
     """A table in memory as a source of one block.
 
     float32 stays float32, any other number becomes float64. Text names of the columns of a frame
-    are kept; nullable columns must have no gaps. ValueError if X is no table of numbers, or y does
+    are kept; nullable columns must have no gaps. InputError if X is no table of numbers, or y does
     not fit it.
     """
 
@@ -289,7 +289,7 @@ class InMemory:
 def read_rows(X: Any) -> Any:
     """Return rows as the kernels take them: an array (n, D) or compressed rows, canonical.
 
-    Float32 or float64. ValueError if X is no table of numbers, or one is masked or missing.
+    Float32 or float64. InputError if X is no table of numbers, or one is masked or missing.
     """
     if not scipy.sparse.issparse(X):
         check_no_mask("X", X, _FILL)

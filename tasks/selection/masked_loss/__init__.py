@@ -82,7 +82,7 @@ def masked_loss(
     """Return the masked loss of a model, by the fastest engine that covers it.
 
     `rows` (n, d) must not change afterwards. `baseline` (d,) is what a masked feature is set to.
-    `threads` changes no number. Raises ValueError for no rows, or arguments that do not fit.
+    `threads` changes no number. Raises InputError for no rows, or arguments that do not fit.
     """
     if threads < 1:
         raise InputError(f"threads must be at least 1 but is {threads}")

@@ -119,7 +119,7 @@ class MaskState:
         return self._mask.copy()
 
     def remove(self, feature: int | str) -> None:
-        """Mask one more feature for good; ValueError if it is no index or name of a kept one."""
+        """Mask one more feature for good; InputError if it is no index or name of a kept one."""
         last = len(self._mask) - 1
         if isinstance(feature, str) and feature in self.names:
             feature = self.names.index(feature)

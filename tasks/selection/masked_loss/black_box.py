@@ -52,7 +52,7 @@ class MaskEvaluator:
             raise InputError("baseline must be finite: a masked feature must hold a value")
 
     def __call__(self, masks: Sequence[Mask]) -> Floats:
-        """Return the loss of each mask, shape (m,); ValueError if one is not finite."""
+        """Return the loss of each mask, shape (m,); InputError if one is not finite."""
         predict = _Predictor(self)
         losses = np.empty(len(masks))
         with single_thread():

@@ -61,7 +61,7 @@ class Given:
 def read_model(model: Any, loss: str) -> Given:
     """Return a model of LightGBM, XGBoost, scikit-learn or torch, or a function, as `Given`.
 
-    Raises ValueError if it is none of these, not fitted, or a classifier without probabilities.
+    Raises InputError if it is none of these, not fitted, or a classifier without probabilities.
     """
     if _is_of(model, "lightgbm", "Booster", "LGBMModel"):
         return of_lightgbm(model)

@@ -30,7 +30,7 @@ _OF_NUMBERS = ("squared_error", "absolute_error")
 
 
 def frozen(module: Any) -> Any:
-    """Return a copy in float64 and evaluation mode; ValueError if it is lazy or has no copy."""
+    """Return a copy in float64 and evaluation mode; InputError if it is lazy or has no copy."""
     from torch.nn.parameter import UninitializedParameter
 
     if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
@@ -99,7 +99,7 @@ def _last(module: Any) -> str:
 
 
 def _check_no_probabilities(outputs: Any, loss: str, *, several: bool) -> None:
-    """Raise ValueError for outputs that would be made into probabilities but seem to be some."""
+    """Raise InputError for outputs that would be made into probabilities but seem to be some."""
     within = bool(((outputs >= 0) & (outputs <= 1)).all())
     if within and (several or loss == "log_loss"):
         raise InputError(

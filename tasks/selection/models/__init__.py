@@ -39,7 +39,7 @@ _KINDS: dict[str, type[FittedModel]] = {
 def check_model(
     name: str, task: Task | None, parameters: Parameters, *, weighted: bool = False
 ) -> None:
-    """Raise ValueError unless a model of that name suits the task, if known, and its parameters."""
+    """Raise InputError unless a model of that name suits the task, if known, and its parameters."""
     if name in _BUILT_IN:
         _BUILT_IN[name].check(parameters)
         return

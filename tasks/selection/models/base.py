@@ -60,7 +60,7 @@ FLAG = Limit("true or false", lambda value: isinstance(value, bool))
 def check_parameters(
     model: str, given: Parameters, known: Mapping[str, Limit], refused: Mapping[str, str]
 ) -> None:
-    """Raise ValueError if a parameter is `refused` for a reason, unknown or out of range."""
+    """Raise InputError if a parameter is `refused` for a reason, unknown or out of range."""
     for name, value in given.items():
         if name in refused:
             raise InputError(f"{model} parameter {name!r} {refused[name]}")
@@ -93,7 +93,7 @@ def combinations(**values: Sequence[JSON]) -> list[dict[str, JSON]]:
 
 
 def check_rows(rows: Rows, schema: Schema) -> None:
-    """Raise ValueError unless a model of this schema can be trained on these rows."""
+    """Raise InputError unless a model of this schema can be trained on these rows."""
     check_matrix(rows.X, schema)
     n = len(rows.X)
     if not n or not schema.features:

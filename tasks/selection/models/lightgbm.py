@@ -68,7 +68,7 @@ Lines = Mapping[str, str]
 
 
 def check_text(text: str) -> None:
-    """Raise ValueError unless a model's text can be given to LightGBM.
+    """Raise InputError unless a model's text can be given to LightGBM.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def check_text(text: str) -> None:
 
     Raises
     ------
-    ValueError
+    InputError
         If it is truncated, or damaged in a way listed above.
     """
     try:

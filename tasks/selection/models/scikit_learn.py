@@ -253,7 +253,7 @@ def _class(name: str) -> Any:
 
 
 def check_task(estimator: Any, task: Task) -> None:
-    """Raise ValueError unless an estimator predicts values, or class probabilities, as asked."""
+    """Raise InputError unless an estimator predicts values, or class probabilities, as asked."""
     from sklearn.base import is_classifier, is_regressor
 
     name = type(estimator).__name__
@@ -349,7 +349,7 @@ _DAMAGE = (
     OSError,
     RuntimeError,
     TypeError,
-    ValueError,
+    InputError,
     struct.error,
     tokenize.TokenError,
     zipfile.BadZipFile,
@@ -423,7 +423,7 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
 
 
 def _check_trees(thing: Any, n_features: int, seen: set[int]) -> None:
-    """Raise ValueError at a tree whose nodes lead out of its arrays: compiled code follows them."""
+    """Raise InputError at a tree whose nodes lead out of its arrays: compiled code follows them."""
     if id(thing) in seen:
         return
     seen.add(id(thing))
@@ -449,7 +449,7 @@ def _check_trees(thing: Any, n_features: int, seen: set[int]) -> None:
 
 
 def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: int) -> None:
-    """Raise ValueError unless inner nodes have children after them, and features that are there."""
+    """Raise InputError unless inner nodes have children after them, and features that are there."""
     parents, n_nodes = np.flatnonzero(inner), len(inner)
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
         if not n_nodes or (child <= parents).any() or (child >= n_nodes).any():
@@ -504,7 +504,7 @@ def fit(
 
 
 def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> ScikitLearnModel:
-    """Train a clone of an estimator; ValueError if it is not for the target, weights or API."""
+    """Train a clone of an estimator; InputError if it is not for the target, weights or API."""
     from sklearn.pipeline import Pipeline
 
     check_rows(rows, schema)
@@ -542,7 +542,7 @@ def _forest_threads(estimator: Any, n_values: int) -> Iterator[None]:
 
 
 def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False) -> None:
-    """Raise ValueError where `fit_estimator` would; `task` is None while this is not known."""
+    """Raise InputError where `fit_estimator` would; `task` is None while this is not known."""
     copy = _copy(estimator)
     packages_of(copy)
     if task is not None:
@@ -601,7 +601,7 @@ class ScikitLearnModel:
     def from_files(
         cls, files: Mapping[str, bytes], schema: Schema, trusted: Sequence[str] = ()
     ) -> Self:
-        """Rebuild from `to_files`; ValueError if a type is not `trusted`, or for a damaged file."""
+        """Rebuild from `to_files`; InputError if a type is not `trusted`, or for a damaged file."""
         pipeline = load(native_file(files, _FILE), trusted)
         try:
             columns = pipeline.named_steps["columns"]

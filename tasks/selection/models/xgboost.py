@@ -59,7 +59,7 @@ _OBJECTIVES = {0: "reg:squarederror", 2: "binary:logistic"}
 
 
 def check_ubjson(data: bytes, schema: Schema) -> None:
-    """Raise ValueError unless a model's file can be given to XGBoost.
+    """Raise InputError unless a model's file can be given to XGBoost.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def check_ubjson(data: bytes, schema: Schema) -> None:
 
     Raises
     ------
-    ValueError
+    InputError
         If it is cut short or damaged, or is a model of other features or classes.
     """
     try:

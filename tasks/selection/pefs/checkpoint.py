@@ -56,7 +56,7 @@ def to_bytes(search: Search, of: str) -> bytes:
 def restore(search: Search, content: bytes, of: str) -> None:
     """Restore the state of a search in a fresh one of the same rows, rules and seed.
 
-    The fresh one may make more sweeps. ValueError if `content`, from `to_bytes`, is no checkpoint,
+    The fresh one may make more sweeps. InputError if `content`, from `to_bytes`, is no checkpoint,
     of another network or search, or of one that has made more sweeps than this one may.
     """
     import torch
@@ -99,7 +99,7 @@ def found_to_bytes(found: ProbabilisticSearch, of: str) -> bytes:
 def found_in(content: bytes, of: str) -> ProbabilisticSearch | None:
     """Return the result of a search; None for the checkpoint of an unfinished one.
 
-    ValueError if the bytes are neither, or of another search.
+    InputError if the bytes are neither, or of another search.
     """
     tensors, metadata = _opened(content, [_ON_ITS_WAY, _FOUND])
     _check_that_it_is(of, metadata)
@@ -109,7 +109,7 @@ def found_in(content: bytes, of: str) -> ProbabilisticSearch | None:
 
 
 def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return tensors and metadata of one of some kinds; ValueError if unreadable or changed."""
+    """Return tensors and metadata of one of some kinds; InputError if unreadable or changed."""
     try:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:

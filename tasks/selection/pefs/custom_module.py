@@ -48,7 +48,7 @@ class ModuleTraining:
 
     @classmethod
     def begin(cls, module: torch.nn.Module, seed: int) -> ModuleTraining:
-        """Copy a module, which is not changed; ValueError if it cannot be copied or trained."""
+        """Copy a module, which is not changed; InputError if it cannot be copied or trained."""
         import torch
 
         own = copied(module)
@@ -158,7 +158,7 @@ class ModuleTraining:
 
 
 def copied(module: torch.nn.Module) -> torch.nn.Module:
-    """Return a copy in float32 on the CPU; ValueError if there can be none."""
+    """Return a copy in float32 on the CPU; InputError if there can be none."""
     try:
         own = copy.deepcopy(module).to("cpu").float()
     except Exception as error:
@@ -258,7 +258,7 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
     """Try a module on the first `n_rows` rows, and return a digest that identifies it.
 
     The digest is of its layers, weights and buffers, and of its outputs: layers alone do not show
-    what happens between them. ValueError if the module cannot be trained, copied, or used under
+    what happens between them. InputError if the module cannot be trained, copied, or used under
     masks.
     """
     import torch
@@ -302,7 +302,7 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
 
 @contextmanager
 def _each_normal_once(module: torch.nn.Module) -> Iterator[None]:
-    """Refuse a module that uses a batch normalisation twice in the pass within; ValueError.
+    """Refuse a module that uses a batch normalisation twice in the pass within; InputError.
 
     Its one mean and variance, recalibrated, would be those of one call for all.
     """
@@ -325,7 +325,7 @@ def _each_normal_once(module: torch.nn.Module) -> Iterator[None]:
 
 
 def _try_steps(training: ModuleTraining, rows: torch.Tensor, target: torch.Tensor) -> None:
-    """Take two steps under two masks, each with a pass of its own; ValueError if that fails.
+    """Take two steps under two masks, each with a pass of its own; InputError if that fails.
 
     What a network keeps of the first is there in the second, and in the copy that predicts.
     """
@@ -352,7 +352,7 @@ def _state_of(module: torch.nn.Module) -> _State:
 
 
 def _check_kept(before: _State, module: torch.nn.Module) -> None:
-    """Refuse a module whose parameters and buffers are others than before a step; ValueError."""
+    """Refuse a module whose parameters and buffers are others than before a step; InputError."""
     after = _state_of(module)
     changed = [name for name in {**after, **before} if before.get(name) != after.get(name)]
     if not changed:
@@ -386,7 +386,7 @@ def _digest_of_state(module: torch.nn.Module) -> Any:
 
 
 def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> Any:
-    """Return what a module makes of a mini-batch; ValueError if that is not what is needed."""
+    """Return what a module makes of a mini-batch; InputError if that is not what is needed."""
     import torch
 
     n, width = rows.shape

@@ -27,7 +27,7 @@ class Repair:
     """Takes masks to masks that are at least `tau` from every given set.
 
     Sets are of features in 0..d-1; the final mask has `size` features, if given. Features that do
-    not vary are never in a mask. ValueError if a set is empty, `tau` is out of range, or no mask of
+    not vary are never in a mask. InputError if a set is empty, `tau` is out of range, or no mask of
     that size is far enough from all sets.
     """
 
@@ -84,7 +84,7 @@ class Repair:
         """Return the mask of `n_features` features that takes the most probable it may, in turn.
 
         If that ends too early, it is the one of that size with the largest sum of probabilities.
-        ValueError if there is none.
+        InputError if there is none.
         """
         most = self._most(n_features)
         mask = self._in_turn(probabilities, n_features, most)
@@ -173,7 +173,7 @@ class Repair:
         return self._legal.copy() if mask is None else mask
 
     def _a_legal_mask(self, size: int | None) -> Mask:
-        """Return some mask that is far enough; ValueError if there is none."""
+        """Return some mask that is far enough; InputError if there is none."""
         d = self._sets.shape[1]
         if size is not None:
             return self.most_probable(np.full(d, 0.5), size)

@@ -288,7 +288,7 @@ def bytes_to_train(sizes: Sequence[int], n_rows: int) -> tuple[int, int]:
 
 
 def check_memory(sizes: Sequence[int], n_rows: int, memory: int | None = None) -> None:
-    """Raise ValueError if a network does not fit into `memory`, by default what is free."""
+    """Raise InputError if a network does not fit into `memory`, by default what is free."""
     import psutil
 
     usable = psutil.virtual_memory().available if memory is None else memory

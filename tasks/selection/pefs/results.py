@@ -235,7 +235,7 @@ class SharedModule:
 
     @torch_by_default()  # for what a module makes of its own as it predicts
     def predict(self, X: Floats, mask: Mask) -> Floats:
-        """Predict as `SharedNetwork` does, in float32; ValueError if an output is not finite."""
+        """Predict as `SharedNetwork` does, in float32; InputError if an output is not finite."""
         import torch
 
         prepared = self.prepared

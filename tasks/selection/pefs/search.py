@@ -36,7 +36,7 @@ Repair = Callable[[Masks, Floats, np.random.Generator], Masks]
 
 @dataclass(frozen=True)
 class Rules:
-    """Settings of a search; ValueError if one is out of its range.
+    """Settings of a search; InputError if one is out of its range.
 
     Either `penalty`, epsilon in 0..1, or `n_features` is given: then the penalty is steered until
     about so many features are expected in a mask. `samples` is lambda. A sweep is d iterations, at
@@ -71,7 +71,7 @@ class Rules:
             )
 
     def rows_of_a_batch(self, n_rows: int) -> int:
-        """Return the size of a mini-batch; ValueError if there are not as many rows."""
+        """Return the size of a mini-batch; InputError if there are not as many rows."""
         if n_rows < 2:
             raise InputError(f"pefs needs at least 2 training rows but has {n_rows}; give more")
         if self.batch_size is not None and self.batch_size > n_rows:
@@ -91,7 +91,7 @@ def _is_number(value: object) -> bool:
 
 
 def check_count(name: str, value: Any, least: int) -> None:
-    """Refuse what is no whole number of at least `least`; ValueError."""
+    """Refuse what is no whole number of at least `least`; InputError."""
     if not _is_whole(value):
         raise InputError(f"{name} must be a whole number of at least {least} but is {value!r}")
     if value < least:
@@ -112,7 +112,7 @@ class Search:
 
     Features of `keep` are in every mask; one that is the same in all rows takes no part. `repair`
     takes each drawn set of masks to masks that are allowed. `module`, which `checked` accepted, is
-    copied and trained in place of the paper's network. ValueError if rows, features, `keep`,
+    copied and trained in place of the paper's network. InputError if rows, features, `keep`,
     `n_features` or the memory do not fit.
     """
 

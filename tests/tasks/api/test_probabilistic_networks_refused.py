@@ -175,7 +175,7 @@ def test_a_network_that_raises_amid_the_search_is_told_with_the_iteration(
     with pytest.raises(InputError, match=said) as refusal:
         found(network=RaisingLater(wrong), checkpoint=path)
     assert "\n" not in str(refusal.value)
-    own = refusal.value.__cause__.__cause__
+    own = refusal.value.__cause__
     assert own is None if kind is None else isinstance(own, kind)
     assert not any(tmp_path.iterdir())
 
