@@ -188,7 +188,7 @@ def compare(
         tolerance=tolerance,
         widen=widen,
     )
-    if is_all or leaks:
+    if is_all or leaks or _is_smaller_than_in_folds(mask, fold_sizes):
         judged = replace(judged, verdict="cannot tell")
     against_constant = None
     if judged.constant_loss is not None:
@@ -224,6 +224,11 @@ def compare(
         sign_test_over_constant=against_constant,
         accuracies=accuracies,
     )
+
+
+def _is_smaller_than_in_folds(mask: Mask, fold_sizes: Sequence[int]) -> bool:
+    """Return whether no fold chose as few features, so that none judges so few."""
+    return bool(fold_sizes) and int(mask.sum()) < min(fold_sizes)
 
 
 def accuracy_of(
@@ -363,6 +368,12 @@ def _sentence(
             sentence += f" A constant, which looks at no feature, has the loss {constant:.4g}."
         return sentence
     saved = "1 column" if total - kept == 1 else f"{total - kept} columns"
+    if _is_smaller_than_in_folds(mask, fold_sizes):
+        about = (
+            f"These {words} rows cannot tell whether selection is as good, since every fold kept "
+            f"more features; it saves {saved}"
+        )
+        return f"{start}{about}: {measured}"
     if judged.verdict == "cannot tell":
         about = f"These {words} rows cannot tell whether selection is as good; it saves {saved}"
     else:

@@ -45,6 +45,7 @@ def _compare(
     tolerance=0.02,
     widen=1.0,
     judged_on="test",
+    fold_sizes=(),
 ):
     n = len(before_error)
     rows = Rows(np.zeros((n, 2)), np.zeros(n), weight)
@@ -62,7 +63,19 @@ def _compare(
         tolerance=tolerance,
         widen=widen,
         judged_on=judged_on,
+        fold_sizes=fold_sizes,
     )
+
+
+def test_no_verdict_is_about_a_set_smaller_than_that_of_every_fold() -> None:
+    rng = np.random.default_rng(0)
+    small, large = rng.normal(0, 1, 400), rng.normal(0, 2, 400)
+    mask = (True, False, False)
+    assert _compare(large, small, mask=mask, fold_sizes=(1, 2, 3)).verdict == "better"
+    found = _compare(large, small, mask=mask, fold_sizes=(2, 2, 3))
+    assert found.verdict == "cannot tell"
+    assert "since every fold kept more features" in found.sentence
+    assert _compare(small, small, mask=mask, fold_sizes=(3, 3, 3)).verdict == "cannot tell"
 
 
 def test_a_clear_gain_is_better_and_a_clear_loss_worse() -> None:
