@@ -24,7 +24,8 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 # Such a feature is often the target under another name, or known only after it. A numeric feature
 # determines a class if its values for the class lie all above or all below the others (a rank AUC
 # of 1 against the rest). A categorical feature determines the class if each category occurs with
-# one class only. Either determines a numeric target if the two correlate almost perfectly.
+# one class only. Either determines a numeric target if the two, or their ranks, correlate almost
+# perfectly, as its logarithm does.
 # A numeric feature determines the whole target if it does so for every class: the classes follow
 # one another along its values. One class of several is worth a warning, as a part of a leak is,
 # but is no leak: a flower's petal may well tell one species from two others.
@@ -76,7 +77,9 @@ class PerfectPredictors:
         if not self._by_class:
             if n_categories:
                 values = _means(np.nan_to_num(values, nan=n_categories).astype(np.int64), y)
-            return abs(_correlation(values, y)) > SUSPICIOUS_CORRELATION
+            return max(_correlation(values, y), _rank_correlation(values, y)) > (
+                SUSPICIOUS_CORRELATION
+            )
         if n_categories:
             codes = np.nan_to_num(values, nan=n_categories).astype(np.int64)
             class_of = np.zeros(n_categories + 1, dtype=np.int64)
@@ -111,7 +114,7 @@ def _means(codes: Index, y: Floats | Index) -> Floats:
 
 
 def _correlation(values: Floats, y: Floats | Index) -> float:
-    """Return Pearson's correlation over rows with a value; 0 if it is undefined."""
+    """Return the size of Pearson's correlation over rows with a value; 0 if it is undefined."""
     present = ~np.isnan(values)
     if present.sum() < _LEAST_ROWS:
         return 0.0
@@ -121,7 +124,15 @@ def _correlation(values: Floats, y: Floats | Index) -> float:
     y = y / max(np.abs(y).max(), np.finfo(float).tiny)
     values, y = values - values.mean(), y - y.mean()
     spread = np.sqrt((values @ values) * (y @ y))
-    return float(values @ y / spread) if spread > 0 else 0.0
+    return float(abs(values @ y) / spread) if spread > 0 else 0.0
+
+
+def _rank_correlation(values: Floats, y: Floats | Index) -> float:
+    """Return the size of Spearman's correlation over rows with a value; 0 if it is undefined."""
+    from scipy.stats import rankdata
+
+    present = ~np.isnan(values)
+    return _correlation(rankdata(values[present]), rankdata(y[present])) if present.any() else 0.0
 
 
 _WHOLE, _CODE = re.compile(r"\s*[0-9]+\s*"), re.compile(r"\s*0[0-9]+\s*")
@@ -144,6 +155,7 @@ _PREDICTS = (
     "the target, or one of its classes, without the others: {}; make sure that this is known "
     "before the target is",
 )
+_PREDICTS_NUMBERS = (*_PREDICTS[:2], _PREDICTS[2].replace(", or one of its classes,", ""))
 _VOUCHED = (
     "feature on the keep list predicts",
     "features on the keep list predict",
@@ -241,7 +253,7 @@ class Findings:
         name, n_present = row.name, row.rows - row.missing
         self._has_made = self._has_made or is_made
         if is_predictor and name not in columns.keep:
-            self._note(_PREDICTS, name, True)
+            self._note(_PREDICTS if self._has_classes else _PREDICTS_NUMBERS, name, True)
             if self._predictors.predicts(numbers, len(categories), whole=True):
                 self._leaks.append(name)
         self._note(_VOUCHED, name, is_predictor and name in columns.keep)
@@ -281,7 +293,7 @@ class Findings:
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings, the most severe first."""
-        found = [*self._named(_PREDICTS)]
+        found = [*self._named(_PREDICTS), *self._named(_PREDICTS_NUMBERS)]
         found += self._of_target
         found += self._filled_across_series()
         n_rows = len(self._rows)

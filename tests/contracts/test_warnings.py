@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
@@ -88,6 +89,18 @@ def test_a_feature_that_tells_one_class_of_three_is_a_warning_and_no_leak():
     leaky = iris.assign(code=codes, letter=iris["species"].str[:3])
     leaked = chaffinch.select(leaky, "species", model=LINEAR, method="anova_f", n_features=4)
     assert set(leaked.comparison["leaks"]) == {"code", "letter"} & set(leaked.features) != set()
+
+
+@pytest.mark.parametrize("function", [np.exp, np.arctan, lambda y: -(y**3), lambda y: 3 - 2 * y])
+def test_a_monotone_function_of_a_numeric_target_is_a_leak(function):
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(400, 3)), columns=list("abc"))
+    y = X["a"] + random.normal(size=400)
+    table = X.assign(later=function(y), near=function(y) + random.normal(size=400), y=y)
+    result = chaffinch.select(table, "y", model=LINEAR, method="correlation", n_features=1)
+    (warning,) = result.warnings
+    assert warning.startswith("1 feature predicts the target")
+    assert "'later'" in warning
 
 
 @pytest.mark.parametrize("method", ["auto", "gbmo", "anova_f"])
