@@ -123,6 +123,11 @@ class MaskState:
         last = len(self._mask) - 1
         if isinstance(feature, str) and feature in self.names:
             feature = self.names.index(feature)
+        elif str(feature) in self.names and self.names.index(str(feature)) != feature:
+            raise InputError(
+                f"feature {feature!r} is a position, and the name of another column; give the name "
+                "of the column as text"
+            )
         if not isinstance(feature, Integral) or isinstance(feature, bool):
             raise InputError(f"feature must be a whole number in 0..{last} but is {feature!r}")
         if not 0 <= feature <= last:

@@ -291,3 +291,13 @@ def test_what_fits_nothing_is_refused(case):
     ask, message = REFUSED[case]
     with pytest.raises(InputError, match=f"^{message}"):
         ask()
+
+
+def test_a_number_that_is_a_position_and_the_name_of_another_column_masks_neither():
+    X = NUMBERS.set_axis([1, 0, *range(2, NUMBERS.shape[1])], axis=1)
+    line = LinearRegression().fit(X.to_numpy(), NUMBERS["age"])
+    engine = chaffinch.masked_loss(line, X, NUMBERS["age"], loss="squared_error")
+    with pytest.raises(InputError, match="1 is a position, and the name of another column; give"):
+        engine.remove(1)
+    engine.remove("1")
+    assert not engine.mask[0]
