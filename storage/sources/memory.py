@@ -83,8 +83,9 @@ def _check_is_table(table: Any) -> None:
     name = type(table).__name__
     for method, kind in _BECOME_TABLES.items():
         if callable(getattr(table, method, None)):
+            row = ", or .to_frame().T of a row" if is_column else ""
             raise InputError(
-                f"a source must be a table but is {kind}, {name}; give its .{method}()"
+                f"a source must be a table but is {kind}, {name}; give its .{method}(){row}"
             )
     is_values = isinstance(table, list | tuple | dict) or hasattr(table, "__array__")
     remedy = "; give one table, as by pandas.DataFrame, or one folder" if is_values else ""

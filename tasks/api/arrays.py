@@ -112,6 +112,11 @@ def _values_of_rows(name: str, values: Any, n_rows: int) -> Any:
 def with_target(data: Any, target: Any) -> tuple[Any, Any]:
     """Return a table and the name of its target, which may be given by its values."""
     if isinstance(target, str | bool | Integral | tuple | None):
+        if isinstance(data, np.ndarray):
+            raise InputError(
+                f"an array has no column {target!r}; give the target by its values, one for each "
+                "row, or give a table, as by pandas.DataFrame"
+            )
         return data, target
     if isinstance(data, str | PurePath):
         raise InputError(

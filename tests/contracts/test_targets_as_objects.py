@@ -238,6 +238,11 @@ def test_tensors_that_are_no_arrays_are_refused_with_what_to_give(ask, y, said) 
     assert ask(eval(remedy, {"torch": torch, "y": y})) is not None  # noqa: S307
 
 
+def test_an_array_has_no_column_to_name() -> None:
+    with pytest.raises(InputError, match=r"^an array has no column 'y'; give the target by its"):
+        chaffinch.select(np.c_[X, Y], "y")
+
+
 @door
 @pytest.mark.parametrize(
     "given",
