@@ -337,8 +337,8 @@ def test_a_night_on_which_nothing_beats_a_constant_needs_a_decision(
 
 def test_who_wants_it_red_has_a_run_that_fails_and_is_not_tried_again(flow, server, store):
     with pytest.raises(RuntimeError, match=r"^needs a decision: nothing was promoted yet"):
-        flow(PromotionSettings(name="red", unattended="fail"))
-    (run,) = server.find("flow_runs", flow_runs={"name": {"like_": "red gbmo"}})
+        flow(PromotionSettings(name="failing", unattended="fail"))
+    (run,) = server.find("flow_runs", flow_runs={"name": {"like_": "failing gbmo"}})
     assert run["run_count"] == 1
     _, name, message = ended_as(server, run["id"])
     assert (name, message[:32]) == ("Failed", "needs a decision: nothing was pr")
