@@ -349,7 +349,7 @@ _DAMAGE = (
     OSError,
     RuntimeError,
     TypeError,
-    InputError,
+    ValueError,
     struct.error,
     tokenize.TokenError,
     zipfile.BadZipFile,

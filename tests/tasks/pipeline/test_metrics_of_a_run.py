@@ -15,6 +15,7 @@ import chaffinch
 from chaffinch import FeatureContract
 from chaffinch.flows.cli.output import show
 from chaffinch.tasks.reporting import render_report
+from chaffinch.tasks.reporting.text import numbers_alike
 from tests.made_up import good_table
 from tests.tasks.made_up_runs import causes, run_of
 from tests.tasks.reporting.made_up_report import Page, made_up, numbered
@@ -115,8 +116,8 @@ def test_terminal_and_report_show_them_below_the_losses(classes, tmp_path, capsy
     assert headings[1:] == ["All features", "Selected", "Constant", "Selected less all"]
     assert [row[0] for row in rows] == ["Accuracy", "Balanced accuracy", "ROC AUC", "Log loss"]
     for (name, *cells), found in zip(rows, classes.metrics.values(), strict=True):
-        values = [f"{found[key]:.4g}" for key in ("all_features", "selected", "constant")]
-        assert cells[:3] == values
+        values = [found[key] for key in ("all_features", "selected", "constant")]
+        assert cells[:3] == numbers_alike(*values)
         (line,) = (line for line in lines if line.startswith(f"│ {name} "))
         assert [cell.strip() for cell in line.strip("│").split("│")] == [name, *cells]
     assert rows[0][-1] == f"{classes.metrics['accuracy']['difference']:+.4g}"
