@@ -84,7 +84,7 @@ def draw_differences(table: TableSummary, ax: Axes | None) -> Axes:
         if difference.interval:
             ax.plot(difference.interval, [place, place], color="C0", linewidth=3, alpha=0.5)
         ax.plot(difference.mean, place, "o", color="C0")
-    names = [short_name_of(one, table.contenders, _LONGEST_NAME) for one, _ in drawn]
+    names = [short_name_of(contender, table.contenders, _LONGEST_NAME) for contender, _ in drawn]
     ax.set_yticks(range(len(drawn)), names, parse_math=False)
     ax.set_ylim(len(drawn) - 0.5, -0.5)  # the first on top
     ax.set_title(heading_of(table), parse_math=False)

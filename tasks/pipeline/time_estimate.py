@@ -18,7 +18,7 @@ _ROWS, _VALUES = 2_000, 2_000_000  # of the larger of the two fits
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
 _LONG = 600  # seconds, of which a user is warned
 _OF_BOTH_MODELS = 2  # fits
-_NARROWER = 8  # a fit on so many times fewer features tells how their number matters
+_NARROWER = 8  # times fewer features, of the fit that shows the effect of their number
 _SECONDS_OF_BOOTSTRAP, _SECONDS_OF_REPORT = 1.0, 0.5
 
 
@@ -95,9 +95,9 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, Sequence[float] | None] | 
     # the share of a fit's seconds that features do not change
     width = narrow / n_features
     fixed = np.clip((of_narrow / of_many - width) / (1 - width), 0, 1) if width < 1 else 0.0
-    longer = np.mean(of_candidates) / of_few if candidates else 1.0  # a fit of the tuned model
-
-    # as a busy machine may have slowed one of the two fits: at most in proportion to the rows
+    # a tuned model takes about as long as the mean candidate
+    longer = np.mean(of_candidates) / of_few if candidates else 1.0
+    # at most in proportion to the rows, since a busy machine may have slowed one of the fits
     of_a_row = float(np.clip((of_many - of_few) / (many - few), 0, of_many / many))
 
     def seconds(n: int, size: int = n_features) -> float:

@@ -30,18 +30,18 @@ class ScoredAlternatives(dict[str, Any]):
         import pandas as pd
 
         rows = []
-        for place, one in enumerate([self["chosen"], *self["sets"]]):
-            low, high = one.get("interval") or (None, None)
+        for place, scored in enumerate([self["chosen"], *self["sets"]]):
+            low, high = scored.get("interval") or (None, None)
             rows.append(
                 {
                     "set": place or "chosen",
-                    "quality": one["quality"],
-                    "status": one.get("status", math.nan),
-                    "loss": one.get("test_loss"),  # of earlier releases the chosen set has none
-                    "difference": one.get("difference"),
+                    "quality": scored["quality"],
+                    "status": scored.get("status", math.nan),
+                    "loss": scored.get("test_loss"),  # of earlier releases the chosen set has none
+                    "difference": scored.get("difference"),
                     "low": low,
                     "high": high,
-                    "features": one["features"],
+                    "features": scored["features"],
                 }
             )
         numbers = ["quality", "loss", "difference", "low", "high"]
