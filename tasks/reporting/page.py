@@ -23,6 +23,7 @@ from chaffinch.tasks.reporting.text import (
     made_of_earlier_rows,
     not_searched,
     number,
+    numbers_alike,
     on_scales,
     share,
     title_of,
@@ -242,13 +243,10 @@ def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
     loss = loss_in_words(contract["loss"])
     figures = {**found, f"{loss[0].upper()}{loss[1:]}": losses}
     kept = ("Features kept", number(content.n_kept), f"of {number(content.n_candidates)}")
-    return [
-        kept,
-        *(
-            (name, number(one["selected"]), f"{number(one['all_features'])} with all")
-            for name, one in figures.items()
-        ),
-    ]
+    pairs = {
+        name: numbers_alike(one["selected"], one["all_features"]) for name, one in figures.items()
+    }
+    return [kept, *((name, ours, f"{with_all} with all") for name, (ours, with_all) in pairs.items())]
 
 
 def _downloads(content: ReportContent) -> dict[str, tuple[str, str]]:

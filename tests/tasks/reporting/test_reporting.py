@@ -82,8 +82,8 @@ def test_the_first_screen_has_the_metrics_people_know_besides_the_loss() -> None
     }
     page = Page(render_report(with_contract(content, metrics=metrics)))
     assert (
-        "Features kept 4 of 12 Accuracy 0.93 0.91 with all ROC AUC 0.93 0.91 with all "
-        "Log loss 0.0826 0.0987 with all Figures of the test rows"
+        "Features kept 4 of 12 Accuracy 0.9300 0.9100 with all ROC AUC 0.9300 0.9100 with all "
+        "Log loss 0.08260 0.09870 with all Figures of the test rows"
     ) in page.text
     assert "one split of the rows" in page.text
 
@@ -551,7 +551,7 @@ def test_a_run_without_a_test_part_is_judged_on_out_of_fold_rows() -> None:
         dataset={**contract["dataset"], "rows_by_part": rows},
     )
     page = Page(render_report(content))
-    assert "Log loss 0.0826 0.0987 with all Figures of the out-of-fold rows" in page.text
+    assert "Log loss 0.08260 0.09870 with all Figures of the out-of-fold rows" in page.text
     assert "Difference of the out-of-fold losses (log loss" in page.text
     assert "by a paired bootstrap over 185,185 rows." in page.text
     table = page.tables["Losses of the final models and those of the folds (log loss)"]
