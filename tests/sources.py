@@ -1,10 +1,12 @@
 """What a source answers, as functions of what a user gives."""
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from chaffinch.storage.datasets import dataset
 from chaffinch.storage.sources import source_of
 
 
@@ -38,3 +40,7 @@ def column_names(data: Any) -> list[str]:
 
 def column_bytes(data: Any) -> Mapping[str, int]:
     return source_of(data).column_bytes()
+
+
+def ingest(data: Any, folder: Path, **options: Any) -> dataset.Dataset:
+    return dataset.ingest(source_of(data), folder, **options)

@@ -73,6 +73,7 @@ from chaffinch.tasks.settings.selection import (
 from chaffinch.tasks.workers.signals import Stopped
 
 if TYPE_CHECKING:
+    from chaffinch.storage.sources import Source
     from chaffinch.tasks.results.result import SelectionResult
 
 OUT_OF_MEMORY, NEEDS_DECISION = 4, 5
@@ -189,6 +190,7 @@ def reselect(
     """
     server = server_of(with_prefect)
     from chaffinch.flows.cli import output
+    from chaffinch.storage.sources import source_of
     from chaffinch.tasks.pipeline.progress import steps_of
     from chaffinch.tasks.results.previous_run import read_former, settings_of
 
@@ -197,12 +199,12 @@ def reselect(
     own = group_of(file, "reselect")
     asked = ReselectionSettings(**merged(own, nested(given, RESELECTION)))
     settings = settings_of(read_former(run, execution.store), asked)
-    steps = steps_of(with_changes=True)
+    source, steps = source_of(data), steps_of(with_changes=True)
     with output.progress(steps, verbosity) as shown:
         if server is None:
-            result, _ = _selected(data, settings, execution, shown)
+            result, _ = _selected(source, settings, execution, shown)
         else:
-            checked = partial(_checked, data, settings, execution)
+            checked = partial(_checked, source, settings, execution)
             arguments = (run, data, asked, execution)
             result = _run_flow(server, "reselection", arguments, shown, checked).result()
     output.show(result, as_json=as_json, with_warnings=False)
@@ -220,7 +222,7 @@ def server_of(with_prefect: bool | None) -> Server | None:
 
 
 def _selected(
-    data: Any, settings: SelectionSettings, execution: ExecutionSettings, shown: Showing
+    source: "Source", settings: SelectionSettings, execution: ExecutionSettings, shown: Showing
 ) -> tuple["SelectionResult", str]:
     """Run the pipeline in this process, without Prefect; return why a person has to decide too."""
     from chaffinch.tasks.pipeline.run import select_features
@@ -228,7 +230,9 @@ def _selected(
     from chaffinch.tasks.promotion.promote import compared_in_passing
     from chaffinch.tasks.results.result import load_result
 
-    run = select_features(data, settings, execution, on_progress=shown.on_progress, warn=shown.warn)
+    run = select_features(
+        source, settings, execution, on_progress=shown.on_progress, warn=shown.warn
+    )
     lines, difference = compared_in_passing(run)
     for line in lines:
         shown.say(line)
@@ -237,12 +241,12 @@ def _selected(
 
 
 def _checked(
-    data: Any, settings: SelectionSettings, execution: ExecutionSettings, shown: Showing
+    source: "Source", settings: SelectionSettings, execution: ExecutionSettings, shown: Showing
 ) -> None:
     """Check the inputs of a run before the server starts."""
     from chaffinch.tasks.pipeline.run import check
 
-    shown.warn(check(data, settings, execution, on_progress=shown.on_progress))
+    shown.warn(check(source, settings, execution, on_progress=shown.on_progress))
 
 
 def _run_flow(
@@ -321,18 +325,19 @@ def run(
     """
     from chaffinch.storage.sources import source_of
 
-    source_of(data).check()  # a wrong path is refused before the imports of a run
+    source = source_of(data)
+    source.check()  # a wrong path is refused before the imports of a run
     server = server_of(with_prefect)
     from chaffinch.flows.cli import output
     from chaffinch.tasks.pipeline.progress import steps_of
 
-    arguments = (data, settings, execution)
     steps = steps_of(with_alternatives=settings.alternatives is not None)
     with output.progress(steps, verbosity) as shown:
         if server is None:
-            result, undecided = _selected(*arguments, shown)
+            result, undecided = _selected(source, settings, execution, shown)
         else:
-            checked = partial(_checked, *arguments)
+            checked = partial(_checked, source, settings, execution)
+            arguments = (data, settings, execution)
             state = _run_flow(server, "feature_selection", arguments, shown, checked)
             result = state.result()
             from chaffinch.flows.prefect_runtime import promotion
@@ -363,9 +368,10 @@ def check(
     is from fits on a few rows. Exit codes: 0 done; 2 bad input; 3 warnings and --strict.
     """
     from chaffinch.flows.cli import output
+    from chaffinch.storage.sources import source_of
     from chaffinch.tasks.pipeline.run import preflight
 
-    output.show_check(preflight(data, settings, execution), settings, as_json=as_json)
+    output.show_check(preflight(source_of(data), settings, execution), settings, as_json=as_json)
 
 
 @cli.command(short_help="Write a file of settings, with comments.")
@@ -401,7 +407,7 @@ def init(
     check_header(source, settings)
     refused = None
     try:
-        preflight(data, settings, execution, is_timed=False)
+        preflight(source, settings, execution, is_timed=False)
     except (InputError, TableTooLargeError) as error:
         refused = error
         why = error.in_words("--drop {}") if isinstance(error, InputError) else error
@@ -445,6 +451,7 @@ def compare(
     """
     server = server_of(with_prefect)
     from chaffinch.flows.cli import output
+    from chaffinch.storage.sources import source_of
     from chaffinch.tasks.comparing.run import (
         STEPS,
         check_time_budget,
@@ -463,8 +470,9 @@ def compare(
     with output.progress(STEPS, verbosity) as shown:
         if server is None:
             seconds = None if time_budget is None else 60 * time_budget
+            sources = list(map(source_of, tables))
             run = compare_methods(
-                tables, settings, execution, time_budget=seconds, **shown._asdict()
+                sources, settings, execution, time_budget=seconds, **shown._asdict()
             )
             result = load_comparison(run)
         else:

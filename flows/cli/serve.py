@@ -31,6 +31,7 @@ def serve(tables: Sequence[Selected], execution: ExecutionSettings, **given: Any
     """
     _prepare("serve")
     from chaffinch.flows.serving.deployments import Served, serve_flows
+    from chaffinch.storage.sources import source_of
 
     options = nested(given, SERVE)
     if len(tables) > 1 and "name" in options:
@@ -39,7 +40,7 @@ def serve(tables: Sequence[Selected], execution: ExecutionSettings, **given: Any
             "names each"
         )
     served = [
-        Served(one.data, one.settings, ServeSettings(**merged(one.serve, options)))
+        Served(source_of(one.data), one.settings, ServeSettings(**merged(one.serve, options)))
         for one in tables
     ]
     raise Stopped(serve_flows(served, execution))

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from chaffinch.errors import InputError, short_repr
 from chaffinch.flows.cli.options import STRICT, nested, types_in
-from chaffinch.storage.datasets.column_names import nearest_or_all
+from chaffinch.storage.column_names import nearest_or_all
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.settings.base import Settings
 from chaffinch.tasks.settings.execution import ServeSettings

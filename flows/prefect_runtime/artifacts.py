@@ -31,7 +31,7 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from chaffinch.errors import InputError, printable
 from chaffinch.flows.cli.terminal import Showing
 from chaffinch.storage.files import path_in
-from chaffinch.storage.runs.store import Run
+from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.pipeline.progress import STEPS, Estimate, RunProgress
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
@@ -68,8 +68,7 @@ _HEADERS = {  # a report loads nothing and runs no scripts
 def report_in_markdown(folder: Path) -> str:
     """Return the report of a run or comparison as markdown: a link, or the path of the file."""
     url, served = os.environ.get(_URL), os.environ.get(_STORE)
-    store = folder.parent.parent
-    if not url or (served and Path(served).resolve() != store.resolve()):
+    if not url or (served and Path(served).resolve() != Store.of(folder).path.resolve()):
         return f"Report: `{folder / _REPORT}`"
     name = quote(f"{folder.parent.name}/{folder.name}/{_REPORT}")
     return f"Report: [{folder.name}]({url.rstrip('/')}/{name})"

@@ -24,6 +24,7 @@ from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.flows.prefect_runtime.events import resource_of
 from chaffinch.flows.prefect_runtime.tasks import TimeLimitError, as_task
 from chaffinch.storage.runs.store import Store
+from chaffinch.storage.sources import Source
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.pipeline.run import WrapStep
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
@@ -39,7 +40,7 @@ _GOES_ON = "finished steps are kept: started again the run continues, and limits
 @contextmanager
 def within_limits(
     limits: LimitSettings | None,
-    data: Sequence[Any],
+    sources: Sequence[Source],
     store: Path,
     promotion: PromotionSettings | None = None,
 ) -> Iterator[WrapStep]:
@@ -53,7 +54,7 @@ def within_limits(
             "timeouts work in the main thread of a program only, but this flow runs in another; "
             "set timeout and stage_timeout to none, or start it as a deployment"
         )
-    names = data_sets(limits, data, promotion)
+    names = data_sets(limits, sources, promotion)
     run = _register(limits, names)
     try:
         with ExitStack() as turns:
@@ -67,13 +68,13 @@ def within_limits(
 
 
 def data_sets(
-    limits: LimitSettings, data: Sequence[Any], promotion: PromotionSettings | None
+    limits: LimitSettings, sources: Sequence[Source], promotion: PromotionSettings | None
 ) -> list[str]:
     given = limits.data_set or (promotion.name if promotion is not None else None)
     if given:
         return [given]
     remedy = "limits.data_set: orders"
-    return sorted({name_of_data_set(source, None, remedy) for source in data})
+    return sorted({name_of_data_set(source, None, remedy) for source in sources})
 
 
 def _register(limits: LimitSettings, names: Sequence[str]) -> FlowRun:

@@ -9,7 +9,6 @@ import threading
 from contextlib import suppress
 from contextvars import copy_context
 from pathlib import Path
-from typing import Any
 
 from prefect import runtime
 from prefect.client.schemas.objects import State
@@ -28,6 +27,7 @@ from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.sources import Source
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.promotion.gate import decide, why_undecided
 from chaffinch.tasks.promotion.promote import (
@@ -61,11 +61,11 @@ class Answer(RunInput):
 
 
 def check_promotion(
-    data: Any, settings: SelectionSettings, store: Path, promotion: PromotionSettings | None
+    source: Source, settings: SelectionSettings, store: Path, promotion: PromotionSettings | None
 ) -> None:
     """Check before any work that the result could be promoted."""
     if promotion is not None:
-        name = name_of_data_set(data, promotion.name, "promotion.name: orders")
+        name = name_of_data_set(source, promotion.name, "promotion.name: orders")
         task = None if settings.task == "auto" else settings.task
         check_target(
             Store(path_from(store, "store").absolute()).promotions, name, settings.target, task
@@ -107,7 +107,7 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
     elif decision.outcome == "keep":
         outcome = [f"The promoted contract of {name} stays: {decision.reason}"]
     else:
-        store = shlex.quote(str(run.folder.parent.parent.absolute()))
+        store = shlex.quote(str(Store.of(run.folder).path))
         outcome = [
             f"Not promoted as {name}, for a person to decide: {decision.reason}",
             f"chaffinch promote {run.name} --name {name} --store {store} promotes it.",
@@ -182,13 +182,13 @@ def _answer(lines: list[str], hours: float) -> tuple[Answer, bool]:
 
 
 def _send_events(name: str, run: Run) -> None:
-    problem = send_owed(name, run.folder.parent.parent)
+    problem = send_owed(name, Store.of(run.folder).path)
     if problem is not None:
         say(f"Warning: {problem}")
 
 
 def _promotions_of(run: Run) -> Promotions:
-    return Store(run.folder.parent.parent).promotions
+    return Store.of(run.folder).promotions
 
 
 def _logged(lines: list[str]) -> list[str]:

@@ -36,7 +36,7 @@ from pydantic import (
 from chaffinch.errors import InputError, StorageError, TableTooLargeError, WorkersError
 from chaffinch.flows.prefect_runtime.cancellation import ended_by_cancelling
 from chaffinch.flows.prefect_runtime.server import ServerError
-from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources import Source, source_of
 from chaffinch.storage.sources.addresses import SECRET
 from chaffinch.storage.sources.data_set_name import name_of_table
 from chaffinch.tasks.settings.base import refusal
@@ -109,31 +109,30 @@ TablePath = Annotated[
 ]
 
 
-def name_in_title(source: str) -> str:
+def name_in_title(data: str) -> str:
     """Return the name of a source's data set for a run's name: ``unnamed`` if it has none.
 
     Prefect needs the name before the flow begins, and an exception here crashes the run. The flow
     itself refuses an invalid source with a message.
     """
     try:
-        name = shown_as(source)
+        name = shown_as(source_of(data))
     except InputError:
         return "unnamed"
     return name if name.strip() and name.isprintable() else "unnamed"
 
 
-def shown_as(data: Any, promotion: PromotionSettings | None = None) -> str:
+def shown_as(source: Source, promotion: PromotionSettings | None = None) -> str:
     """Return the name that a run and its artifacts have for its data set.
 
     That is the name of its promotions, if there is one, or the table's without its endings.
     """
     if promotion is not None and promotion.name:
         return promotion.name
-    label = source_of(data).name
     try:
-        return name_of_table(label, "promotion.name: orders")
+        return name_of_table(source.name, "promotion.name: orders")
     except InputError:
-        return label
+        return source.name
 
 
 def date_in_title() -> str:

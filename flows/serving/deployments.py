@@ -30,9 +30,9 @@ from chaffinch.flows.prefect_runtime.tasks import from_block
 from chaffinch.flows.reselection import reselection
 from chaffinch.flows.serving.automations import TAG, make_missing
 from chaffinch.flows.serving.runner import serve_until_stopped
-from chaffinch.storage.datasets.column_names import check_known, nearest
+from chaffinch.storage.column_names import check_known, nearest
 from chaffinch.storage.runs.store import Store
-from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources import Source, source_of
 from chaffinch.storage.sources.addresses import looked_up_too
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.pipeline.run import check_settings
@@ -88,14 +88,14 @@ _ONE_AFTER_THE_OTHER = ConcurrencyLimitConfig(
 class Served:
     """A table to serve, its selection, and when and how it runs."""
 
-    data: str
+    source: Source
     settings: SelectionSettings
     serve: ServeSettings
 
     @property
     def name(self) -> str:
         """Name of the data set."""
-        name = name_of_data_set(source_of(self.data), self.serve.name, NAMED)
+        name = name_of_data_set(self.source, self.serve.name, NAMED)
         if name.endswith(".py"):  # Prefect would strip the suffix
             raise InputError(
                 f"data set {name!r} cannot be served, as Prefect takes .py off the names of "
@@ -109,7 +109,7 @@ class Served:
 
     def check(self) -> None:
         """Raise InputError for what can be known to be wrong without a server."""
-        source_of(self.data).check()
+        self.source.check()
         check_settings(self.settings)
         _ = self.name, self.schedule
 
@@ -126,7 +126,7 @@ class Served:
         """Return the parameters of a selection on demand."""
         return {
             **self.common(execution),
-            "data": source_of(self.data).address,  # a process in another folder may run the flow
+            "data": self.source.address,  # a process in another folder may run the flow
             "settings": self.settings.model_dump(mode="json"),
         }
 
@@ -162,7 +162,7 @@ def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
     with looked_up_too(from_block):
         for one in tables:
             named = [one.settings.target, *one.settings.columns.named]
-            check_known(named, source_of(one.data).columns())
+            check_known(named, one.source.columns())
     Store.open(execution.store)  # fail now rather than every night
     execution = execution.model_copy(update={"store": execution.store.absolute()})
     first = tables[0]

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError, about_column
-from chaffinch.storage.datasets.column_names import check_known
+from chaffinch.storage.column_names import check_known
 from chaffinch.storage.datasets.text_spellings import (
     all_match,
     are_dates,

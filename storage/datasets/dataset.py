@@ -15,14 +15,13 @@ from functools import cached_property
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
 from chaffinch.errors import StorageError, raise_if_out_of_memory
-from chaffinch.storage.datasets.column_names import check_columns, check_known
+from chaffinch.storage.column_names import check_columns, check_known
 from chaffinch.storage.datasets.column_types import (
     CATEGORY,
     decoded,
@@ -40,7 +39,6 @@ from chaffinch.storage.datasets.content_hash import (
     shuffle_rows,
     shuffled,
 )
-from chaffinch.storage.datasets.spilled import SpilledColumns, spill_folder
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     locked,
@@ -52,7 +50,8 @@ from chaffinch.storage.files import (
     write_file,
 )
 from chaffinch.storage.memory import give_back
-from chaffinch.storage.sources import Source, source_of
+from chaffinch.storage.sources.source import Source
+from chaffinch.storage.spilled import SpilledColumns, spill_folder
 
 __all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
 
@@ -159,7 +158,7 @@ def ignored(done: int, total: int) -> None:
 
 
 def ingest(
-    data: Any,
+    source: Source,
     folder: Path,
     *,
     categorical: Collection[str] = (),
@@ -177,7 +176,6 @@ def ingest(
     The result is cached by the SHA-256 of the file, the arguments and the version of the reading
     rules, so that a file is parsed once. A table in memory is converted each time.
     """
-    source = source_of(data)
     fingerprint, labels = source.fingerprint(), _with_types(labels, numeric, source)
     asked = [sorted(set(names)) for names in (categorical, numeric, ordered, drop)]
     if labels is not None:
@@ -204,7 +202,7 @@ def ingest(
 
 
 def order_of_rows(
-    data: Any,
+    source: Source,
     *,
     categorical: Collection[str] = (),
     numeric: Collection[str] = (),
@@ -217,7 +215,6 @@ def order_of_rows(
 
     The arguments are those of `ingest`.
     """
-    source = source_of(data)
     labels = _with_types(labels, numeric, source)
     with TemporaryDirectory(prefix="chaffinch-") as aside:
         _, dataset_hash, order = _in_order(

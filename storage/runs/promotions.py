@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.column_names import nearest
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     LONGEST_STEM,

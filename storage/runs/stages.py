@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.column_names import nearest
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     check_name,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.column_names import nearest, quoted
+from chaffinch.storage.column_names import nearest, quoted
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     check_name,
@@ -79,6 +79,11 @@ class Store:
             )
         read_json(store.path / _STORE, {})
         return store
+
+    @classmethod
+    def of(cls, run: Path) -> Store:
+        """Return the store of a run, or of a comparison, by the folder of it."""
+        return cls(run.absolute().parent.parent)
 
     @property
     def datasets(self) -> Path:

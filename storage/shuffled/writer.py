@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.column_names import check_columns, check_known
+from chaffinch.storage.column_names import check_columns, check_known
 from chaffinch.storage.datasets.content_hash import mix
 from chaffinch.storage.files import (
     FORMAT_VERSION,

@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
-from chaffinch.storage.datasets.column_names import check_columns
-from chaffinch.storage.datasets.spilled import SpilledRows
+from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.sources.source import Format, OpenTable
+from chaffinch.storage.spilled import SpilledRows
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from chaffinch.errors import InputError
 from chaffinch.storage.files import LONGEST_STEM, check_name
-from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.formats import without_endings
+from chaffinch.storage.sources.source import Source
 
 _IN_MEMORY = ("DataFrame", "Table")  # names of sources in memory
 
 
-def name_of_data_set(data: Any, name: str | None, remedy: str) -> str:
+def name_of_data_set(source: Source, name: str | None, remedy: str) -> str:
     """Return the name of the data set that a source belongs to."""
     if name is not None:
         return check_name(name, LONGEST_STEM)
-    return name_of_table(source_of(data).name, remedy)
+    return name_of_table(source.name, remedy)
 
 
 def name_of_table(label: str, remedy: str) -> str:

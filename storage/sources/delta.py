@@ -14,7 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
-from chaffinch.storage.datasets.column_names import check_columns
+from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.parquet import DELTA_LOG, PARQUET

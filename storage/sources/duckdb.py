@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
-from chaffinch.storage.datasets.column_names import check_columns, nearest_or_all
-from chaffinch.storage.datasets.spilled import SpilledRows
+from chaffinch.storage.column_names import check_columns, nearest_or_all
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.database import DatabaseSource
 from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.source import OpenTable
+from chaffinch.storage.spilled import SpilledRows
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,7 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.column_names import nearest
 from chaffinch.storage.files import check_path, check_regular, sha256_of_file
 from chaffinch.storage.sources.formats import format_of
 from chaffinch.storage.sources.parquet import parquet_files

@@ -13,7 +13,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
-from chaffinch.storage.datasets.column_names import check_columns, text_of_label
+from chaffinch.storage.column_names import check_columns, text_of_label
 from chaffinch.storage.sources.formats import TAKEN
 from chaffinch.storage.sources.parquet import without_unnamed_index
 from chaffinch.storage.sources.source import Source

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
-from chaffinch.storage.datasets.column_names import check_columns
+from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.files import check_regular
 from chaffinch.storage.sources.source import Format, OpenTable
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol, Self
 import pyarrow as pa
 
 from chaffinch.errors import InputError, about_column
-from chaffinch.storage.datasets.column_names import check_columns
+from chaffinch.storage.column_names import check_columns
 
 _CELLS_AT_A_TIME = 2**23  # 64 MiB of numbers
 

@@ -21,13 +21,13 @@ from uuid import UUID
 import pyarrow as pa
 
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.column_names import check_columns, nearest_or_all
-from chaffinch.storage.datasets.spilled import SpilledRows
+from chaffinch.storage.column_names import check_columns, nearest_or_all
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import credentials, secret_message, without
 from chaffinch.storage.sources.database import DatabaseSource
 from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.source import OpenTable
+from chaffinch.storage.spilled import SpilledRows
 
 if TYPE_CHECKING:  # loading SQLAlchemy takes long
     import sqlalchemy as sa

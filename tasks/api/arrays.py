@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from chaffinch.errors import InputError, TableTooLargeError
-from chaffinch.storage.datasets.column_names import names_in_array, text_of_label
+from chaffinch.storage.column_names import names_in_array, text_of_label
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.results.model import columns_of

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from chaffinch.errors import InputError, as_input_error
-from chaffinch.storage.datasets.column_names import text_of_label
+from chaffinch.storage.column_names import text_of_label
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.api.arrays import as_table, with_column
 from chaffinch.tasks.api.constraints import named

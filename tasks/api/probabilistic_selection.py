@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from chaffinch.errors import InputError, StorageError, as_input_error, short_repr
-from chaffinch.storage.datasets.column_names import check_columns, nearest, quoted_with_reasons
+from chaffinch.storage.column_names import check_columns, nearest, quoted_with_reasons
 from chaffinch.storage.files import file_to_write, path_from, remove_file, write_file
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import check_magnitude

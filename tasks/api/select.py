@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Literal
 
-from chaffinch.storage.datasets.column_names import Labels
+from chaffinch.storage.column_names import Labels
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.api.arrays import with_target
 from chaffinch.tasks.api.constraints import constraint_settings, named
 from chaffinch.tasks.pipeline.progress import OnProgress, steps_of
@@ -266,6 +267,7 @@ def selected(
     where: dict[str, Any] = {} if store is None else {"store": store}
     cluster = "none" if cluster is None else cluster
     execution = ExecutionSettings(cluster=cluster, workers=workers, **where)
+    source = source_of(data)
     steps = steps_of(
         with_alternatives=settings.alternatives is not None,
         with_changes=settings.former is not None,
@@ -274,9 +276,9 @@ def selected(
         given: dict[str, Any] = {"on_progress": progress, "warn": warn_of_data}
         given["estimator"] = estimator
         if store is None:
-            run = select_in_memory(data, settings, execution, **given)
+            run = select_in_memory(source, settings, execution, **given)
         else:
-            kept = select_features(data, settings, execution, **given)
+            kept = select_features(source, settings, execution, **given)
     if store is None:
         return result_in_memory(run, Labels(data))
     return load_result(kept, () if estimator is None else packages_of(estimator), Labels(data))

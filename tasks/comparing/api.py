@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.api.constraints import constraint_settings, named
 from chaffinch.tasks.api.select import naming
 from chaffinch.tasks.comparing.run import (
@@ -135,8 +136,8 @@ def compare(
     ... )
     >>> compared  # doctest: +SKIP
     """
-    sources: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
-    as_text, texts = naming(*sources)
+    tables: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
+    as_text, texts = naming(*tables)
     chosen: dict[str, Any] = {} if methods is None else {"methods": methods}
     chosen |= {"models": models, "sizes": sizes}
     limits = named(constraints, as_text)
@@ -170,7 +171,7 @@ def compare(
         }
         with shown(STEPS, verbose, on_progress) as progress:
             run = compare_methods(
-                sources,
+                list(map(source_of, tables)),
                 asked,
                 ExecutionSettings(**execution),
                 time_budget=time_budget,

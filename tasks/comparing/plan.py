@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.sources import Source as TableSource
+from chaffinch.storage.sources import Source
 from chaffinch.storage.sources.formats import without_endings
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.data.table_check import TableDescription
@@ -113,7 +113,7 @@ def number_of(size: int | float, n_features: int) -> int:
 
 
 @dataclass(frozen=True)
-class Source:
+class ComparedTable:
     """An ingested and checked table."""
 
     label: str  # name of the table in reports
@@ -136,7 +136,7 @@ class Plan:
     """Settings and tables of a comparison."""
 
     settings: ComparisonSettings
-    sources: tuple[Source, ...]
+    sources: tuple[ComparedTable, ...]
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ class Plan:
         )
 
 
-def refuse_copies(read: Sequence[Source]) -> None:
+def refuse_copies(read: Sequence[ComparedTable]) -> None:
     """Raise InputError for tables of equal content, which are not independent evidence."""
     label_of: dict[str, str] = {}
     for source in read:
@@ -213,7 +213,7 @@ def refuse_copies(read: Sequence[Source]) -> None:
             )
 
 
-def labels_of(sources: Sequence[TableSource]) -> list[str]:
+def labels_of(sources: Sequence[Source]) -> list[str]:
     """Return the name of each table, from its file or its number."""
     if not sources:
         raise InputError("there is no table to compare on; name one")

@@ -22,17 +22,16 @@ from chaffinch.errors import InputError, StorageError, short_repr
 from chaffinch.storage.datasets.dataset import LazyTable
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.storage.sources import Source as TableSource
-from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources import Source
 from chaffinch.tasks.comparing.cells import Asked, Compared, as_table, measure
 from chaffinch.tasks.comparing.library_warnings import remarks_of
 from chaffinch.tasks.comparing.notebook import draw_differences, frame_of, html_of
 from chaffinch.tasks.comparing.plan import (
     NONE,
     Cell,
+    ComparedTable,
     Plan,
     Planned,
-    Source,
     labels_of,
     name_of,
     number_of,
@@ -205,7 +204,7 @@ STEPS = ("read_table", "measure_cells", "conclude")
 
 
 def compare_methods(
-    data: Sequence[Any],
+    sources: Sequence[Source],
     settings: ComparisonSettings,
     execution: ExecutionSettings,
     *,
@@ -218,7 +217,6 @@ def compare_methods(
 ) -> Run:
     """Run or resume a comparison, and return its finished run."""
     check_time_budget(time_budget)
-    sources = [source_of(table) for table in data]
     labels = labels_of(sources)
     for model in settings.models:
         for method in settings.methods:
@@ -263,11 +261,11 @@ def check_time_budget(time_budget: float | None) -> None:
 
 
 def read_table(
-    source: TableSource,
+    source: Source,
     label: str,
     settings: ComparisonSettings,
     store: Store,
-) -> Source:
+) -> ComparedTable:
     """Ingest and check a table; raise InputError if no cell could use it."""
     source.check()
     of_any = settings.selection(settings.models[0], 0)
@@ -284,7 +282,7 @@ def read_table(
         for method in settings.methods:
             check_fit(settings.selection(model, 0, method), description.schema)
     _check_sizes(label, settings, description)
-    return Source(label, dataset, description)
+    return ComparedTable(label, dataset, description)
 
 
 def measure_cells(

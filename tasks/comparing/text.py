@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from rich.cells import cell_len
 
-from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.comparing.plan import ALL, Contender
 from chaffinch.tasks.comparing.summary import (
     ALL_IN_WORDS,

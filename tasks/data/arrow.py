@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.column_names import alike, quoted
+from chaffinch.storage.column_names import alike, quoted
 from chaffinch.storage.datasets.column_types import EXACT, OTHER
 from chaffinch.tasks.selection.core import Floats
 

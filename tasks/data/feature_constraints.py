@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.column_names import quoted, quoted_with_reasons
+from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.tasks.data.arrow import column_of
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.validation import Group

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError, short_repr
-from chaffinch.storage.datasets.column_names import Labels
+from chaffinch.storage.column_names import Labels
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.arrow import as_keys
 from chaffinch.tasks.data.reselection_fit import may_lack

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.column_names import nearest, quoted, quoted_with_reasons
+from chaffinch.storage.column_names import nearest, quoted, quoted_with_reasons
 from chaffinch.tasks.data.roles import named_roles
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.data.arrow import as_numbers, if_numbers, kind_of
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.roles import refuse_missing, typed_column

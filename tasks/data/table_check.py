@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.errors import InputError, about_column
-from chaffinch.storage.datasets.column_names import nearest_or_all, quoted, quoted_with_reasons
+from chaffinch.storage.column_names import nearest_or_all, quoted, quoted_with_reasons
 from chaffinch.storage.datasets.column_types import DATE_IN_TEXT
 from chaffinch.storage.datasets.dataset import OnDone, ignored
 from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type

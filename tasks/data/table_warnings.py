@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.data.arrow import NUMBER, are_beyond_exact
 from chaffinch.tasks.data.column_profile import ColumnProfile, is_badly_scaled
 from chaffinch.tasks.data.lag_features import made_names

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError, as_input_error
-from chaffinch.storage.datasets.column_names import names_in_array, nearest
+from chaffinch.storage.column_names import names_in_array, nearest
 from chaffinch.tasks.data.matrix import baseline_values
 from chaffinch.tasks.selection.core import Floats, Rows, Schema, Task
 from chaffinch.tasks.selection.input_checks import (

@@ -10,7 +10,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)

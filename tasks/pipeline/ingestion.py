@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chaffinch.errors import InputError
+from chaffinch.storage.column_names import check_known
 from chaffinch.storage.datasets import dataset
-from chaffinch.storage.datasets.column_names import check_known
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.sources import Source, source_of
+from chaffinch.storage.sources.memory import MemorySource
+from chaffinch.storage.sources.source import Source
 from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.matrix import load_roles
 from chaffinch.tasks.data.outer_folds import OuterFolds
@@ -55,13 +56,12 @@ def each_read_once() -> Iterator[None]:
 
 
 def ingest(
-    data: Any,
+    source: Source,
     settings: SelectionSettings,
     datasets: Path,
     on_progress: OnProgress = no_progress,
 ) -> Dataset:
     """Convert a table to typed, content-hashed, hash-shuffled Parquet."""
-    source = source_of(data)
     before = _read_before.get()
     if before is None or source.rereadable:
         return _ingested(source, settings, datasets, on_progress)
@@ -101,14 +101,13 @@ def _reading(settings: SelectionSettings) -> dict[str, Any]:
 
 
 def parts_in_order(
-    data: Any, settings: SelectionSettings, dataset_hash: str, part: pa.Array
+    source: Source, settings: SelectionSettings, dataset_hash: str, part: pa.Array
 ) -> pa.Array:
     """Return the part of each row of a run's table, in the table's own order of rows.
 
     `part` has the parts in the order of the dataset. Of equal rows the first in the table is the
     first in the dataset. InputError if the table is not the one of the run.
     """
-    source = source_of(data)
     found, order = dataset.order_of_rows(_with_history(source, settings), **_reading(settings))
     if found != dataset_hash:
         raise InputError(
@@ -144,7 +143,7 @@ def _fit_for_the_former_run(source: Source, settings: SelectionSettings) -> Iter
 
 def _with_history(source: Source, settings: SelectionSettings) -> Source:
     """Return the source with the lag features of the settings."""
-    return source if settings.history is None else source_of(prepared(source, settings)[0])
+    return source if settings.history is None else MemorySource(prepared(source, settings)[0])
 
 
 @contextmanager

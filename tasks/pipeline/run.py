@@ -20,7 +20,8 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.extras import require
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.storage.sources import Source, source_of
+from chaffinch.storage.sources.memory import MemorySource
+from chaffinch.storage.sources.source import Source
 from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.reselection_fit import with_hints_for
 from chaffinch.tasks.data.table_check import TableDescription
@@ -66,7 +67,7 @@ def _unwrapped(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def select_features(
-    data: Any,
+    source: Source,
     settings: SelectionSettings,
     execution: ExecutionSettings,
     *,
@@ -81,7 +82,7 @@ def select_features(
     the data-quality warnings before training. `estimator` is an unfitted scikit-learn estimator
     instead of a model by name.
     """
-    begun = _begun(data, settings, execution, wrap_step, on_progress, estimator)
+    begun = _begun(source, settings, execution, wrap_step, on_progress, estimator)
     with with_hints_for(settings), begun as run:
         warn(run.description.warnings)
         _finish(run, wrap_step)
@@ -89,7 +90,7 @@ def select_features(
 
 
 def select_in_memory(
-    data: Any,
+    source: Source,
     settings: SelectionSettings,
     execution: ExecutionSettings,
     *,
@@ -98,7 +99,7 @@ def select_in_memory(
     estimator: Any = None,
 ) -> SelectionRun:
     """Run the pipeline without a store, and return the finished run; see `select_features`."""
-    begun = _begun(data, settings, execution, _unwrapped, on_progress, estimator, in_memory=True)
+    begun = _begun(source, settings, execution, _unwrapped, on_progress, estimator, in_memory=True)
     with with_hints_for(settings), begun as run:
         warn(run.description.warnings)
         _finish(run, _unwrapped)
@@ -106,7 +107,7 @@ def select_in_memory(
 
 
 def check(
-    data: Any,
+    source: Source,
     settings: SelectionSettings,
     execution: ExecutionSettings,
     *,
@@ -116,7 +117,7 @@ def check(
 
     The first two steps, ingestion and description, are run and recorded for the run itself.
     """
-    begun = _begun(data, settings, execution, _unwrapped, on_progress, None)
+    begun = _begun(source, settings, execution, _unwrapped, on_progress, None)
     with with_hints_for(settings), begun as run:
         return run.description.warnings
 
@@ -133,11 +134,15 @@ class Preflight:
 
 
 def preflight(
-    data: Any, settings: SelectionSettings, execution: ExecutionSettings, *, is_timed: bool = True
+    source: Source,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    *,
+    is_timed: bool = True,
 ) -> Preflight:
     """Check the inputs of a run, and estimate what it needs; nothing is stored."""
     free = free_memory()  # before this takes some
-    begun = _begun(data, settings, execution, _unwrapped, no_progress, None, in_memory=True)
+    begun = _begun(source, settings, execution, _unwrapped, no_progress, None, in_memory=True)
     with with_hints_for(settings), begun as run:
         split(run)
         shape = run.dataset.n_rows, len(run.dataset.columns)
@@ -161,7 +166,7 @@ def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
 
 @contextmanager
 def _begun(
-    data: Any,
+    source: Source,
     settings: SelectionSettings,
     execution: ExecutionSettings,
     wrap_step: WrapStep,
@@ -171,7 +176,6 @@ def _begun(
     in_memory: bool = False,
 ) -> Iterator[SelectionRun]:
     """Ingest, check and describe a table, and yield its run, in the store or in memory."""
-    source = source_of(data)
     source.check()
     check_settings(settings, estimator)
     store = None if in_memory else Store.open(execution.store)
@@ -185,7 +189,7 @@ def _begun(
             once = settings.history is not None and not source.rereadable
             if once:
                 check_memory(source, settings)
-            rows = source_of(source.read(settings.columns.categorical)) if once else source
+            rows = MemorySource(source.read(settings.columns.categorical)) if once else source
             dataset = wrap_step(ingest)(rows, settings, datasets, progress)
         name = run_name(source, settings, dataset, estimator)
         opened.enter_context(logging_about(run=name, dataset=dataset.hash[:16]))

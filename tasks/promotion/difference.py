@@ -233,7 +233,7 @@ def _kinds(known: Former) -> dict[str, str]:
 
 def _table(known: Former, other: Former, store: Path) -> Dataset:
     """Return the table that a contract was made from, from the first store that holds it."""
-    stores = [one.folder.parent.parent for one in (known, other) if one.folder is not None]
+    stores = [Store.of(one.folder).path for one in (known, other) if one.folder is not None]
     why: StorageError | None = None
     for path in dict.fromkeys([*stores, store]):
         try:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from chaffinch.storage.datasets.column_names import quoted, quoted_with_reasons
+from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.tasks.promotion.difference import Difference, LossDifference
 from chaffinch.tasks.reporting.text import interval, number, share

@@ -217,7 +217,7 @@ def against_promoted(run: Run, name: str) -> AgainstPromoted:
         found, _, _ = str(error).rpartition("; ")  # to promote is the remedy after it
         return AgainstPromoted(name, history, None, found)
     after = Former(result.run, result.contract, run.folder)
-    return AgainstPromoted(name, history, between(before, after, run.folder.parent.parent))
+    return AgainstPromoted(name, history, between(before, after, Store.of(run.folder).path))
 
 
 def compared_in_passing(
@@ -263,4 +263,4 @@ def kept_run(run: SelectionResult | str, store: str | Path) -> Run:
 
 
 def _histories_of(run: Run) -> Promotions:
-    return Store(run.folder.parent.parent).promotions
+    return Store.of(run.folder).promotions

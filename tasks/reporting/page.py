@@ -246,7 +246,10 @@ def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
     pairs = {
         name: numbers_alike(one["selected"], one["all_features"]) for name, one in figures.items()
     }
-    return [kept, *((name, ours, f"{with_all} with all") for name, (ours, with_all) in pairs.items())]
+    return [
+        kept,
+        *((name, ours, f"{with_all} with all") for name, (ours, with_all) in pairs.items()),
+    ]
 
 
 def _downloads(content: ReportContent) -> dict[str, tuple[str, str]]:

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.column_names import quoted
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.arrow import as_numbers

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score, r2_score
 
 from chaffinch.errors import InputError, as_input_error
-from chaffinch.storage.datasets.column_names import names_in_array, quoted
+from chaffinch.storage.column_names import names_in_array, quoted
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.column_profile import check_largest

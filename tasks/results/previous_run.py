@@ -48,7 +48,7 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
     if path.is_file():
         return Former("", _read_contract(path))
     if Run(home).exists:
-        result = load_result(Store.find(home.parent.parent).existing(home.name))
+        result = load_result(Store.find(Store.of(home).path).existing(home.name))
     else:
         try:  # a name of the store may be that of a folder here as well, such as of a data set
             result = load_run(str(given), store=store)

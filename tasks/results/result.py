@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.datasets.column_names import names_in_array, text_of_label
+from chaffinch.storage.column_names import names_in_array, text_of_label
 from chaffinch.storage.files import file_to_write, path_from, write_file
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.methods.protocol import as_search
 from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.ingestion import parts_in_order
@@ -244,7 +245,7 @@ class SelectionResult:
 
         part = self._part if isinstance(self._part, pa.Array) else part_of_rows(self._part)
         settings = SelectionSettings(**self.settings)
-        found = parts_in_order(data, settings, self.contract["dataset"]["hash"], part)
+        found = parts_in_order(source_of(data), settings, self.contract["dataset"]["hash"], part)
         index = data.index if isinstance(data, pd.DataFrame) else None
         return pd.Series(found.cast(pa.string()).to_pandas().to_numpy(), index, name="part")
 

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from chaffinch.errors import InputError, short_repr
-from chaffinch.storage.datasets.column_names import nearest
+from chaffinch.storage.column_names import nearest
 from chaffinch.storage.files import check_named
 
 # Pydantic's kind of error -> what must hold, with the limits from the error's context. Pydantic's

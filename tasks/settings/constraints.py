@@ -10,7 +10,7 @@ from pydantic import (
     model_validator,
 )
 
-from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.settings.base import InOrder, Settings, setting
 
 _Cost = Annotated[float, Field(ge=0, le=1e300)]

@@ -11,7 +11,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from chaffinch.errors import InputError, short_repr
-from chaffinch.storage.datasets.column_names import alike
+from chaffinch.storage.column_names import alike
 from chaffinch.tasks.selection.baselines.names import PLAIN
 from chaffinch.tasks.settings.base import Settings, choices_in_words
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.storage.datasets.column_names import quoted
+from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.selection.core import Floats, Mask, Rows
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.statistics.bootstrap import (

@@ -88,12 +88,13 @@ def story(
 
     Everything Dask sends goes over the loopback interface, and so does its own talk.
     """
+    from chaffinch.storage.sources import source_of
     from chaffinch.tasks.pipeline.run import select_features
     from chaffinch.tasks.settings.selection import ExecutionSettings
 
     before = _loopback_bytes()
     run = select_features(
-        path,
+        source_of(path),
         _settings(target, n_features, model),
         ExecutionSettings(store=Path(store), **execution),
     )

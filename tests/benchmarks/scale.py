@@ -87,6 +87,7 @@ def measure(
     table: Path, store: Path, method: str, model: str, n_estimators: int, *, in_memory: bool
 ) -> None:
     """Run the pipeline in this process, and print what its stages took as JSON."""
+    from chaffinch.storage.sources import source_of
     from chaffinch.tasks.pipeline import memory
     from chaffinch.tasks.pipeline.run import select_features
     from chaffinch.tasks.settings.method import method_of
@@ -100,7 +101,7 @@ def measure(
         model={"name": model, "tuning": "none", "parameters": {"n_estimators": n_estimators}},
     )
     execution = ExecutionSettings(store=store, cluster="none")
-    run = select_features(table, settings, execution, wrap_step=watch.wrap_step)
+    run = select_features(source_of(table), settings, execution, wrap_step=watch.wrap_step)
     contract = hashlib.sha256((run.folder / "selection.json").read_bytes()).hexdigest()
     print(json.dumps({"stages": watch.stages, "contract": contract}))
 

@@ -14,6 +14,7 @@ from chaffinch import InputError
 from chaffinch.errors import StrictError
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.datasets.content_hash import content_hash, shuffle_rows
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.comparing.run import compare_methods
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.pipeline.run import check, select_features
@@ -155,8 +156,8 @@ def test_a_strict_run_or_comparison_stops_at_warnings_before_anything_is_trained
 
     for begin in (
         lambda: check(odd, asked, strict, on_progress=on_progress),
-        lambda: select_features(odd, asked, strict, on_progress=on_progress),
-        lambda: compare_methods([odd], compared, strict, on_progress=on_progress),
+        lambda: select_features(source_of(odd), asked, strict, on_progress=on_progress),
+        lambda: compare_methods([source_of(odd)], compared, strict, on_progress=on_progress),
     ):
         with pytest.raises(StrictError, match=r"^strict: 2 warnings, so nothing was") as error:
             begin()
@@ -170,7 +171,7 @@ def test_a_strict_run_or_comparison_stops_at_warnings_before_anything_is_trained
     assert [*tmp_path.rglob("run.json")] == []
     # what is strict is no part of what a run is, and stops no other
     names = {
-        select_features(plain, asked, strict.model_copy(update={"strict": value})).name
+        select_features(source_of(plain), asked, strict.model_copy(update={"strict": value})).name
         for value in (True, False)
     }
     assert len(names) == 1

@@ -17,6 +17,7 @@ from chaffinch import (
 )
 from chaffinch.flows.cli.selection import selection_options
 from chaffinch.methods import Pefs
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline.run import select_in_memory
 from chaffinch.tasks.reporting.text import costs_in_words
 from chaffinch.tasks.settings.method import declared, kinds
@@ -188,7 +189,7 @@ def parsed(*typed):
     @click.argument("data", required=False)
     @selection_options
     def run(data, settings, execution):
-        chosen = select_in_memory(data, settings, execution)
+        chosen = select_in_memory(source_of(data), settings, execution)
         found.append([one["name"] for one in chosen.contract["features"]])
 
     CliRunner().invoke(run, list(map(str, typed)), catch_exceptions=False)

@@ -16,12 +16,12 @@ import sqlalchemy as sa
 
 from chaffinch import FeatureSelector, InputError
 from chaffinch.storage.datasets.column_types import type_columns
-from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.sources.sql import _array
 from chaffinch.tasks.data.roles import rows_with_roles, typed_column
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import SelectionSettings
+from tests.sources import ingest
 
 N_ROWS = 60
 # in float64 each is equal to the next but one

@@ -19,7 +19,6 @@ from deltalake import write_deltalake
 import chaffinch
 from chaffinch import InputError
 from chaffinch.storage import sources
-from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.sources import Source, formats, source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.storage.sources.source import Format
@@ -27,7 +26,7 @@ from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.comparing.plan import labels_of
 from chaffinch.tasks.settings.descent import ShuffleSettings
 from tests.object_storage import GoogleStorage, ObjectStorage
-from tests.sources import read_source
+from tests.sources import ingest, read_source
 
 N_ROWS = 60
 FRAME = pd.DataFrame(
@@ -213,7 +212,7 @@ def test_a_further_kind_of_source_is_one_class_in_the_registry(
     assert source == Counted(120)
     assert source.columns() == ["whole", "half"]
     assert list(source.column_bytes()) == ["whole", "half"]
-    assert name_of_data_set(source, None, "--name orders") == "counted-120"
+    assert name_of_data_set(source_of(source), None, "--name orders") == "counted-120"
     table = source.read()
     assert ingest("counted://120", tmp_path).hash == ingest(table, tmp_path).hash
     with pytest.raises(InputError, match="counted-0 has columns but no rows"):
@@ -256,7 +255,7 @@ def test_a_further_format_of_files_is_one_line_in_the_table(
     source = check_alike(place(lambda folder: path)(tmp_path, request), tmp_path)
     assert source.has_types()
     assert not source.has_header()
-    assert name_of_data_set(source, None, "--name orders") == "orders.v2"
+    assert name_of_data_set(source_of(source), None, "--name orders") == "orders.v2"
     assert labels_of([source]) == ["orders.v2"]
     with pytest.raises(InputError, match=r"^orders.v2.jsonl is JSON Lines by its name, but"):
         shuffle_files([str(path)], tmp_path / "out.parquet", ShuffleSettings())

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from chaffinch.errors import InputError
+from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set, name_of_table
 
 QUERY = "sqlite:///files/shop.db#SELECT a FROM orders"
@@ -41,12 +42,14 @@ def test_it_is_the_tables_name_without_its_endings(label, name):
     ],
 )
 def test_of_a_path_or_an_address_it_is_the_last_level(source, name):
-    assert name_of_data_set(source, None, "--name orders") == name
-    assert name_of_data_set(source, "given", "--name orders") == "given"
+    assert name_of_data_set(source_of(source), None, "--name orders") == name
+    assert name_of_data_set(source_of(source), "given", "--name orders") == "given"
 
 
 def test_queries_of_one_database_are_told_apart():
-    first, second = (name_of_data_set(q, None, "--name orders") for q in (QUERY, f"{QUERY} b"))
+    first, second = (
+        name_of_data_set(source_of(q), None, "--name orders") for q in (QUERY, f"{QUERY} b")
+    )
     assert first.startswith("shop-")
     assert first != second
 
@@ -59,7 +62,7 @@ def test_what_has_no_name_in_ascii_needs_one(label):
 
 def test_a_table_in_memory_needs_a_name_and_a_name_must_be_one():
     with pytest.raises(InputError, match=r"the table, DataFrame, has .*, as in --name orders"):
-        name_of_data_set(pd.DataFrame(), None, "--name orders")
+        name_of_data_set(source_of(pd.DataFrame()), None, "--name orders")
     for name in ("", "a/b", "ä", ".hidden", "a" * 116):
         with pytest.raises(InputError, match="a name must be 1"):
-            name_of_data_set("orders.csv", name, "--name orders")
+            name_of_data_set(source_of("orders.csv"), name, "--name orders")

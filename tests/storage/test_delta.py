@@ -11,11 +11,10 @@ from deltalake.schema import PrimitiveType
 
 import chaffinch
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.settings.descent import ShuffleSettings
 from tests.object_storage import ObjectStorage
-from tests.sources import column_bytes, read_source, source_fingerprint, source_name
+from tests.sources import column_bytes, ingest, read_source, source_fingerprint, source_name
 
 FRAME = pd.DataFrame(
     {"n": range(60), "shop": ["a b", "c%d", "é"] * 20, "x": [i / 4 for i in range(60)]}

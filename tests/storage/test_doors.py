@@ -7,7 +7,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from chaffinch.storage.datasets.dataset import Dataset, ingest
+from chaffinch.storage.datasets.dataset import Dataset
+from tests.sources import ingest
 
 DAYS = pd.to_datetime(["2024-01-01 10:30:00", "2024-05-05 00:00:00"])
 CASES: list[tuple[list[Any], dict[str, Any]]] = [

@@ -10,8 +10,7 @@ import pytest
 
 import chaffinch
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.dataset import ingest
-from tests.sources import check_source, column_names, read_source, source_name
+from tests.sources import check_source, column_names, ingest, read_source, source_name
 
 
 def at(shop: str, asked: str) -> str:

@@ -22,11 +22,11 @@ from chaffinch import InputError, StorageError
 from chaffinch.storage.datasets import spilled
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.datasets.content_hash import content_hash, shuffle_rows
-from chaffinch.storage.datasets.dataset import ingest, write_dataset
-from chaffinch.storage.datasets.spilled import spill_folder
+from chaffinch.storage.datasets.dataset import write_dataset
 from chaffinch.storage.sources import source, source_of
+from chaffinch.storage.spilled import spill_folder
 from tests.object_storage import ObjectStorage
-from tests.sources import read_source
+from tests.sources import ingest, read_source
 
 N = 700
 RANDOM = np.random.default_rng(0)
@@ -205,11 +205,12 @@ def test_a_full_disk_is_one_line_and_nothing_is_left(
     store.mkdir()
     code = (
         "import resource, sys; from pathlib import Path\n"
-        "from chaffinch.storage.datasets import spilled\n"
+        "from chaffinch.storage import spilled\n"
         "from chaffinch.storage.datasets.dataset import ingest\n"
+        "from chaffinch.storage.sources import source_of\n"
         "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); spilled.MOST_BYTES = 0\n"
-        "ingest(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "ingest(source_of(sys.argv[1]), Path(sys.argv[2]))\n"
     )
     for made in (parquet, csv):
         path = made(TABLES["numbers"], tmp_path)
@@ -225,7 +226,7 @@ def test_what_a_killed_ingestion_left_is_removed_by_the_next_and_nothing_of_a_li
 ) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from chaffinch.storage.datasets.spilled import spill_folder\n"
+        "from chaffinch.storage.spilled import spill_folder\n"
         "with spill_folder(Path(sys.argv[1])) as inner:\n"
         "    (inner / 'columns').write_text('rows'); print(inner, flush=True); time.sleep(600)\n"
     )

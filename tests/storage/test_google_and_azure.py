@@ -8,12 +8,11 @@ import pytest
 
 import chaffinch
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.azure import AzureSource
 from tests.flows.cli.programs import free_port
 from tests.object_storage import GoogleStorage
-from tests.sources import check_source, read_source, source_fingerprint, source_name
+from tests.sources import check_source, ingest, read_source, source_fingerprint, source_name
 
 pytestmark = pytest.mark.xdist_group("objects")
 

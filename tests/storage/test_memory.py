@@ -12,9 +12,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.memory import free_memory
-from tests.sources import read_source
+from tests.sources import ingest, read_source
 
 N_ROWS, N_COLUMNS = 100_000, 100
 TABLE_BYTES = 8 * N_ROWS * N_COLUMNS

@@ -12,11 +12,10 @@ import pytest
 
 import chaffinch
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.sources.addresses import looked_up_too
 from tests.flows.cli.programs import free_port
 from tests.postgres import PASSWORD, Postgres
-from tests.sources import column_names, read_source
+from tests.sources import column_names, ingest, read_source
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("postgres")]
 

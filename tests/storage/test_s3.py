@@ -15,7 +15,6 @@ import pytest
 
 import chaffinch
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.sources.addresses import credentials, looked_up_too, without
 from tests.flows.cli.programs import free_port
 from tests.object_storage import ObjectStorage
@@ -24,6 +23,7 @@ from tests.sources import (
     column_bytes,
     column_names,
     has_types,
+    ingest,
     read_source,
     source_fingerprint,
     source_name,

@@ -17,7 +17,7 @@ import pytest
 
 import chaffinch
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.dataset import ingest
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline.ingestion import each_read_once
 from chaffinch.tasks.pipeline.ingestion import ingest as ingest_as_asked
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -26,6 +26,7 @@ from tests.sources import (
     column_bytes,
     column_names,
     has_types,
+    ingest,
     read_source,
     source_fingerprint,
     source_name,
@@ -164,7 +165,7 @@ def test_inside_one_command_it_is_read_once(tmp_path: Path) -> None:
     address = f"sqlite:///{path}#t"
 
     def n_rows(given: SelectionSettings = settings) -> int:
-        return ingest_as_asked(address, given, tmp_path).n_rows
+        return ingest_as_asked(source_of(address), given, tmp_path).n_rows
 
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE t (y INT)")

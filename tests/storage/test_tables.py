@@ -21,8 +21,9 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.datasets.content_hash import shuffle_rows
-from chaffinch.storage.datasets.dataset import Dataset, ingest, write_dataset
+from chaffinch.storage.datasets.dataset import Dataset, write_dataset
 from chaffinch.storage.files import sha256_of_file
+from tests.sources import ingest
 
 
 def mixed_frame(n: int = 500) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pytest
 
 from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_types import CATEGORY, OTHER, TIMESTAMP, type_columns
-from chaffinch.storage.datasets.dataset import ingest
+from tests.sources import ingest
 
 PLAIN = [str(i) for i in range(3, 23)]
 

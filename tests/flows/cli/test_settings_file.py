@@ -17,6 +17,7 @@ from chaffinch.flows.cli.commands import cli
 from chaffinch.flows.cli.selection import selection_options
 from chaffinch.flows.cli.settings_file import as_toml, read_settings
 from chaffinch.methods import Auto, Gbmo
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.results.result import load_result
 from chaffinch.tasks.settings.constraints import ConstraintSettings, FeatureGroup
@@ -180,7 +181,7 @@ def test_the_file_is_named_by_its_hash(reached, tmp_path):
     table, store = good_table(), tmp_path / "store"
     settings = SelectionSettings(target="churned", model=LINEAR, method="gbmo")
     execution = ExecutionSettings(store=store, settings_file=expected)
-    contract = load_result(select_features(table, settings, execution)).contract
+    contract = load_result(select_features(source_of(table), settings, execution)).contract
     assert contract["settings_file"] == expected
     without = chaffinch.select(table, "churned", model=LINEAR, method="gbmo").contract
     assert {**without, "settings_file": expected} == contract

@@ -16,6 +16,7 @@ from chaffinch.errors import TableTooLargeError
 from chaffinch.flows.prefect_runtime.limits import data_sets, within_limits
 from chaffinch.flows.prefect_runtime.tasks import TimeLimitError
 from chaffinch.storage.runs.store import Store
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline.memory import check_shape
 from chaffinch.tasks.settings.execution import LimitSettings
 from chaffinch.tasks.workers.signals import OutOfTime, stopped_after
@@ -95,7 +96,7 @@ def test_a_stage_that_takes_too_long_is_stopped_and_named(server, tmp_path):
     @flow
     def limited() -> None:
         limits = LimitSettings(stage_timeout=0.2 * SECONDS, retries=3)
-        with within_limits(limits, ["orders.csv"], tmp_path) as wrap_step:
+        with within_limits(limits, [source_of("orders.csv")], tmp_path) as wrap_step:
             wrap_step(ponder)()
 
     state = limited(return_state=True)
@@ -116,12 +117,14 @@ from pathlib import Path
 from prefect import flow, serve
 from chaffinch.tasks.settings.execution import LimitSettings
 from chaffinch.flows.prefect_runtime import limits
+from chaffinch.storage.sources import source_of
 
 limits._SECONDS_OF_GRACE = 1
 
 @flow
 def stuck():
-    with limits.within_limits(LimitSettings(timeout=0.01), ["orders.csv"], Path("{store}")):
+    short, orders = LimitSettings(timeout=0.01), source_of("orders.csv")
+    with limits.within_limits(short, [orders], Path("{store}")):
         hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # for many minutes
 
 if __name__ == "__main__":
@@ -203,7 +206,7 @@ def test_bad_input_is_not_tried_again(server, table, small, tmp_path):
 def test_a_table_too_large_for_the_memory_is_not_tried_again(server, table, small, tmp_path):
     @flow
     def limited() -> None:
-        with within_limits(LimitSettings(retries=5, retry_delay=0), [str(table)], tmp_path):
+        with within_limits(LimitSettings(retries=5, retry_delay=0), [source_of(table)], tmp_path):
             check_shape("orders", 10**12, 100, SelectionSettings(**small))
 
     state = limited(return_state=True)
@@ -226,7 +229,7 @@ def test_a_data_set_is_named_by_its_limits_its_promotion_or_its_table(
     tables, limits, promotion, names
 ):
     gate = None if promotion is None else chaffinch.PromotionSettings(name=promotion)
-    assert data_sets(LimitSettings(**limits), tables, gate) == names
+    assert data_sets(LimitSettings(**limits), list(map(source_of, tables)), gate) == names
 
 
 @pytest.mark.e2e

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.tasks.comparing.cells import Compared
-from chaffinch.tasks.comparing.plan import Plan, Source
+from chaffinch.tasks.comparing.plan import ComparedTable, Plan
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.pipeline.selection_run import LoadedTable
+from tests.sources import ingest
 
 
 def compared_in_memory(table: pd.DataFrame, asked: ComparisonSettings, folder: Path) -> Compared:
@@ -20,5 +20,5 @@ def compared_in_memory(table: pd.DataFrame, asked: ComparisonSettings, folder: P
     description = describe_table(dataset.read(), of_any)
     rows = load_rows(dataset, of_any, description)
     roles = load_roles(dataset, of_any, description)
-    plan = Plan(asked, (Source("made_up", dataset, description),))
+    plan = Plan(asked, (ComparedTable("made_up", dataset, description),))
     return Compared(plan, (LoadedTable(rows, roles),))

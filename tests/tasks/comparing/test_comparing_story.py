@@ -21,6 +21,7 @@ import chaffinch
 from chaffinch.errors import InputError, StorageError
 from chaffinch.flows.cli.output import show_comparison, show_runs
 from chaffinch.storage.runs.store import Store
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.comparing.run import compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.comparing.text import verdicts_of
@@ -50,7 +51,7 @@ def compared(source: object, store: Path, tell=lambda *_: None, **given: object)
     run = {key: given.pop(key) for key in ("cluster", "workers") if key in given}
     how = {key: given.pop(key) for key in ("time_budget", "say") if key in given}
     execution = ExecutionSettings(store=store, **{"cluster": "none", **run})
-    sources = source if isinstance(source, list) else [source]
+    sources = list(map(source_of, source if isinstance(source, list) else [source]))
     done = compare_methods(sources, settings(**given), execution, on_progress=tell, **how)
     return pq.read_table(done.folder / "results.parquet").to_pandas()
 
@@ -152,7 +153,7 @@ def test_what_the_time_did_not_reach_is_told_by_the_result(source, tmp_path, cap
     other = tmp_path / "other.csv"
     pd.read_csv(source).head(80).to_csv(other, index=False)
     run = compare_methods(
-        [source, other],
+        [source_of(source), source_of(other)],
         settings(methods=["anova_f", "particle_swarm"], sizes=[0.5, 3]),  # one size
         ExecutionSettings(store=tmp_path / "store", cluster="none"),
         time_budget=1e-9,
@@ -282,7 +283,7 @@ def test_what_libraries_warn_of_is_told_once_at_the_end_and_not_on_the_way(tmp_p
     asked = {"methods": ["anova_f", "gbmo"], "loss": "precision", "folds": 2, "seeds": 1}
     early = ModelSettings(name="MLPClassifier", tuning="none", parameters={"max_iter": 2})
     run = compare_methods(
-        [table],
+        [source_of(table)],
         settings(models=[LINEAR, early], **asked),
         ExecutionSettings(store=tmp_path / "store", cluster="none"),
     )
@@ -386,7 +387,7 @@ def test_what_is_odd_about_a_table_is_told_before_anything_is_measured_and_kept(
     pd.concat([table, table.head(60)]).to_csv(twice, index=False)
     told: list[str] = []
     run = compare_methods(
-        [source, twice],
+        [source_of(source), source_of(twice)],
         settings(models=[LINEAR]),
         ExecutionSettings(store=tmp_path / "store", cluster="none"),
         say=told.append,
@@ -423,10 +424,10 @@ def test_a_comparison_that_does_not_say_what_is_odd_is_to_be_concluded_again(
     source, tmp_path
 ) -> None:
     execution = ExecutionSettings(store=tmp_path / "store", cluster="none")
-    run = compare_methods([source], settings(models=[LINEAR]), execution)
+    run = compare_methods([source_of(source)], settings(models=[LINEAR]), execution)
     with run.stage("conclude", "of an earlier version") as writer:
         writer.write("results.parquet", (run.folder / "results.parquet").read_bytes())
     with pytest.raises(StorageError, match="give its command again to complete it"):
         load_comparison(run)
-    again = compare_methods([source], settings(models=[LINEAR]), execution)
+    again = compare_methods([source_of(source)], settings(models=[LINEAR]), execution)
     assert load_comparison(again).warnings == ()

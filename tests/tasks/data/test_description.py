@@ -14,6 +14,7 @@ from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.made_up import good_table
+from tests.sources import ingest
 from tests.tasks.data.made_up_table import N, described, numbers, table_with, text
 
 
@@ -152,7 +153,7 @@ def test_the_order_of_rows_does_not_matter(seed):
 
 def test_a_dataset_is_described_column_by_column_as_the_whole_table_is(tmp_path, monkeypatch):
     monkeypatch.setattr(dataset, "_CELLS_AT_A_TIME", 2 * len(good_table()))
-    stored = dataset.ingest(good_table(), tmp_path)
+    stored = ingest(good_table(), tmp_path)
     asked = SelectionSettings(target="churned")
     assert dataset.LazyTable(stored).schema == stored.read().schema
     by_column = describe_table(dataset.LazyTable(stored), asked)

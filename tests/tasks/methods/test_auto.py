@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.splits import fold_indices
 from chaffinch.tasks.pipeline.ingestion import ingest
 from chaffinch.tasks.pipeline.run import select_features
@@ -41,8 +42,8 @@ def run_of(tmp_path):
     def run(table, method="auto", model=LINEAR, **options):
         settings = SelectionSettings(target="y", model=model, method=method, **options)
         execution = ExecutionSettings(store=tmp_path, cluster="none")
-        records = select_features(table, settings, execution).records()
-        done = SelectionRun(settings, ingest(table, settings, tmp_path / "datasets"))
+        records = select_features(source_of(table), settings, execution).records()
+        done = SelectionRun(settings, ingest(source_of(table), settings, tmp_path / "datasets"))
         done.records = {record.stage: record for record in records}
         return done
 

@@ -18,6 +18,7 @@ from distributed import WorkerPlugin
 from chaffinch.methods import Pefs
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.runs.store import Run
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline import memory
 from chaffinch.tasks.pipeline import run as story
 from chaffinch.tasks.selection.pefs.search import Search
@@ -46,7 +47,7 @@ def undisturbed(source, tmp_path_factory) -> Run:
 def run(source, store, cluster="none") -> Run:
     settings = {"method": LONG, "model": {"name": "linear", "tuning": "none"}}
     return story.select_features(
-        source,
+        source_of(source),
         SelectionSettings(target="churned", **settings),
         ExecutionSettings(store=store, cluster=cluster, workers=2 if cluster == "local" else None),
     )

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from chaffinch.errors import InputError
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline import explanation, memory
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.selection import mapped
@@ -40,7 +41,9 @@ def files_of_a_run(table: Path, store: Path, method: str, model: str) -> dict[st
     """Return the files of a run but for those that have its seconds in them."""
     quick = {"name": model, "tuning": "small", "parameters": {"n_estimators": 5}, "folds": 3}
     settings = SelectionSettings(target="y", method=method, model=quick)
-    run = select_features(table, settings, ExecutionSettings(store=store, cluster="none"))
+    run = select_features(
+        source_of(table), settings, ExecutionSettings(store=store, cluster="none")
+    )
     files = [path for path in run.folder.rglob("*") if path.is_file()]
     found = {str(path.relative_to(run.folder)): path.read_bytes() for path in files}
     timed = ("run.json", "metrics.json", "report.html", "stages/")

@@ -14,6 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 from chaffinch.errors import InputError
 from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.methods import fitting
 from chaffinch.tasks.pipeline.progress import STEPS, no_progress
 from chaffinch.tasks.pipeline.run import check, select_features
@@ -38,7 +39,7 @@ def run(
 ) -> Run:
     settings.setdefault("model", QUICK)
     return select_features(
-        source,
+        source_of(source),
         SelectionSettings(target="target", **settings),
         ExecutionSettings(store=store, cluster=cluster, workers=workers),
         on_progress=settings.pop("on_progress", no_progress),
@@ -101,6 +102,7 @@ def manifests(store: Path) -> dict[str, tuple[int, bytes]]:
 KILLED = """
 import os, signal, sys
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline.run import select_features
 
 def on_progress(step, done, total):
@@ -108,7 +110,7 @@ def on_progress(step, done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 select_features(
-    sys.argv[1],
+    source_of(sys.argv[1]),
     SelectionSettings(target="target", model={"name": "lightgbm", "tuning": "none"}),
     ExecutionSettings(store=sys.argv[2], cluster="none"),
     on_progress=on_progress,
@@ -127,7 +129,7 @@ def test_a_killed_run_goes_on_with_the_stage_it_was_at(folder, tmp_path, step: s
 
     told: list[str] = []
     resumed = select_features(
-        source,
+        source_of(source),
         SelectionSettings(target="target", model=QUICK),
         ExecutionSettings(store=store, cluster="none"),
         on_progress=lambda step, done, total: told.append(step) if done == 0 else None,
@@ -165,7 +167,7 @@ def tuned_run(source: Path, store: Path, monkeypatch, stop_after=None, *, cluste
         if cluster == "none":
             patch.setattr(fitting, "_fold_loss", count)
         try:
-            made = select_features(source, settings, execution, on_progress=on_progress)
+            made = select_features(source_of(source), settings, execution, on_progress=on_progress)
         except KeyboardInterrupt:
             assert stop_after is not None
     return made, seen, len(fits)
@@ -215,6 +217,7 @@ import os, signal, sys
 from chaffinch.tasks.methods import fitting
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.pipeline.run import select_features
+from chaffinch.storage.sources import source_of
 from tests.tasks.pipeline.test_story import TUNED
 
 fitting._SHARE = float("inf")  # these fits take no longer than it takes to keep them
@@ -224,7 +227,7 @@ def on_progress(step, done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 select_features(
-    sys.argv[1],
+    source_of(sys.argv[1]),
     SelectionSettings(target="target", model=TUNED),
     ExecutionSettings(store=sys.argv[2], cluster=sys.argv[3]),
     on_progress=on_progress,

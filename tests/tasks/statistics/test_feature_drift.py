@@ -5,8 +5,8 @@ from datetime import date
 import pandas as pd
 import pytest
 
-from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
+from tests.sources import ingest
 
 
 def moved(before, after, folder, **roles):
