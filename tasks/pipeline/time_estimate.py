@@ -14,12 +14,15 @@ from chaffinch.tasks.methods.fitting import Recipe, tuning_candidates
 from chaffinch.tasks.pipeline.progress import Estimate, duration
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 
-_ROWS, _VALUES = 2_000, 2_000_000  # of the larger of the two fits
+_ROWS, _VALUES = 2_000, 4_000_000  # of the smallest and the largest of the timed fits
+_LONG_ENOUGH = 0.1  # seconds of a fit, to extrapolate from
+_TIMES = 3  # a short fit is timed
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
 _LONG = 600  # seconds, of which a user is warned
 _OF_BOTH_MODELS = 2  # fits
 _NARROWER = 8  # times fewer features, of the fit that shows the effect of their number
-_SECONDS_OF_BOOTSTRAP, _SECONDS_OF_REPORT = 1.0, 0.5
+_SECONDS_OF_REPORT = 0.5
+_SECONDS_OF_EVALUATION, _OF_EACH_ROW = 0.5, 1e-4  # besides its fits; bootstraps mostly
 
 
 def stage_estimate(run: SelectionRun) -> tuple[Estimate, str] | None:
@@ -34,9 +37,10 @@ def stage_estimate(run: SelectionRun) -> tuple[Estimate, str] | None:
     if estimate is None:
         return None
     evaluate = estimate["evaluate"] or ()
+    n_judged = len(run.splits.test) or run.dataset.n_rows
     estimate |= {
-        "evaluate": (sum(evaluate) + _SECONDS_OF_BOOTSTRAP,),
-        "write_report": (_SECONDS_OF_REPORT,),
+        "evaluate": (sum(evaluate) + _SECONDS_OF_EVALUATION + _OF_EACH_ROW * n_judged,),
+        "write_report": (0.0 if run.stored is None else _SECONDS_OF_REPORT,),
     }
     known = _total(estimate)
     return estimate, "" if known < _LONG or _is_tuned(run) else _warning(run, estimate, known)
@@ -76,15 +80,13 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, Sequence[float] | None] | 
     model, n_rows = run.settings.model, run.dataset.n_rows - len(run.splits.test)
     rows, n_features = run.rows("train"), len(run.schema.features)
     searched = run.method.fits(n_rows, n_features, model.folds)
-    many = min(len(rows), _ROWS, max(200, _VALUES // n_features))
-    few, narrow = many // 2, max(1, n_features // _NARROWER)
+    most, narrow = max(200, _VALUES // n_features), max(1, n_features // _NARROWER)
     recipe = run.recipe if _is_tuned(run) else run.untuned_recipe
     candidates = (
         [] if _is_tuned(run) else tuning_candidates(recipe, run.settings, run.schema, len(rows))
     )
     try:
-        _seconds_of_fit(run, recipe, few)  # loads libraries
-        of_few, of_many = (_seconds_of_fit(run, recipe, n) for n in (few, many))
+        (few, of_few), (many, of_many) = _two_fits(run, recipe, min(most, len(rows)))
         of_narrow = _seconds_of_fit(run, recipe, many, narrow)
         of_candidates = [
             _seconds_of_fit(run, replace(recipe, parameters={**recipe.parameters, **some}), few)
@@ -95,19 +97,20 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, Sequence[float] | None] | 
     # the share of a fit's seconds that features do not change
     width = narrow / n_features
     fixed = np.clip((of_narrow / of_many - width) / (1 - width), 0, 1) if width < 1 else 0.0
-    # a tuned model takes about as long as the mean candidate
-    longer = np.mean(of_candidates) / of_few if candidates else 1.0
+    # tuning takes as long as the mean candidate; the tuned model, it or one that takes longer
+    mean, largest = np.mean(of_candidates or [of_few]), max(of_candidates, default=of_few)
+    of_tuned = float(np.sqrt(mean * largest) / of_few)
     # at most in proportion to the rows, since a busy machine may have slowed one of the fits
     of_a_row = float(np.clip((of_many - of_few) / (many - few), 0, of_many / many))
 
     def seconds(n: int, size: int = n_features) -> float:
         of_all = of_many + of_a_row * (n - many)
-        return of_all * float(longer * (fixed + (1 - fixed) * size / n_features))
+        return of_tuned * of_all * float(fixed + (1 - fixed) * size / n_features)
 
     estimate: dict[str, Sequence[float] | None] = {}
     if not _is_tuned(run):
         n_tuned = len(candidates) * model.folds if len(candidates) > 1 else 0
-        of_tuning = n_tuned * seconds(min(len(rows), model.tuning_rows))
+        of_tuning = n_tuned * seconds(min(len(rows), model.tuning_rows)) * np.sqrt(mean / largest)
         estimate["train_base_model"] = (of_tuning + seconds(len(rows)),)
     of_search = None if searched is None else [seconds(n_rows, size) for size in searched]
     return estimate | {
@@ -119,6 +122,17 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, Sequence[float] | None] | 
     }
 
 
+def _two_fits(run: SelectionRun, recipe: Recipe, most: int) -> list[tuple[int, float]]:
+    """Return the rows and seconds of two fits; the larger takes long enough, or `most` rows."""
+    n = min(_ROWS, most // 2)
+    _seconds_of_fit(run, recipe, n)  # loads libraries
+    timed = [(n, _seconds_of_fit(run, recipe, n))]
+    while len(timed) == 1 or (timed[-1][1] < _LONG_ENOUGH and n < most):
+        n = min(2 * n, most)
+        timed.append((n, _seconds_of_fit(run, recipe, n)))
+    return timed[-2:]
+
+
 def _seconds_of_fit(
     run: SelectionRun, recipe: Recipe, n_rows: int, n_features: int | None = None
 ) -> float:
@@ -126,6 +140,9 @@ def _seconds_of_fit(
     if n_features is not None:
         mask = np.arange(len(schema.features)) < n_features
         rows, schema = rows.select(mask), schema.select(mask)
-    began = perf_counter()
-    recipe.fit(rows, schema)
-    return perf_counter() - began
+    taken: list[float] = []
+    while len(taken) < _TIMES and sum(taken) < _LONG_ENOUGH * _TIMES:
+        began = perf_counter()
+        recipe.fit(rows, schema)
+        taken.append(perf_counter() - began)
+    return min(taken)  # a busy machine slows some of them
