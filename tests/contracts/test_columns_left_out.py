@@ -155,7 +155,7 @@ def test_a_strict_run_or_comparison_stops_at_warnings_before_anything_is_trained
         steps.append(step)
 
     for begin in (
-        lambda: check(odd, asked, strict, on_progress=on_progress),
+        lambda: check(source_of(odd), asked, strict, on_progress=on_progress),
         lambda: select_features(source_of(odd), asked, strict, on_progress=on_progress),
         lambda: compare_methods([source_of(odd)], compared, strict, on_progress=on_progress),
     ):

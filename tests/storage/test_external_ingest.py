@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from chaffinch import InputError, StorageError
-from chaffinch.storage.datasets import spilled
+from chaffinch.storage import spilled
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.datasets.content_hash import content_hash, shuffle_rows
 from chaffinch.storage.datasets.dataset import write_dataset

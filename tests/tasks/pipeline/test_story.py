@@ -299,7 +299,7 @@ def test_two_processes_on_one_run_do_its_work_once(folder, tmp_path) -> None:
 def test_a_check_leaves_only_what_the_run_finds_done(folder, tmp_path) -> None:
     settings = SelectionSettings(target="target", model=QUICK)
     execution = ExecutionSettings(store=tmp_path, cluster="none")
-    check(folder / "wine.csv", settings, execution)
+    check(source_of(folder / "wine.csv"), settings, execution)
     assert set(manifests(tmp_path)) == {"describe"}
     before = manifests(tmp_path)
     run(folder / "wine.csv", tmp_path)
@@ -309,7 +309,7 @@ def test_a_check_leaves_only_what_the_run_finds_done(folder, tmp_path) -> None:
 def test_a_refused_table_leaves_no_run(folder, tmp_path) -> None:
     with pytest.raises(InputError, match="target 'nothing' is no column"):
         check(
-            folder / "wine.csv",
+            source_of(folder / "wine.csv"),
             SelectionSettings(target="nothing"),
             ExecutionSettings(store=tmp_path, cluster="none"),
         )
