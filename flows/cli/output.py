@@ -47,7 +47,6 @@ from chaffinch.tasks.reporting.text import (
     made_of_earlier_rows,
     number,
     numbers_alike,
-    on_scales,
 )
 from chaffinch.tasks.results.result import SelectionResult, is_unfinished_comparison, summary
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -211,7 +210,6 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         _print_line(console, "Both models were fitted on train and mask validation.")
     for line in (
         costs_in_words(contract),
-        on_scales(result.settings),
         made_of_earlier_rows(result.settings),
     ):
         if line:

@@ -42,7 +42,7 @@ from chaffinch.tasks.reporting.tables import (
     losses_of_parts,
     metric_rows,
 )
-from chaffinch.tasks.reporting.text import on_scales, stability_in_words, verdict_in_brief
+from chaffinch.tasks.reporting.text import stability_in_words, verdict_in_brief
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.stage_titles import title_of
@@ -305,14 +305,12 @@ def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[
 
 def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
     changes = [] if result.changes is None else [result.changes["sentence"]]
-    scaled = on_scales(result.settings)
-    scales = [] if scaled is None else [_literal(scaled)]
     compared = [_literal(line) for line in governance]
     warnings = warnings_in_markdown(result.warnings)
     report = [] if result.folder is None else [report_in_markdown(result.folder)]
     stability = stability_in_words(result.contract)
     stable = [] if stability is None else [stability]
-    return "\n\n".join([*changes, result.verdict, *stable, *scales, *compared, *warnings, *report])
+    return "\n\n".join([*changes, result.verdict, *stable, *compared, *warnings, *report])
 
 
 def warnings_in_markdown(warnings: Sequence[str]) -> list[str]:

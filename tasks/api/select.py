@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from chaffinch.storage.column_names import Labels
 from chaffinch.storage.sources import source_of
@@ -56,7 +56,6 @@ def select(
     rolling: Collection[int] = (),
     history_columns: Collection[str] = (),
     series: str | None = None,
-    scale: Literal["none", "series"] = "none",
     shares: tuple[int, int, int, int] = PERCENT,
     task: TaskOrAuto = "auto",
     loss: str | None = None,
@@ -136,10 +135,6 @@ def select(
         Columns of numbers that these are made of; by default the target.
     series : str, optional
         Column that names the series of a row; no series uses the past of another.
-    scale : "none" or "series"
-        Whether the target, and what history is made of, is less the mean of each series in the
-        training part and divided by how far it reaches from that there. Losses, metrics and
-        predictions are then on that scale, and the contract's ``scales`` lead back.
     shares : four whole percents, in all 100
         Percent of the rows for training, mask validation, model validation and test.
     task : "auto", "regression" or "classification"
@@ -221,7 +216,6 @@ def select(
             listed("rolling", rolling),
             texts("history_columns", history_columns),
             as_text(series),
-            scale,
         ),
         shares=shares,
         tolerance=tolerance,
@@ -235,13 +229,11 @@ def _history(
     rolling: tuple[int, ...],
     columns: tuple[str, ...],
     series: str | None,
-    scale: Literal["none", "series"],
 ) -> HistorySettings | None:
     """Return the settings of lag features; None if none are requested."""
-    is_scaled = not isinstance(scale, str) or scale != "none"  # a table has no truth value
-    if not (lags or rolling or columns or is_scaled) and series is None:
+    if not (lags or rolling or columns) and series is None:
         return None
-    return HistorySettings(lags=lags, rolling=rolling, columns=columns, series=series, scale=scale)
+    return HistorySettings(lags=lags, rolling=rolling, columns=columns, series=series)
 
 
 def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any]:

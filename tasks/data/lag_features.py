@@ -17,24 +17,15 @@ from numpy.typing import NDArray
 from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.column_names import Labels
 from chaffinch.storage.sources import Source, source_of
-from chaffinch.tasks.data.arrow import as_keys
+from chaffinch.tasks.data.arrow import as_keys, as_numbers, if_numbers, kind_of
+from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.reselection_fit import may_lack
-from chaffinch.tasks.data.roles import check_has_order, describe_target, typed_column
-from chaffinch.tasks.data.series_scaling import (
-    Scales,
-    can_be_used,
-    checked_scales,
-    complete,
-    fitted_scales,
-    numbers_of,
-    refuse_scaled_before,
-    scaled,
-)
-from chaffinch.tasks.data.splits import NOT_FINER, Roles, split_rows
+from chaffinch.tasks.data.roles import check_has_order, refuse_missing, typed_column
+from chaffinch.tasks.data.splits import NOT_FINER
 from chaffinch.tasks.data.stratified_split import Index
-from chaffinch.tasks.selection.core import Floats, Mask
+from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.base import listed
-from chaffinch.tasks.settings.columns import HistorySettings, refuse_scaled_roles
+from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 _ONE_OR_MORE = "the name of a column, or a list of names,"
@@ -55,7 +46,6 @@ def with_history(
     lags: tuple[int, ...] = (),
     rolling: tuple[int, ...] = (),
     series: str | None = None,
-    scales: Scales | None = None,
     numeric: Collection[str] = (),
 ) -> pa.Table:
     """Return a table with the lag features of some columns, computed as in `select`.
@@ -78,9 +68,6 @@ def with_history(
         Window lengths in rows; a window ends before the present row.
     series : str, optional
         Column that identifies the series.
-    scales : mapping, optional
-        Scales of a run with scaled series, from ``result.contract["scales"]``. The columns that
-        they name are scaled first. Columns that the table lacks, such as the target, are skipped.
     numeric : collection of str
         Columns to read as numbers, including integers with leading zeros, as in the run.
 
@@ -93,10 +80,8 @@ def with_history(
     Raises
     ------
     InputError
-        If a column is missing, cannot be used or holds a number beyond 1e30; if a feature's name
-        is taken or no feature is requested; if the scales are invalid, name the time or the series
-        column, or lack a series; or if the table has a lag feature of a scaled column, so that it
-        seems to be scaled already.
+        If a column is missing, cannot be used or holds a number beyond 1e30; or if a feature's name
+        is taken or no feature is requested.
 
     Examples
     --------
@@ -114,62 +99,62 @@ def with_history(
     if not asked:
         raise InputError("columns must name at least 1 column of numbers but names none")
     history = HistorySettings(lags=lags, rolling=rolling, columns=asked, series=series)
-    whole = None if scales is None else checked_scales(scales)
-    if whole is not None:
-        refuse_scaled_roles(next(iter(whole.values())), [("series", series), ("time", time)])
     named = tuple(map(as_text, listed("numeric", numeric, "a list of column names")))
     for name in named:
         if not isinstance(name, str):
             raise InputError(f"numeric must be text but is {short_repr(name)}")
-    table = _with_numbers(source_of(data).read(), named)
-    if whole is not None:
-        there = set(table.column_names)  # new rows may lack the target
-        known = {name: {c: of[c] for c in of if c in there} for name, of in whole.items()}
-        refuse_scaled_before(table, known)
-        table = scaled(table, series, known)
-    return add_history(table, history, time)
+    return _add_history(_with_numbers(source_of(data).read(), named), history, time)
 
 
-def prepared(source: Source, settings: SelectionSettings) -> tuple[pa.Table, Scales | None]:
-    """Return a source's table with its lag features, and the scales of its series."""
+def prepared(source: Source, settings: SelectionSettings) -> pa.Table:
+    """Return a source's table with its lag features."""
     history, time = settings.history, settings.columns.time
     if history is None or time is None:
         raise ValueError("no history is asked for")
     table = source.read(settings.columns.categorical)
     passed_over = may_lack(settings).difference(table.column_names)
     numeric = [name for name in settings.columns.numeric if name not in passed_over]
-    scales, is_train = None, None
     table = _with_numbers(table, numeric)
-    if history.scale == "series":
-        _check_target_can_be_scaled(table, settings)
-        # the split depends only on times, not on the target
-        times = _keys(table, time, "time")
-        train = split_rows(Roles(np.zeros(len(times)), times=times), settings).train
-        is_train = np.isin(np.arange(len(times)), train)
-    used = _used(table, history, settings, is_train)
-    history = history.model_copy(update={"columns": used})
-    if is_train is not None:
-        columns = sorted({*used, settings.target})
-        scales = fitted_scales(table, columns, history.series, is_train)
-        table = scaled(table, history.series, scales)
-    return add_history(table, history, time), scales
+    used = _used(table, history, settings)
+    return _add_history(table, history.model_copy(update={"columns": used}), time)
 
 
 def _used(
-    table: pa.Table, history: HistorySettings, settings: SelectionSettings, is_train: Mask | None
+    table: pa.Table, history: HistorySettings, settings: SelectionSettings
 ) -> tuple[str, ...]:
     """Return the history columns; skip unusable ones of which a former run kept no feature."""
     columns, former = history.columns or (settings.target,), settings.former
     if former is None:
         return columns
 
-    def is_kept(name: str) -> bool:
-        is_scaled = is_train is not None and name in table.column_names
-        brought_to_scale = (name,) if is_scaled else ()
-        return not former.former.keys().isdisjoint([*made_names(name, history), *brought_to_scale])
+    kept = former.former.keys()
+    return tuple(
+        name
+        for name in columns
+        if not kept.isdisjoint(made_names(name, history)) or _can_be_used(table, name)
+    )
 
-    series = history.series
-    return tuple(n for n in columns if is_kept(n) or can_be_used(table, n, series, is_train))
+
+def _can_be_used(table: pa.Table, name: str) -> bool:
+    try:
+        _numbers(table, name)
+    except InputError:
+        return False
+    return True
+
+
+def _numbers(table: pa.Table, name: str) -> Floats:
+    """Return a column of numbers as float64, shape (n,), NaN where it is missing."""
+    column = typed_column(table, name, "history column")
+    if kind_of(name, column) not in ("float64", "int64"):
+        raise InputError(
+            f"history column {name!r} must hold numbers",
+            "name others with history columns, or leave out lags and rolling windows"
+            f"{if_numbers(name, column)}",
+        )
+    numbers = as_numbers(column)
+    check_largest(f"history column {name!r}", numbers, ", or leave it empty")
+    return numbers
 
 
 def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
@@ -179,20 +164,8 @@ def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
     return table
 
 
-def _check_target_can_be_scaled(table: pa.Table, settings: SelectionSettings) -> None:
-    """Raise InputError for a target of classes, which scaling would make a quantity."""
-    name = settings.target
-    # settings reject a categorical target earlier
-    target = describe_target(typed_column(table, name, "target"), settings)
-    if target.task == "classification":
-        raise InputError(
-            f"scale series is for a target of numbers (regression) but {name!r} is taken for one "
-            f"of classes ({target.reason}): leave out scale, or set task to regression"
-        )
-
-
-def add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Table:
-    numbers = {column: numbers_of(table, column) for column in history.columns}
+def _add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Table:
+    numbers = {column: _numbers(table, column) for column in history.columns}
     order, place = _order(table, history.series, time)
     for column, values in numbers.items():
         made = _made(values[order], place, history)
@@ -256,8 +229,9 @@ def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index
 
 
 def _keys(table: pa.Table, name: str, role: str) -> NDArray[Any]:
-    """Return sortable keys of a column of times or series."""
-    column = complete(table, name, role)
+    """Return sortable keys of a column of times or series, in which no value is missing."""
+    column = typed_column(table, name, f"{role} column")
+    refuse_missing(f"{role} column {name!r}", column)
     if role == "time":
         check_has_order(name, column)
     return as_keys(column)

@@ -16,7 +16,6 @@ from chaffinch.tasks.data.arrow import NUMBER, are_beyond_exact
 from chaffinch.tasks.data.column_profile import ColumnProfile, is_badly_scaled
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.settings.columns import roles_beside_scale
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 # Perfect predictors: features that alone determine the target.
@@ -335,18 +334,13 @@ class Findings:
 
     def _filled_across_series(self) -> Iterator[str]:
         history, model = self._settings.history, self._settings.model.name
-        if history is None or history.series is None or history.scale != "none":
+        if history is None or history.series is None:
             return
         if model in _FILLING_GAPS and self._has_made:
-            can_be_scaled = not self._has_classes and _takes_scale(self._settings)
-            remedy = (
-                "bring the series to one scale, by --scale series"
-                if can_be_scaled
-                else "take a model that sees what is missing, such as lightgbm"
-            )
             yield (
                 "in the first rows of each series the features made of earlier ones are missing, "
-                f"and the model {model} takes the mean over all series for them; {remedy}"
+                f"and the model {model} takes the mean over all series for them; take a model that "
+                "sees what is missing, such as lightgbm"
             )
 
 
@@ -379,15 +373,6 @@ def _other_than_numbers(codes: Floats, categories: tuple[str, ...]) -> str | Non
 
 def _differ_in_blanks(categories: tuple[str, ...]) -> bool:
     return len({category.strip() for category in categories}) < len(categories)
-
-
-def _takes_scale(settings: SelectionSettings) -> bool:
-    """Return whether the roles of the history columns allow scaling the series."""
-    history = settings.history
-    if history is None or settings.former is not None:
-        return False
-    others = {name for _, name in roles_beside_scale(history, settings.columns)}
-    return others.isdisjoint({*history.columns, settings.target})
 
 
 def _made_by(settings: SelectionSettings) -> frozenset[str]:

@@ -213,7 +213,6 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         "loss": trained["loss"],
         "warnings": list(description.warnings),
         "notes": list(description.notes),
-        **({} if run.scales is None else {"scales": run.scales}),
         "settings": settings.model_dump(mode="json"),
         **({} if file is None else {"settings_file": file.model_dump()}),
         "seed": settings.seed,
@@ -240,10 +239,8 @@ def _rows_by_part(run: SelectionRun) -> dict[str, int]:
     return parts
 
 
-def _quantiles(run: SelectionRun, name: str) -> list[float] | None:
-    """Return the 5, 50 and 95 % quantiles of a feature; None on the scales of series."""
-    if run.scales is not None:  # newer rows come on their own scale
-        return None
+def _quantiles(run: SelectionRun, name: str) -> list[float]:
+    """Return the 5, 50 and 95 % quantiles of a feature."""
     values = as_numbers(run.dataset.read([name]).column(0))
     return [float(value) for value in np.quantile(values[~np.isnan(values)], QUANTILES)]
 

@@ -143,7 +143,7 @@ def _fit_for_the_former_run(source: Source, settings: SelectionSettings) -> Iter
 
 def _with_history(source: Source, settings: SelectionSettings) -> Source:
     """Return the source with the lag features of the settings."""
-    return source if settings.history is None else MemorySource(prepared(source, settings)[0])
+    return source if settings.history is None else MemorySource(prepared(source, settings))
 
 
 @contextmanager

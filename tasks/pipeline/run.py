@@ -20,9 +20,7 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.extras import require
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.storage.sources.memory import MemorySource
 from chaffinch.storage.sources.source import Source
-from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.reselection_fit import with_hints_for
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.methods.alternatives import MODEL_GAIN
@@ -35,7 +33,7 @@ from chaffinch.tasks.pipeline.ingestion import (
     rows_counted_in_the_source,
     split,
 )
-from chaffinch.tasks.pipeline.memory import check_memory, needed_memory, workers_for
+from chaffinch.tasks.pipeline.memory import needed_memory, workers_for
 from chaffinch.tasks.pipeline.progress import (
     OnProgress,
     Warn,
@@ -185,12 +183,7 @@ def _begun(
         datasets = Path(temporary) if store is None else store.datasets
         progress = as_progress(on_progress)
         with progress.stage("ingest"):
-            # with history, a source that may change is read once: scales and features must match
-            once = settings.history is not None and not source.rereadable
-            if once:
-                check_memory(source, settings)
-            rows = MemorySource(source.read(settings.columns.categorical)) if once else source
-            dataset = wrap_step(ingest)(rows, settings, datasets, progress)
+            dataset = wrap_step(ingest)(source, settings, datasets, progress)
         name = run_name(source, settings, dataset, estimator)
         opened.enter_context(logging_about(run=name, dataset=dataset.hash[:16]))
         stored = None if store is None else store.run(name)
@@ -210,34 +203,20 @@ def _begun(
             logger.info("rows are held in files, as memory is short for them")
         workers = workers_for(execution, [dataset], in_files=run.is_in_files)
         run.workers = opened.enter_context(workers)
-        with rows_counted_in_the_source(rows, settings):
+        with rows_counted_in_the_source(source, settings):
             wrap_step(describe)(run)
         check_fit(settings, run.schema, estimator)
         refuse_warnings(run.description.warnings, strict=execution.strict)
-        if stored is None:
-            run.scales = _scales(rows, settings)
-            yield run
-            return
-        if not stored.exists:
-            scales = _scales(rows, settings)
+        if stored is not None and not stored.exists:
             stored.describe(
                 {
                     "source": source.name,
                     "dataset": dataset.hash,
                     "settings": settings.model_dump(mode="json"),
                     "versions": versions(),
-                    **({} if scales is None else {"scales": scales}),
                 }
             )
-        run.scales = stored.description.get("scales")
         yield run
-
-
-def _scales(source: Source, settings: SelectionSettings) -> Mapping[str, Any] | None:
-    """Return the scales of a table's series, which users need to undo the scaling."""
-    if settings.history is None or settings.history.scale == "none":
-        return None
-    return prepared(source, settings)[1]
 
 
 def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:

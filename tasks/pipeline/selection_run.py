@@ -7,7 +7,7 @@ of the run when they are first used.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -137,7 +137,6 @@ class SelectionRun(StageResults):
         self.stored, self.store = stored, store
         self.workers = InProcess() if workers is None else workers
         self.progress, self.estimator = as_progress(on_progress), estimator
-        self.scales: Mapping[str, Any] | None = None
         self.settings_file: SettingsFile | None = None
         self.source = ""  # name of the file or table that was read
         self._loaded = loaded

@@ -149,21 +149,6 @@ def made_of_earlier_rows(settings: Mapping[str, Any]) -> str | None:
     return f"Made of earlier rows of {listed(asked.columns)}: {listed(names)}."
 
 
-def on_scales(settings: Mapping[str, Any]) -> str | None:
-    """Return what is on the scale of its series, the losses too; None where nothing is."""
-    history = as_used(settings).get("history")
-    if history is None or history.get("scale", "none") == "none":
-        return None
-    target = settings["target"]
-    others = [name for name in history["columns"] if name != target]
-    scaled = f"{target} and {listed(others)} are" if others else f"{target} is"
-    return (
-        f"The target {scaled} on each series' own scale, and so are the losses, metrics and "
-        "predictions: less the mean that the series has in the training part, and divided by how "
-        "far it reaches from that there."
-    )
-
-
 _SEVERAL = {"slack": "slacks", "penalty": "penalties", "size": "sizes asked for"}
 
 

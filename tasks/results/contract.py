@@ -217,18 +217,14 @@ class FeatureContract(dict[str, Any]):
         """Columns of a source that the kept features need, in the features' order.
 
         Lag features need the column that they are made of and the time column, which comes after
-        all features, then the series column if there is one. A scaled series is needed too, as
-        predictions are on its scale.
+        all features, then the series column if there is one.
         """
         history, order = self._history(), self["settings"]["columns"]["time"]
         origins = self.origins()
-        if history is None:
+        if history is None or all(name == column for name, column in origins.items()):
             return list(origins)
-        needs_order = any(name != column for name, column in origins.items())
-        needs_series = needs_order or history.scale == "series"
-        roles = [order if needs_order else None, history.series if needs_series else None]
-        named = [*origins.values(), *(role for role in roles if role is not None)]
-        return list(dict.fromkeys(named))
+        roles = (role for role in (order, history.series) if role is not None)
+        return list(dict.fromkeys([*origins.values(), *roles]))
 
     def validate(self, table: Any) -> None:
         """Raise InputError for a table that does not fit the contract.

@@ -168,7 +168,7 @@ def _check_roles(
     before: SelectionSettings, asked: ReselectionSettings, no_target: Collection[str]
 ) -> None:
     """Raise InputError if a column to drop or predict has another role in the former run."""
-    columns, history = before.columns, before.history
+    columns = before.columns
     roles = dict.fromkeys(columns.keep, "one to keep")
     for role in ROW_ROLES:
         if name := getattr(columns, role):
@@ -176,8 +176,6 @@ def _check_roles(
     not_dropped = roles | ({before.target: "its target"} if asked.target is None else {})
     not_target = roles | dict.fromkeys(columns.drop if asked.drop is None else (), "one to drop")
     not_target |= dict.fromkeys(no_target, "categorical")
-    if history is not None and history.scale == "series" and history.series is not None:
-        not_target[history.series] = "its series"  # a series cannot be scaled by itself
     target = () if asked.target is None else (asked.target,)
     for to_be, names, otherwise in (
         ("dropped", asked.drop or (), not_dropped),

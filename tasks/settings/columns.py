@@ -1,11 +1,10 @@
 """Settings of columns, and of features made of earlier rows: lags and rolling windows."""
 
-from collections.abc import Collection, Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from chaffinch.errors import InputError
+from chaffinch.errors import short_repr
 from chaffinch.tasks.settings.base import Count, InOrder, Names, Settings, setting
 
 ROW_ROLES = ("weight", "group", "time", "split")  # of columns that describe rows
@@ -112,14 +111,19 @@ class HistorySettings(Settings):
     series: str | None = setting(
         None, 3, "Series", "Column that names the series of a row. By default there is one."
     )
-    scale: Literal["none", "series"] = setting(
-        "none",
-        4,
-        "Scale",
-        "series: the target, and the columns that history is made of, less the mean that each "
-        "series has in the training part, and divided by how far it reaches from that there; "
-        "losses and predictions are then on that scale.",
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_scale(cls, values: Any) -> Any:
+        """Accept the setting `scale` of earlier releases if nothing is scaled."""
+        if not isinstance(values, dict) or "scale" not in values:
+            return values
+        if values["scale"] != "none":
+            raise ValueError(
+                f"series are not scaled any more but scale is {short_repr(values['scale'])}; scale "
+                "the columns yourself, leave scale out and select again"
+            )
+        return {name: value for name, value in values.items() if name != "scale"}
 
     @model_validator(mode="after")
     def _makes_something(self) -> "HistorySettings":
@@ -131,22 +135,3 @@ class HistorySettings(Settings):
                 "of; name it once"
             )
         return self
-
-
-def roles_beside_scale(
-    history: HistorySettings, columns: ColumnSettings
-) -> tuple[tuple[str, str | None], ...]:
-    """Return the roles that a scaled column cannot have."""
-    categorical = (("categorical", name) for name in columns.categorical)
-    roles = (("series", history.series), ("time", columns.time), ("weight", columns.weight))
-    return (*roles, *categorical)
-
-
-def refuse_scaled_roles(scaled: Collection[str], roles: Iterable[tuple[str, str | None]]) -> None:
-    """Raise InputError for scaled columns that have another role."""
-    for role, name in roles:
-        if name in scaled:
-            raise InputError(
-                f"column {name!r} is named both as {role} and as one that is brought to the scale "
-                "of its series; name it once"
-            )

@@ -25,13 +25,7 @@ from chaffinch.tasks.settings.base import (
     check_workers_needed,
     setting,
 )
-from chaffinch.tasks.settings.columns import (
-    ROW_ROLES,
-    ColumnSettings,
-    HistorySettings,
-    refuse_scaled_roles,
-    roles_beside_scale,
-)
+from chaffinch.tasks.settings.columns import ROW_ROLES, ColumnSettings, HistorySettings
 from chaffinch.tasks.settings.constraints import (
     MaybeConstraints,
     constraints_setting,
@@ -212,24 +206,10 @@ class SelectionSettings(Settings):
 
     @model_validator(mode="after")
     def _history_fits(self) -> "SelectionSettings":
-        history = self.history
-        if history is not None and self.columns.time is None:
+        if self.history is not None and self.columns.time is None:
             raise ValueError(
                 "lags and rolling windows need time order; name the time column, as in --time day"
             )
-        if history is not None and history.scale == "series":
-            if self.columns.split is not None:
-                raise ValueError(
-                    f"scale series makes its own training part but split {self.columns.split!r} "
-                    "names another; leave out one of them"
-                )
-            if self.task == "classification":
-                raise ValueError(
-                    "scale series is for a target of numbers (regression) but task is "
-                    "classification; leave out scale, or set task to regression"
-                )
-            roles = roles_beside_scale(history, self.columns)
-            refuse_scaled_roles({*history.columns, self.target}, roles)
         return self
 
     @model_validator(mode="after")

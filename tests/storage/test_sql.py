@@ -197,19 +197,16 @@ def test_a_selection_its_model_and_its_contract(tmp_path: Path) -> None:
     assert result.contract.bytes_in(address).all > 0
 
 
-def test_scales_and_made_features_are_of_the_rows_that_were_read(tmp_path: Path) -> None:
+def test_made_features_are_of_the_rows_that_were_read(tmp_path: Path) -> None:
     days = pd.DataFrame({"day": range(200), "y": np.sin(np.arange(200)).round(6)})
     with sqlite3.connect(tmp_path / "shop.db") as database:
         days.to_sql("days", database, index=False)
     database.close()
     found = [
-        chaffinch.select(
-            source, "y", model="linear", time="day", lags=[1, 2], scale="series", seed=3
-        ).contract
+        chaffinch.select(source, "y", model="linear", time="day", lags=[1, 2], seed=3).contract
         for source in (days, f"sqlite:///{tmp_path / 'shop.db'}#days")
     ]
     assert found[0] == found[1]
-    assert found[0]["scales"]
 
 
 WRONG = {

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch import InputError
+from chaffinch import InputError, ModelSettings
+from chaffinch.flows.cli.output import show
 from tests.tasks.data.made_up_history import DAYS, LINEAR, daily, made, run_on_days, two_series
+from tests.tasks.reporting.made_up_report import Page
 
 # What is made
 
@@ -137,7 +139,6 @@ def test_the_lags_that_matter_are_found(result) -> None:
     assert len(result.candidates) == 1 + 6 + 4
     assert result.settings["history"] == {
         "lags": [1, 2, 3, 7, 14, 28], "rolling": [4, 7], "columns": [], "series": None,
-        "scale": "none",
     }  # fmt: skip
 
 
@@ -177,11 +178,8 @@ def test_a_file_gives_what_a_frame_gives_and_what_is_dropped_may_be_made_of(tmp_
     assert results[0].contract == results[1].contract
 
 
-@pytest.mark.parametrize("scale", ["none", "series"])
 @pytest.mark.parametrize("is_file", [True, False])
-def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(
-    scale, is_file, tmp_path
-) -> None:
+def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(is_file, tmp_path) -> None:
     data = two_series(100)
     data["price"] = (data["day"] * 7 % 43).where(data["day"] > 2).astype("Int64")
     padded = data.assign(
@@ -193,16 +191,12 @@ def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(
         source = tmp_path / "padded.csv"
         padded.to_csv(source, index=False)
     asked = {"time": "day", "lags": [1], "rolling": [3], "series": "shop"}
-    run = {**asked, "model": LINEAR, "history_columns": ["price"], "scale": scale}
+    run = {**asked, "model": LINEAR, "history_columns": ["price"]}
     plain = chaffinch.select(data, "y", **run)
     result = chaffinch.select(source, "y", **run, numeric=["price", "day"])
     assert result.contract["dataset"]["hash"] == plain.contract["dataset"]["hash"]
-    assert result.contract.get("scales") == plain.contract.get("scales")
-    scales = result.contract.get("scales")
-    of_text = chaffinch.with_history(
-        source, "price", **asked, scales=scales, numeric=["price", "day"]
-    )
-    of_numbers = chaffinch.with_history(data, "price", **asked, scales=scales)
+    of_text = chaffinch.with_history(source, "price", **asked, numeric=["price", "day"])
+    of_numbers = chaffinch.with_history(data, "price", **asked)
     for name in ("price_lag_1", "price_mean_3", "price_deviation_3"):
         assert of_text[name].to_pylist() == of_numbers[name].to_pylist()
 
@@ -243,3 +237,44 @@ def test_text_with_leading_zeros_that_is_not_called_numeric_is_no_history() -> N
         made(padded, "price", lags=(1,), numeric=[5])
     with pytest.raises(InputError, match="numeric column 'prices' is no column of the table; did"):
         made(padded, "price", lags=(1,), numeric=["prices"])
+
+
+# What is said of it
+
+
+def test_the_report_and_the_terminal_name_what_was_made(result, tmp_path, capsys) -> None:
+    page = Page(result.report(tmp_path / "report.html").read_bytes())
+    assert ["history.columns", "y"] in page.tables["Settings"]  # as used: none were named
+    made_here = "Made of earlier rows of y: y_lag_1, y_lag_2, "
+    assert made_here in page.text
+    show(result, as_json=False)
+    assert made_here in capsys.readouterr().out
+
+
+FIRST_ROWS = "in the first rows of each series the features made of earlier ones are missing"
+
+
+def first_rows_said(data, **options):
+    asked = {"time": "day", "series": "shop", "lags": [1], "model": LINEAR, **options}
+    result = chaffinch.select(data, "y", **asked)
+    return result, [said for said in result.warnings if said.startswith(FIRST_ROWS)]
+
+
+def test_a_model_that_fills_the_first_rows_across_series_is_warned_of() -> None:
+    data = two_series(100)
+    former, (said,) = first_rows_said(data, keep=["y_lag_1"])
+    assert said.endswith("; take a model that sees what is missing, such as lightgbm")
+    assert said in chaffinch.reselect(former, two_series(99)).warnings
+    assert first_rows_said(data, model=ModelSettings(name="lightgbm", tuning="none"))[1] == []
+
+
+def test_where_no_made_feature_is_in_the_table_nothing_is_said_of_one() -> None:
+    data = two_series(100).assign(noise=np.arange(200) % 7)
+    for rows, options in (
+        (data, {"lags": [1000], "rolling": [1000]}),
+        (data.assign(still=1.0), {"lags": [1000], "history_columns": ["still"]}),
+        (data.assign(shop=np.arange(200)), {"lags": [1], "rolling": [2]}),
+    ):
+        result, said = first_rows_said(rows, **options)
+        assert said == []
+        assert not any("_lag_" in name for name in result.candidates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -112,6 +113,7 @@ def test_lags_may_be_any_list(kind) -> None:
         ({"time": 5}, "time must be the name of a column but is 5"),
         ({"series": 5}, "series must be text but is 5"),
         ({"lags": None}, "lags must be a list but is None"),
+        ({"columns": []}, "columns must name at least 1 column of numbers but names none"),
     ],
 )
 def test_with_history_refuses_what_is_no_name(asked, said) -> None:
@@ -165,3 +167,27 @@ def test_a_time_that_is_none_is_refused() -> None:
         made(DAYS.assign(day=["x", "y", "z", "w"]), lags=(1,))
     with pytest.raises(InputError, match="time column 'day' is missing in 1 of 4 rows, first in"):
         made(DAYS.assign(day=[1, None, 2, 3]), lags=(1,))
+
+
+def test_a_row_without_a_series_is_named() -> None:
+    with pytest.raises(
+        InputError, match="series column 'shop' is missing in 1 of 4 rows, first in"
+    ):
+        made(DAYS.assign(shop=["a", None, "a", "a"]), lags=(1,), series="shop")
+
+
+def test_a_contract_of_an_earlier_release_is_read_unless_its_series_were_scaled(
+    result, tmp_path
+) -> None:
+    path = tmp_path / "selection.json"
+    contract = json.loads(json.dumps(result.contract))
+    for scale in ("none", "series"):
+        contract["settings"]["history"]["scale"] = scale
+        path.write_text(json.dumps(contract))
+        if scale == "none":
+            assert chaffinch.load_contract(path).columns == result.contract.columns
+            assert "y_lag_1" in chaffinch.reselect(path, daily(seed=1)).features
+            continue
+        with pytest.raises(InputError, match="series are not scaled any more") as refusal:
+            chaffinch.load_contract(path)
+        assert "\n" not in str(refusal.value)

@@ -87,6 +87,9 @@ def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
     assert "pad_lag_1" not in fewer.candidates
 
 
+OF_SHOPS = {"time": "day", "series": "shop", "lags": [1]}
+
+
 def with_shops(seed):
     """Three series, and a column beside them that a history can be made of."""
     data = causes("x1", "x3", seed=seed, day=np.arange(600), shop=np.arange(600) % 3)
@@ -100,11 +103,9 @@ WORSE = {
 }
 
 
-@pytest.mark.parametrize("scale", ["none", "series"])
 @pytest.mark.parametrize("worse", [*WORSE, "of no type for a feature", "too large"])
-def test_a_history_of_which_nothing_was_kept_stops_no_reselection(worse, scale) -> None:
-    asked = {"time": "day", "series": "shop", "lags": [1], "scale": scale}
-    before = run_of(with_shops(0), history_columns=["pad", "x2"], **asked)
+def test_a_history_of_which_nothing_was_kept_stops_no_reselection(worse) -> None:
+    before = run_of(with_shops(0), history_columns=["pad", "x2"], **OF_SHOPS)
     assert before.features == ["x1", "x3"]
     values = {"of no type for a feature": pd.Timedelta(days=1), "too large": 1e300}
     make = WORSE.get(worse, lambda pad: values[worse])
@@ -112,19 +113,6 @@ def test_a_history_of_which_nothing_was_kept_stops_no_reselection(worse, scale) 
     after = chaffinch.reselect(before, newer, drop=["pad"] if worse in values else None)
     assert after.features == ["x1", "x3"]
     assert "x2_lag_1" in after.candidates
-
-
-@pytest.mark.parametrize("keep", ["pad", "pad_lag_1"])
-@pytest.mark.parametrize("worse", WORSE)
-def test_what_was_kept_on_a_scale_must_be_brought_to_it_again(worse, keep) -> None:
-    asked = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
-    before = run_of(with_shops(0), history_columns=["pad", "x2"], keep=[keep], **asked)
-    newer = with_shops(1).assign(pad=lambda rows: WORSE[worse](rows["pad"]))
-    with pytest.raises(InputError, match=r"^(history )?column 'pad' .*, or select again"):
-        chaffinch.reselect(before, newer)
-    lacks = "the newer rows lack 'pad'" if keep == "pad" else "history column 'pad' is no column of"
-    with pytest.raises(InputError, match=f"^{lacks}"):
-        chaffinch.reselect(before, newer.drop(columns="pad"))
 
 
 def test_groups_of_the_former_run_are_to_be_added_where_they_are_not_there() -> None:
@@ -165,7 +153,6 @@ def in_turn(n=120):
 
 
 SHOPS = causes("x1", n=200, day=[*range(100)] * 2, shop=["a"] * 100 + ["b"] * 100)
-SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +168,7 @@ SCALED = {"time": "day", "series": "shop", "lags": [1], "scale": "series"}
             "target 'y' holds text but the task is regression",
         ),
         (
-            SHOPS, SCALED, SHOPS.assign(shop="one"),
+            SHOPS, OF_SHOPS, SHOPS.assign(shop="one"),
             "so that neither comes before the other in a history",
         ),
         (
@@ -207,19 +194,13 @@ def test_a_reselection_hints_at_no_setting_of_the_former_run(before, options, ne
     assert str(refusal.value).endswith(f"; {CHANGE_THE_ROWS}")
 
 
-@pytest.mark.parametrize("scaled", [False, True])
-def test_what_the_former_run_had_as_series_or_category_is_no_target_of_numbers(scaled) -> None:
+def test_what_the_former_run_had_as_a_category_is_no_target_of_numbers() -> None:
     data = SHOPS.assign(shop=[1] * 100 + [2] * 100, told=np.arange(200) % 4, text=["a", "b"] * 100)
-    before = run_of(data, **(SCALED if scaled else {}), categorical=["told"], keep=["text"])
-    for name, named in (("shop", "its series"), ("told", "categorical"), ("text", "categorical")):
-        if name == "shop" and not scaled:
-            assert chaffinch.reselect(before, data, target=name).contract["target"]["name"] == name
-            continue
-        said = f"^column '{name}' cannot be the target, for the former run names it as {named}; cho"
-        with pytest.raises(
-            InputError, match=said if name != "text" else "'text' cannot be the tar"
-        ):
+    before = run_of(data, categorical=["told"], keep=["text"])
+    for name in ("told", "text"):
+        with pytest.raises(InputError, match=f"^column '{name}' cannot be the target, for the for"):
             chaffinch.reselect(before, data, target=name)
+    assert chaffinch.reselect(before, data, target="shop").contract["target"]["name"] == "shop"
 
 
 def test_classes_may_be_what_the_former_run_had_as_a_category() -> None:

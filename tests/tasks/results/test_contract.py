@@ -59,52 +59,17 @@ def test_features_made_of_earlier_rows_ask_for_what_they_are_made_of(of_days):
     assert of_days.columns == ["y", "day", "shop"]
 
 
-def plain_of_days(**options):
-    """A contract of a plain feature, from a table of days with features made of earlier rows."""
+def test_where_no_feature_is_made_of_earlier_rows_neither_time_nor_series_is_asked_for():
     random = np.random.default_rng(1)
     rows = pd.DataFrame({"cause": random.normal(size=300), "day": np.arange(300)})
     rows["shop"] = np.where(np.arange(300) % 2, "a", "b")
     rows["y"] = 3 * rows["cause"] + 0.1 * random.normal(size=300)
     contract = chaffinch.select(
         rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day", series="shop",
-        lags=[1], drop=["shop"], **options,
+        lags=[1], drop=["shop"],
     ).contract  # fmt: skip
-    assert contract.features == ["cause"]
-    return contract, rows
-
-
-def test_where_no_feature_is_made_of_earlier_rows_neither_time_nor_series_is_asked_for():
-    contract, rows = plain_of_days()
-    assert contract.columns == ["cause"]
+    assert contract.features == contract.columns == ["cause"]
     contract.validate(rows[["cause"]])
-
-
-def test_where_series_were_scaled_the_series_is_asked_for_all_the_same():
-    contract, rows = plain_of_days(scale="series")
-    assert contract.columns == ["cause", "shop"]
-    with pytest.raises(InputError, match="lacks 'shop', 1 of the 2 columns"):
-        contract.validate(rows[["cause"]])
-
-
-def test_the_columns_of_made_and_scaled_features_are_enough_to_make_and_scale_them():
-    random = np.random.default_rng(1)
-    rows = pd.DataFrame({"cause": random.normal(5, size=300), "day": np.arange(300) // 2})
-    rows["shop"] = np.where(np.arange(300) % 2, "a", "b")
-    rows["y"] = rows.groupby("shop")["cause"].shift(1).fillna(0) + 0.1 * random.normal(size=300)
-    result = chaffinch.select(
-        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day", series="shop",
-        lags=[1], history_columns=["cause"], scale="series", drop=["shop"],
-    )  # fmt: skip
-    assert result.features == ["cause_lag_1"]
-    assert result.contract.columns == ["cause", "day", "shop"]
-    made = [
-        chaffinch.with_history(
-            table, "cause", time="day", series="shop", lags=(1,), scales=result.contract["scales"]
-        )
-        for table in (rows, rows[result.contract.columns])
-    ]
-    assert made[0]["cause_lag_1"].equals(made[1]["cause_lag_1"])
-    assert len(result.model.predict(made[1])) == len(rows)
 
 
 @pytest.mark.parametrize(
