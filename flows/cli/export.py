@@ -1,17 +1,103 @@
-"""``chaffinch export``."""
+"""``chaffinch export``, and what it writes for each tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
+from chaffinch.errors import InputError
 from chaffinch.flows.cli.options import STORE, settings_options
 from chaffinch.flows.cli.terminal import echo_exactly
+from chaffinch.storage.files import file_to_write, path_from, write_file
 from chaffinch.tasks.settings.selection import ExecutionSettings
 
-TOOLS = ("mlflow", "openlineage", "pandera", "dbt")
+
+@dataclass(frozen=True)
+class Asked:
+    """A run, and the options of the command, of which each target takes some."""
+
+    run: str
+    store: str | Path
+    output: str | None = None
+    name: str | None = None
+    table: str | None = None
+
+    def written(self, text: str) -> str:
+        """Write a text to the output, and return its path; without an output, return the text."""
+        if self.output is None:
+            return text
+        path = path_from(self.output, "--output")
+        write_file(file_to_write(path, "--output"), text.encode())
+        return str(path)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A tool: its function returns what the command prints."""
+
+    export: Callable[[Asked], str]
+    options: frozenset[str]
+
+
+def _exported(target: str, asked: Asked) -> str:
+    """Export a run, and return the lines to print; InputError for an option of other targets."""
+    known = TARGETS[target]
+    for option in ("output", "name", "table"):
+        if getattr(asked, option) is not None and option not in known.options:
+            fitting = [name for name, one in TARGETS.items() if option in one.options]
+            raise InputError(
+                f"--{option} is for --to {' or '.join(fitting)} but this is --to {target}; leave "
+                "it out"
+            )
+    return known.export(asked)
+
+
+def _mlflow(asked: Asked) -> str:
+    from chaffinch.tasks.exports.mlflow import to_mlflow
+
+    return to_mlflow(asked.run, experiment=asked.name, store=asked.store)
+
+
+def _openlineage(asked: Asked) -> str:
+    from chaffinch.tasks.exports.openlineage import as_json, send, to_openlineage
+
+    event = to_openlineage(asked.run, name=asked.name, table=asked.table, store=asked.store)
+    return send(event) if asked.output is None else asked.written(as_json(event))
+
+
+def _pandera(asked: Asked) -> str:
+    from chaffinch.tasks.exports.pandera import to_pandera
+
+    return asked.written(to_pandera(asked.run, store=asked.store).to_yaml() or "")
+
+
+def _dbt(asked: Asked) -> str:
+    from chaffinch.tasks.exports.dbt import to_dbt
+
+    if asked.output is None:
+        raise InputError("dbt needs --output, the folder of its models, as in --output models")
+    folder = path_from(asked.output, "--output")
+    texts = to_dbt(asked.run, name=asked.name, table=asked.table, store=asked.store)
+    files = {file_to_write(folder / name, "--output"): text for name, text in texts.items()}
+    for file, text in files.items():
+        write_file(file, text.encode())
+    return "\n".join(map(str, files))
+
+
+TARGETS = {
+    "mlflow": Target(_mlflow, frozenset({"name"})),
+    "openlineage": Target(_openlineage, frozenset({"output", "name", "table"})),
+    "pandera": Target(_pandera, frozenset({"output"})),
+    "dbt": Target(_dbt, frozenset({"output", "name", "table"})),
+}
 
 
 @click.command(short_help="Export a run to MLflow, OpenLineage, pandera or dbt.")
 @click.argument("run")
-@click.option("--to", "tool", type=click.Choice(TOOLS), required=True, help="The tool.")
+@click.option("--to", "tool", type=click.Choice(list(TARGETS)), required=True, help="The tool.")
 @click.option(
     "--output",
     metavar="PATH",
@@ -46,7 +132,5 @@ def export(
     RUN is the name of a finished run in the store, a name that it was promoted under, its folder,
     or, for all but mlflow, its selection.json.
     """
-    from chaffinch.tasks.exports import targets
-
     store = str(ExecutionSettings().store) if store is None else store
-    echo_exactly(targets.export(tool, targets.Asked(run, store, output, name, table)))
+    echo_exactly(_exported(tool, Asked(run, store, output, name, table)))

@@ -21,8 +21,7 @@ from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.column_names import text_of_label
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.api.arrays import as_table, with_column
-from chaffinch.tasks.api.constraints import named
-from chaffinch.tasks.api.select import select
+from chaffinch.tasks.api.select import named_constraints, select
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
@@ -216,7 +215,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             n_features=self.n_features,
             min_score=self.min_score,
             keep=[_name_of(one, names) for one in listed("keep", self.keep)],
-            constraints=named(self.constraints, lambda one: _name_of(one, names)),
+            constraints=named_constraints(self.constraints, lambda one: _name_of(one, names)),
             categorical=[_name_of(one, names) for one in listed("categorical", self.categorical)],
             embargo=self.embargo,
             drop_leaks=self.drop_leaks,

@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.api.constraints import constraint_settings, named
-from chaffinch.tasks.api.select import model_settings, naming, selected
+from chaffinch.tasks.api.select import (
+    constraint_settings,
+    model_settings,
+    named_constraints,
+    naming,
+    selected,
+)
 from chaffinch.tasks.pipeline.progress import OnProgress
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
@@ -103,7 +108,7 @@ def reselect(
     """
     chosen, estimator = (None, None) if model is None else model_settings(model)
     as_text, texts = naming(data)
-    limits = named(constraints, as_text)
+    limits = named_constraints(constraints, as_text)
     if limits.must_include or limits.must_exclude:
         raise InputError(
             "must_include and must_exclude are not for a reselection, which keeps what the former "

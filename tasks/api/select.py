@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.column_names import Labels
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.api.arrays import with_target
-from chaffinch.tasks.api.constraints import constraint_settings, named
 from chaffinch.tasks.pipeline.progress import OnProgress, steps_of
 from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.pipeline.run import select_features, select_in_memory
 from chaffinch.tasks.results.result import SelectionResult, load_result, result_in_memory
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.alternatives.validation import groups_of
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
+from chaffinch.tasks.settings.constraints import ConstraintSettings, constraints_of
 from chaffinch.tasks.settings.method import PERCENT, Method, method_settings
 from chaffinch.tasks.settings.selection import (
     MASK_ROWS,
@@ -188,7 +191,7 @@ def select(
     model, estimator = model_settings(model)
     data, target = with_target(data, target)
     as_text, texts = naming(data)
-    asked = named(constraints, as_text)
+    asked = named_constraints(constraints, as_text)
     settings = SelectionSettings(
         target=as_text(target),
         method=method_settings(method, n_features, min_score),
@@ -284,3 +287,42 @@ def naming(*tables: Any) -> tuple[Callable[[Any], Any], Callable[[str, Any], tup
         return tuple(map(labels.as_text, listed(role, given, "a list of column names")))
 
     return labels.as_text, texts
+
+
+def named_constraints(constraints: Any, name_of: Callable[[Any], Any]) -> Constraints:
+    """Return constraints with each feature by its name; those of None allow every set."""
+    if constraints is None:
+        return Constraints()
+    if not isinstance(constraints, Constraints):
+        raise InputError(
+            f"constraints must be chaffinch.Constraints but are {short_repr(constraints)}"
+        )
+    if constraints.max_sets_per_feature is not None:
+        raise InputError("max_sets_per_feature is for find_alternatives; leave it out")
+    costs = constraints.costs
+    if not isinstance(costs, Mapping | None):
+        raise InputError(
+            f"costs must be a mapping from features, as in {{'age': 1.5}}, but are "
+            f"{short_repr(costs)}"
+        )
+
+    def names(role: str, features: Any) -> tuple[Any, ...]:
+        return tuple(map(name_of, listed(role, features, "a list of features")))
+
+    groups = groups_of(constraints.groups)
+    return replace(
+        constraints,
+        must_include=names("must_include", constraints.must_include),
+        must_exclude=names("must_exclude", constraints.must_exclude),
+        groups=tuple(replace(one, features=names("a group", one.features)) for one in groups),
+        costs=None if costs is None else {name_of(name): cost for name, cost in costs.items()},
+    )
+
+
+def constraint_settings(constraints: Constraints) -> ConstraintSettings | None:
+    """Return settings of groups, costs and budget of `named` constraints; None without any."""
+    limits = replace(constraints, must_include=(), must_exclude=())
+    settings: ConstraintSettings | None = None
+    if limits != Constraints():
+        settings = constraints_of(limits)
+    return settings

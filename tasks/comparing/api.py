@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.api.constraints import constraint_settings, named
-from chaffinch.tasks.api.select import naming
+from chaffinch.tasks.api.select import constraint_settings, named_constraints, naming
 from chaffinch.tasks.comparing.run import (
     STEPS,
     ComparisonResult,
@@ -140,7 +139,7 @@ def compare(
     as_text, texts = naming(*tables)
     chosen: dict[str, Any] = {} if methods is None else {"methods": methods}
     chosen |= {"models": models, "sizes": sizes}
-    limits = named(constraints, as_text)
+    limits = named_constraints(constraints, as_text)
     asked = ComparisonSettings(
         target=as_text(target),
         folds=folds,

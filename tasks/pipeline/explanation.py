@@ -23,7 +23,7 @@ from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows
 from chaffinch.tasks.statistics.associations import stand_ins
 from chaffinch.tasks.statistics.bootstrap import difference_of, paired_interval
-from chaffinch.tasks.statistics.prediction_figures import prediction_figures
+from chaffinch.tasks.statistics.metrics import prediction_figures
 from chaffinch.tasks.statistics.verdict import loss_if_any, too_few_units
 
 _MOST_ROWS = 2_000

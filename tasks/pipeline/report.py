@@ -1,21 +1,28 @@
-"""Last stage of a run: the report, from the results of the other stages."""
+"""The last stage of a run: its report, with what changed since the contract in use."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
+from chaffinch.errors import InputError, StorageError
+from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.files import parse_json
+from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.storage.runs.stages import now
-from chaffinch.storage.runs.store import Run
+from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.sources.data_set_name import name_of_table
 from chaffinch.tasks.methods.protocol import as_search
 from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
-from chaffinch.tasks.pipeline.since_promotion import since_promotion
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.reporting.charts import overlap_chart, standing_alone
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.page import elimination_chart_of, render_report
 from chaffinch.tasks.settings.method import declared
+from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
+from chaffinch.tasks.statistics.verdict import judged_on
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -79,3 +86,105 @@ def elimination_image(run: Run) -> bytes | None:
 def overlap_image(sets: Mapping[str, Collection[str]]) -> bytes | None:
     """Return a chart of the overlap of feature sets as SVG; None for fewer than two sets."""
     return standing_alone(overlap_chart(sets)) if len(sets) > 1 and any(sets.values()) else None
+
+
+_MOST_FEATURES = 200
+_LEVEL = 0.05  # of all features together, at which a distance is more than chance
+
+
+def since_promotion(run: SelectionRun) -> dict[str, Any]:
+    """Return how a run differs from what is promoted for its table; `run` is None for nothing."""
+    try:
+        name = name_of_table(run.source, "--name")
+    except InputError:  # a table in memory has no name
+        return {"name": None, "run": None}
+    if run.store is None:
+        return {"name": name, "run": None}
+    promotions = run.store.promotions
+    try:
+        history = promotions.history(name)
+        if not history:
+            return {"name": name, "run": None}
+        content = promotions.contract(history[-1])
+        contract = parse_json(content, promotions.path(history[-1]), {})
+    except StorageError as error:
+        return {"name": name, "run": None, "damage": str(error).rpartition("; ")[0] or str(error)}
+    if contract["target"]["name"] != run.contract["target"]["name"]:
+        return {"name": name, "run": None, "target": contract["target"]["name"]}
+    return {"name": name, **_difference(run, run.store, contract, history[-1])}
+
+
+def _difference(
+    run: SelectionRun, store: Store, before: Mapping[str, Any], promotion: Promotion
+) -> dict[str, Any]:
+    after = run.contract
+    first, second = ([one["name"] for one in each["features"]] for each in (before, after))
+    either = list(dict.fromkeys([*second, *first]))[:_MOST_FEATURES]
+    is_same_table = before["dataset"]["hash"] == after["dataset"]["hash"]
+    drift: list[dict[str, Any]] = []
+    why_no_drift = "both runs have the same table" if is_same_table else ""
+    if not is_same_table:
+        try:
+            older = Dataset.open(store.datasets, before["dataset"]["hash"])
+        except StorageError:
+            why_no_drift = "the table of the promoted run is no longer in the store"
+        else:
+            found = [drift_between(older, run.dataset, feature) for feature in either]
+            n_categories = {name: len(each) for name, each in run.description.categories.items()}
+            n_rows = older.n_rows, run.dataset.n_rows
+            drift = _with_chance([one for one in found if one is not None], n_categories, n_rows)
+    return {
+        "run": promotion.run,
+        "is_same_table": is_same_table,
+        "promoted": promotion.promoted,
+        "entered": [feature for feature in second if feature not in set(first)],
+        "left": [feature for feature in first if feature not in set(second)],
+        "then": _figures(before),
+        "now": _figures(after),
+        "drift": drift,
+        "why_no_drift": why_no_drift,
+    }
+
+
+def _figures(contract: Mapping[str, Any]) -> dict[str, Any]:
+    part = judged_on(contract)
+    return {
+        "n_features": len(contract["features"]),
+        "rows": contract["dataset"]["rows"],
+        "loss_name": contract["loss"],
+        "judged_on": part,
+        "loss": contract["losses"][part]["selected"],
+    }
+
+
+def _with_chance(
+    found: list[FeatureDrift], n_categories: Mapping[str, int], n_rows: tuple[int, int]
+) -> list[dict[str, Any]]:
+    """Return drift, largest first, with the distances that chance explains if nothing changed.
+
+    Each distance is the largest difference in probability over some events: values up to one that
+    a number can have (Kolmogorov and Smirnov), any set of categories, or a missing value. By
+    Hoeffding's inequality it stays below sqrt(log(events / level) / 2 (1 / n + 1 / m)) for all
+    events together, with n and m independent rows.
+    """
+    level = _LEVEL / (2 * max(1, len(found)))  # of the distance and the missing values of each
+
+    def by_chance(log_events: float, n: int, m: int) -> float | None:
+        if not (n and m):
+            return None
+        return min(1.0, math.sqrt((log_events - math.log(level)) / 2 * (1 / n + 1 / m)))
+
+    rows = []
+    for one in found:
+        log_events = math.log(2) * max(1, n_categories.get(one.feature, 1))
+        values = one.values_before, one.values_after
+        chances = {
+            "by_chance": by_chance(log_events, *values),
+            "missing_by_chance": by_chance(math.log(2), *n_rows),
+        }
+        rows.append({**asdict(one), **chances})
+    return sorted(rows, key=_moved_by, reverse=True)
+
+
+def _moved_by(row: Mapping[str, Any]) -> float:
+    return float(max(row["distance"] or 0.0, abs(row["missing_after"] - row["missing_before"])))

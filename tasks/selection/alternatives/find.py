@@ -27,7 +27,10 @@ from chaffinch.tasks.selection.alternatives.greedy import (
     greedy_depth_search,
     greedy_replacement,
 )
-from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_design
+from chaffinch.tasks.selection.alternatives.price_and_enumerate import (
+    best_design,
+    best_univariate_design,
+)
 from chaffinch.tasks.selection.alternatives.quality import (
     CFS,
     FCBF,
@@ -46,7 +49,6 @@ from chaffinch.tasks.selection.alternatives.result import (
     overall_status,
 )
 from chaffinch.tasks.selection.alternatives.sequential import Apart, one_by_one
-from chaffinch.tasks.selection.alternatives.univariate import best_univariate_design
 from chaffinch.tasks.selection.alternatives.validation import (
     Feature,
     check_fits,

@@ -31,19 +31,23 @@ from chaffinch.tasks.selection.alternatives.best_sets import (
     share_of_time,
 )
 from chaffinch.tasks.selection.alternatives.branch_and_bound import DONE, PAUSED
-from chaffinch.tasks.selection.alternatives.constraints import Rows
+from chaffinch.tasks.selection.alternatives.constraints import Constraints, Rows
 from chaffinch.tasks.selection.alternatives.designs import INFEASIBLE, Designs, Sets, Solved
 from chaffinch.tasks.selection.alternatives.feature_by_feature import (
     FeatureByFeature,
     feature_by_feature,
 )
-from chaffinch.tasks.selection.alternatives.integer_programs import packed
-from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack
+from chaffinch.tasks.selection.alternatives.greedy import (
+    best_first,
+    greedy_balancing,
+    greedy_depth_search,
+)
+from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack, pack_by_solver
 from chaffinch.tasks.selection.alternatives.prices import Bound, price, sharpened
-from chaffinch.tasks.selection.alternatives.quality import worths
+from chaffinch.tasks.selection.alternatives.quality import Form, worths
 from chaffinch.tasks.selection.core import Mask
 
-_SHARE = 0.5  # of the time
+_SHARE, _SHARE_OF_STARTS = 0.5, 0.25  # of the time
 _POOLS = (1_000, 10_000, 100_000, 1_000_000)  # sets that lose least
 _WORK_BETWEEN_LOOKS = 2_000_000  # at the clock: some milliseconds
 _WORK_BEFORE_SHARPENING = 10_000_000  # looks at an item of a set
@@ -270,7 +274,7 @@ class _Search:
             sets, before = sets[self._may_be_better(bound, sets)], self.floor
             if len(sets) < self.designs.n_sets:
                 return True
-            found, is_proven = packed(self.designs, sets, before, self.deadline, seconds)
+            found, is_proven = pack_by_solver(self.designs, sets, before, self.deadline, seconds)
             if found is not None:
                 self.take(found)
             if is_proven or found is None:
@@ -308,3 +312,33 @@ class _Search:
         sets = None if self.best is None else self.designs.best_first(self.best)
         rounding /= self.share
         return Solved(sets, self.value, highest + rounding, is_proven, rounding)
+
+
+def best_univariate_design(designs: Designs, deadline: float | None) -> Solved:
+    """Return the best design of univariate sets, whose features may go together or are excluded.
+
+    Bach, arXiv 2307.11607v3, definition 5 with equations 11, 17 and 18.
+    """
+    order = best_first(designs.form.gains)
+    is_open = ~np.isin(order, designs.constraints.excluded)
+    kept = order[is_open][: designs.n_sets * designs.k]  # no others are needed (appendix A.4)
+    values = designs.form.gains[kept]
+    few = replace(
+        designs, form=Form(values), limits=Limits.none(len(kept)), constraints=Constraints()
+    )
+    start = max(_starts(few, deadline), key=lambda sets: few.worth(sets.tolist()), default=None)
+    solved = best_design(few, deadline, start)
+    if solved.sets is None:
+        return solved
+    return replace(solved, sets=designs.best_first(kept[solved.sets].astype(np.int32)))
+
+
+def _starts(designs: Designs, deadline: float | None) -> list[Sets]:
+    """Return designs by fast searches, none if these find too few sets."""
+    values, k, m, overlap = designs.form.gains, designs.k, designs.n_sets, designs.overlap
+    until = share_of_time(deadline, _SHARE_OF_STARTS)
+    starts = [greedy_balancing(values, k, m, overlap), one_after_another(designs, until)]
+    starts = [sets for sets in starts if len(sets) == m]
+    if not starts:
+        starts.append(greedy_depth_search(values, k, m, overlap, deadline=until))
+    return [sets for sets in starts if len(sets) == m]

@@ -9,9 +9,7 @@ from click.testing import CliRunner
 from chaffinch.errors import InputError
 from chaffinch.exports import to_dbt, to_openlineage, to_pandera
 from chaffinch.flows.cli.commands import cli
-from chaffinch.flows.cli.export import TOOLS
 from chaffinch.tasks.exports.openlineage import as_json
-from chaffinch.tasks.exports.targets import TARGETS
 from tests.tasks.made_up_runs import causes, run_of
 
 
@@ -28,10 +26,6 @@ def export(run, *words):
     done = CliRunner().invoke(cli, command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
-
-
-def test_every_tool_can_be_named():
-    assert set(TOOLS) == set(TARGETS)
 
 
 def test_a_schema_is_printed_or_written(run, tmp_path):

@@ -11,12 +11,13 @@ from chaffinch.tasks.selection.alternatives import price_and_enumerate
 from chaffinch.tasks.selection.alternatives.best_sets import Limits, best_sets
 from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.designs import Designs
-from chaffinch.tasks.selection.alternatives.integer_programs import packed
-from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack
-from chaffinch.tasks.selection.alternatives.price_and_enumerate import best_design
+from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack, pack_by_solver
+from chaffinch.tasks.selection.alternatives.price_and_enumerate import (
+    best_design,
+    best_univariate_design,
+)
 from chaffinch.tasks.selection.alternatives.prices import Bound, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
-from chaffinch.tasks.selection.alternatives.univariate import best_univariate_design
 from tests.selection.alternatives.every_design import (
     assert_is_a_design,
     best_by_trying_all,
@@ -122,7 +123,7 @@ def test_any_prices_bound_every_design(problem, seed) -> None:
         continue
     value = -math.inf if walk.best[0] < 0 else designs.worth(sets.sets[walk.best].tolist())
     assert value == pytest.approx(best, abs=ROUNDING)
-    by_program, is_proven = packed(designs, sets.sets, -math.inf, None, math.inf)
+    by_program, is_proven = pack_by_solver(designs, sets.sets, -math.inf, None, math.inf)
     assert is_proven
     found = -math.inf if by_program is None else designs.worth(by_program.tolist())
     assert found == pytest.approx(best, abs=ROUNDING)

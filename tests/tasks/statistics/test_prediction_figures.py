@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from chaffinch.tasks.statistics.prediction_figures import MOST_POINTS, prediction_figures
+from chaffinch.tasks.statistics.metrics import MOST_POINTS, prediction_figures
 
 ALL = np.arange(2000)
 
