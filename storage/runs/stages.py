@@ -42,10 +42,6 @@ from chaffinch.storage.files import (
     write_file,
 )
 
-# Checkpoints: intermediate results of a long stage, for the same stage after a kill.
-#
-# They are optional: if one cannot be written, a warning is logged and the work continues.
-
 logger = logging.getLogger(__name__)
 
 _RUN = "run.json"
@@ -57,6 +53,8 @@ _SHARE = 0.01  # of the run time, at most, for writing checkpoints
 @dataclass(frozen=True)
 class Checkpoints:
     """Checkpoints of one stage under one key, one file per part.
+
+    They are optional: if one cannot be written, a warning is logged and the work continues.
 
     May be sent to workers: those that can access the folder write to it, others write nothing. The
     folder exists from `begin` until the stage is recorded.

@@ -33,12 +33,6 @@ from chaffinch.storage.sources.addresses import scheme_of
 from chaffinch.storage.sources.files import FileSource, reading
 from chaffinch.storage.sources.parquet import begins_as_parquet, parquet_files
 
-# External shuffle: rows are sorted on disk by a hash of their row number.
-#
-# Rows are distributed to 64 buckets by the first six bits of the hash, too large buckets by the
-# next six, and so on; each bucket is then sorted in memory. The order depends on the seed only,
-# not on the chunks of the source or the available memory.
-
 _BITS = 6
 _MOST_BYTES = 2**26  # of a bucket; sorting holds it twice
 _ORDER = "order"
@@ -49,6 +43,10 @@ _Bucket = tuple[Path, int]  # with its size in bytes
 
 class Shuffled:
     """Rows distributed to buckets in an empty folder, to be read in random order.
+
+    Rows are distributed to 64 buckets by the first six bits of the hash, too large buckets by the
+    next six, and so on; each bucket is then sorted in memory. The order depends on the seed only,
+    not on the chunks of the source or the available memory.
 
     A bucket of at most `most_bytes` is sorted in memory.
     """

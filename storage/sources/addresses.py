@@ -76,9 +76,6 @@ def secret_message(what: str) -> str:
     )
 
 
-# Credentials are read from the environment when they are needed, and kept nowhere: no setting,
-# address or file holds one, so none ends up in a log, a contract or a report.
-
 LookUp = Callable[[str], str | None]  # the name of a variable -> its value
 
 _HIDDEN = "***"
@@ -97,7 +94,11 @@ def looked_up_too(look_up: LookUp) -> Iterator[None]:
 
 
 def credentials(first: str, *others: str) -> tuple[str | None, ...]:
-    """Return the values of variables, all from the first place that has the first of them."""
+    """Return the values of variables, all from the first place that has the first of them.
+
+    Credentials are read from the environment when they are needed, and kept nowhere: no setting,
+    address or file holds one, so none ends up in a log, a contract or a report.
+    """
     for look_up in _places.get():
         if value := look_up(first):
             return (value, *(look_up(name) or None for name in others))

@@ -143,11 +143,6 @@ def _contender(row: _Row) -> Contender:
     return Contender(row["method"], row["size"])
 
 
-# The best requested size of a method, and the smallest size within one standard error.
-#
-# The one-standard-error rule is from Breiman, Friedman, Olshen and Stone (1984).
-
-
 @dataclass(frozen=True)
 class NearBest:
     """The sizes of one method: the best, and the smallest within one standard error of it."""
@@ -183,6 +178,8 @@ def smallest_near_best(
     losses: Floats, test_share: Floats, constant: Floats
 ) -> tuple[int, int] | None:
     """Return the best of s sizes, and the smallest within one standard error of it.
+
+    The one-standard-error rule is from Breiman, Friedman, Olshen and Stone (1984).
 
     Losses (s, c) have the smallest size first; share and constant have shape (c,). None if fewer
     than `FEWEST_PAIRS` cells have a loss at every size.

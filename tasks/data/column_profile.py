@@ -74,14 +74,6 @@ def profile_column(
     )
 
 
-# Limits of magnitude: the numbers that models can compute with, and those that they resolve poorly.
-#
-# LightGBM, XGBoost, networks and scikit-learn's trees compute partly or wholly in 32 bits. The
-# largest float32 is 3.4e38, differences below 1e-38 vanish, and a number has seven digits. XGBoost
-# and scikit-learn's trees also ignore a gain below a fixed limit. Models learn a target outside
-# these limits badly or not at all, without a warning. Squared errors overflow beyond 1e154 even in
-# 64 bits.
-
 # sums of many rows and squares must fit as well
 LARGEST, LEAST_SPREAD = 1e30, 1e-30
 
@@ -95,6 +87,12 @@ _MOST_DIGITS = 1e5
 
 def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
     """Raise InputError for a number beyond 1e30, or a range above 0 and below 1e-30.
+
+    LightGBM, XGBoost, networks and scikit-learn's trees compute partly or wholly in 32 bits. The
+    largest float32 is 3.4e38, differences below 1e-38 vanish, and a number has seven digits.
+    XGBoost and scikit-learn's trees also ignore a gain below a fixed limit. Models learn a target
+    outside these limits badly or not at all, without a warning. Squared errors overflow beyond
+    1e154 even in 64 bits.
 
     `numbers` are float64, shape (n,), NaN where missing; at least one is present. `remedy` is an
     alternative to rescaling.

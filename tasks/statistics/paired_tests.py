@@ -97,16 +97,6 @@ def pareto_front(n_features: Floats, losses: Floats) -> NDArray[np.bool_]:
     return known & ~(fewer & lower & better).any(axis=1)
 
 
-# Verdict on a method against all features and a constant, corrected for multiple tests.
-#
-# A verdict depends on three tests per contender: does its loss differ from that with all features,
-# does it differ from that of a constant, and does it exceed that with all features by less than the
-# tolerated share of what these explain beyond a constant. Each is corrected by Holm over all
-# contenders of a table and model, the third one-sided. Three corrections at 5 % do not add up to
-# 15 % of wrong verdicts: "better" is wrong only by an error at the lower end of the first or second
-# test, "worse" at the upper end of the first, and "as good" by one of the third.
-
-
 @dataclass(frozen=True)
 class OverConstant(PairedDifference):
     """A loss minus that of a constant, with its p value corrected for all tested contenders."""
@@ -162,6 +152,13 @@ def verdict_on(
     beyond_p: float | None = None,
 ) -> Verdict:
     """Return the verdict on a method; see `chaffinch.tasks.statistics.verdict` for the rules.
+
+    A verdict depends on three tests per contender: does its loss differ from that with all
+    features, does it differ from that of a constant, and does it exceed that with all features by
+    less than the tolerated share of what these explain beyond a constant. Each is corrected by Holm
+    over all contenders of a table and model, the third one-sided. Three corrections at 5 % do not
+    add up to 15 % of wrong verdicts: "better" is wrong only by an error at the lower end of the
+    first or second test, "worse" at the upper end of the first, and "as good" by one of the third.
 
     `is_informative` is whether all features are shown to be better than a constant, `beyond_p` the
     corrected p value of a loss beyond the tolerated one.

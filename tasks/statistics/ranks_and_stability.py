@@ -54,22 +54,21 @@ def groups_alike(ranks: Floats, difference: float) -> list[tuple[int, int]]:
     return groups
 
 
-# Stability: similarity of the feature sets that a method selects on other rows and seeds.
-#
-# Source: Nogueira, Sechidis and Brown 2018, "On the stability of feature selection algorithms". It
-# is 1 for equal sets and about 0 for random sets of any sizes.
-#
-# Deviation: the paper's interval uses the normal quantile and is far too short with few sets. Over
-# sets drawn from four synthetic distributions it covered the true value in 67 to 88 % of cases
-# with 5 sets, and in 87 to 97 % with 15. Here it is widened as Student's is against the normal:
-# 83 to 96 %, and 91 to 99 %.
-
 _FEWEST_SETS = 5  # with fewer the interval misses too often
 
 
 @dataclass(frozen=True)
 class Stability:
-    """Stability of feature sets."""
+    """Stability of feature sets.
+
+    Source: Nogueira, Sechidis and Brown 2018, "On the stability of feature selection algorithms".
+    It is 1 for equal sets and about 0 for random sets of any sizes.
+
+    Deviation: the paper's interval uses the normal quantile and is far too short with few sets.
+    Over sets drawn from four synthetic distributions it covered the true value in 67 to 88 % of
+    cases with 5 sets, and in 87 to 97 % with 15. Here it is widened as Student's is against the
+    normal: 83 to 96 %, and 91 to 99 %.
+    """
 
     value: float  # at most 1; 0 is expected by chance
     # At 95 %; None with fewer than 5 sets. It assumes independent sets; with overlapping training

@@ -87,18 +87,6 @@ def fresh_state(n_features: int, n_sets: int, n_places: int) -> State:
     )
 
 
-# The search for the best sum.
-#
-# Features are taken best first. For each, the search chooses the number of its sets, then the sets;
-# sets with the same features so far are interchangeable, and only the first of them are taken. The
-# largest contribution of the remaining features is read from a table, by the number of places left
-# in all sets, and of features that pairs of sets can still share. Without
-# conflicts no feature is in more sets than a better one.
-#
-# A search pauses after a number of steps and continues when called again: all of its state is in
-# `State`.
-
-
 @inlined
 def _pairs_left(problem: Any, state: Any) -> int:
     """Return how often two sets that have room can still share a feature."""
@@ -276,7 +264,17 @@ def _go_down(problem: Any, state: Any, j: int) -> bool:
 
 @compiled
 def search(problem: Problem, state: State, most_steps: int) -> int:
-    """Search on for the best design; return `DONE` or `PAUSED`. `state` is written to."""
+    """Search on for the best design; return `DONE` or `PAUSED`. `state` is written to.
+
+    Features are taken best first. For each, the search chooses the number of its sets, then the
+    sets; sets with the same features so far are interchangeable, and only the first of them are
+    taken. The largest contribution of the remaining features is read from a table, by the number of
+    places left in all sets, and of features that pairs of sets can still share. Without conflicts
+    no feature is in more sets than a better one.
+
+    A search pauses after a number of steps and continues when called again: all of its state is in
+    `State`.
+    """
     for _ in range(most_steps):
         j = state.feature[0]
         if j < 0:
@@ -294,15 +292,6 @@ def search(problem: Problem, state: State, most_steps: int) -> int:
             state.feature[0] += 1
             state.feature[1] = 1
     return PAUSED
-
-
-# The search for sets that all reach a target.
-#
-# For each feature its sets are chosen; sets with the same features so far are interchangeable. A
-# partial design is left if a set cannot reach the target with the best of the remaining features,
-# or if all sets below it together cannot: their largest total gain is read from the table, by the
-# places that they have left and the features that pairs of them can still share. A design found
-# raises the target above its worst set.
 
 
 class Balance(NamedTuple):
@@ -408,7 +397,14 @@ def _take_last(problem: Any, state: Any, j: int) -> int:
 
 @compiled
 def balance(problem: Problem, state: Balance, most_steps: int) -> int:
-    """Search on for designs; return `DONE` or `PAUSED`. `state` is written to."""
+    """Search on for designs; return `DONE` or `PAUSED`. `state` is written to.
+
+    For each feature its sets are chosen; sets with the same features so far are interchangeable. A
+    partial design is left if a set cannot reach the target with the best of the remaining features,
+    or if all sets below it together cannot: their largest total gain is read from the table, by the
+    places that they have left and the features that pairs of them can still share. A design found
+    raises the target above its worst set.
+    """
     for _ in range(most_steps):
         j = state.feature[0]
         if j < 0:

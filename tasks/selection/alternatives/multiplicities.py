@@ -18,19 +18,18 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import Integers
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
-# Values as integers, so that searches compare sums exactly.
-#
-# A unit is a power of two, so that scaling is exact and only rounding to the next integer loses
-# digits. The error is measured: for values such as 9, 8.5, 7 it is zero, and results are then exact
-# to the last bit.
-
 _BITS = 61  # of a sum, so that it is less than a quarter of what 64 bits hold
 _MOST_BITS_OF_VALUE = 52
 
 
 @dataclass(frozen=True)
 class WholeValues:
-    """Values in whole units, the best first."""
+    """Values in whole units, the best first.
+
+    A unit is a power of two, so that scaling is exact and only rounding to the next integer loses
+    digits. The error is measured: for values such as 9, 8.5, 7 it is zero, and results are then
+    exact to the last bit.
+    """
 
     units: Integers  # (p,), descending
     exponent: int  # a unit is 2 ** exponent
@@ -69,16 +68,14 @@ def whole_values(values: Floats, largest_sum: int, *, is_from_0: bool) -> WholeV
     return WholeValues(units - lowest, exponent, error, lowest)
 
 
-# Features that a set may not take, given those that it has, compiled: conflicts, and linear rows.
-#
-# For searches that assign each feature to its sets before the next one. A row of weights w and a
-# cap b requires that the weights of a set's features sum to at most b; given sets, groups and a
-# budget are such rows. Weights may be negative, e.g. for a minimum number of features of a group:
-# a feature is barred from a set only if no feature that it can still take compensates for it.
-
-
 class Bars(NamedTuple):
-    """What does not go together, over p features in the order in which they are given."""
+    """What does not go together, over p features in the order in which they are given.
+
+    For searches that assign each feature to its sets before the next one. A row of weights w and a
+    cap b requires that the weights of a set's features sum to at most b; given sets, groups and a
+    budget are such rows. Weights may be negative, e.g. for a minimum number of features of a group:
+    a feature is barred from a set only if no feature that it can still take compensates for it.
+    """
 
     conflicts: Mask  # (p, p): which two no set may have; (0, 0) without any
     weights: Floats  # (r, p)
@@ -143,12 +140,6 @@ def is_barred(bars: Any, members: Any, n_members: int, j: int, n_open: int) -> b
     return False
 
 
-# What the features from one on can still add, by places left and pairs of sets left: a table.
-#
-# An entry is a promise: worth times `scale`, less the pairs of sets that share a feature. As there
-# are fewer pairs than `scale`, more worth always promises more, and of uses that are worth the same
-# those promise most that share least; such uses are easier to make sets of.
-
 NONE = -(2**62)  # less than any promise
 _MOST_CELLS = 12_000_000  # 8 bytes each
 _ROWS_BETWEEN_LOOKS = 4  # at the clock
@@ -163,6 +154,10 @@ def table_of_uses(
     units: Integers, n_sets: int, n_places: int, n_pairs: int, deadline: float | None
 ) -> Integers | None:
     """Return the promises of the best uses, (p + 1, n_places + 1, n_pairs + 1).
+
+    An entry is a promise: worth times `scale`, less the pairs of sets that share a feature. As
+    there are fewer pairs than `scale`, more worth always promises more, and of uses that are worth
+    the same those promise most that share least; such uses are easier to make sets of.
 
     NONE where places cannot be filled. None if it would be too large, or it is too late. Sums of
     `n_places` of `units`, times `n_pairs` + 1, are less than 2**61. `n_sets`, `n_places`,

@@ -142,23 +142,22 @@ def _best_columns(rows: Rows, schema: Schema, statistic: Callable[[Floats], floa
     )
 
 
-# The fast correlation-based filter.
-#
-# Yu and Liu, "Feature selection for high-dimensional data: a fast correlation-based filter
-# solution", Proceedings of the 20th International Conference on Machine Learning (2003), figure 2.
-#
-# Features are compared by their symmetrical uncertainty, twice their mutual information over the
-# sum of their entropies: 0 for independent features, 1 if each determines the other. A feature is
-# redundant if a predominant one, of higher uncertainty with the target, has an uncertainty with it
-# of at least that of the target; all others are predominant.
-#
-# Numbers, also of the target, are split into bins of equal frequency, as many as the cube root of
-# the number of rows, 2 to 10; equal values share a bin. Categories are unchanged. Missing is a
-# separate value.
-
-
 def fcbf(rows: Rows, schema: Schema) -> Floats:
-    """Score by the symmetrical uncertainty with the target, minus 1 for redundant features."""
+    """Score by the symmetrical uncertainty with the target, minus 1 for redundant features.
+
+    Yu and Liu, "Feature selection for high-dimensional data: a fast correlation-based filter
+    solution", Proceedings of the 20th International Conference on Machine Learning (2003), figure
+    2.
+
+    Features are compared by their symmetrical uncertainty, twice their mutual information over the
+    sum of their entropies: 0 for independent features, 1 if each determines the other. A feature is
+    redundant if a predominant one, of higher uncertainty with the target, has an uncertainty with
+    it of at least that of the target; all others are predominant.
+
+    Numbers, also of the target, are split into bins of equal frequency, as many as the cube root of
+    the number of rows, 2 to 10; equal values share a bin. Categories are unchanged. Missing is a
+    separate value.
+    """
     # So a threshold above 0 is the paper's delta. All are 0 if none is informative.
     codes, entropies, relevance = _read(rows, schema)
     # Best first, of equals the highest index.
@@ -224,25 +223,23 @@ def entropy_of(counts: NDArray[np.int64]) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-# Minimum redundancy, maximum relevance.
-#
-# Peng, Long and Ding, "Feature selection based on mutual information: criteria of max-dependency,
-# max-relevance, and min-redundancy", IEEE Transactions on Pattern Analysis and Machine Intelligence
-# 27 (2005), equation 6: the next feature is the one with the greatest
-#
-#     relevance - mean redundancy with the features chosen before.
-#
-# For numbers, Ding and Peng (2005) take F for relevance and absolute correlation for redundancy. F
-# has no upper bound and would outweigh any correlation, so relevance is here the correlation ratio,
-# which ranks features as F does and lies in 0..1 as a correlation does:
-#
-#     sqrt( F / (F + degrees of freedom within / degrees of freedom between) ).
-#
-# A category stands in both by the most relevant of its columns; see `columns.py`.
-
-
 def mrmr(rows: Rows, schema: Schema) -> Floats:
-    """Score by the place in the greedy choice, d for the first; 0 without any relevance."""
+    """Score by the place in the greedy choice, d for the first; 0 without any relevance.
+
+    Peng, Long and Ding, "Feature selection based on mutual information: criteria of max-dependency,
+    max-relevance, and min-redundancy", IEEE Transactions on Pattern Analysis and Machine
+    Intelligence 27 (2005), equation 6: the next feature is the one with the greatest
+
+        relevance - mean redundancy with the features chosen before.
+
+    For numbers, Ding and Peng (2005) take F for relevance and absolute correlation for redundancy.
+    F has no upper bound and would outweigh any correlation, so relevance is here the correlation
+    ratio, which ranks features as F does and lies in 0..1 as a correlation does:
+
+        sqrt( F / (F + degrees of freedom within / degrees of freedom between) ).
+
+    A category stands in both by the most relevant of its columns; see `columns.py`.
+    """
     relevance, columns = _relevance(rows, schema)
     n_features = len(relevance)
     places, redundancy = np.zeros(n_features), np.zeros(n_features)
@@ -273,19 +270,6 @@ def _relevance(rows: Rows, schema: Schema) -> tuple[Floats, Floats]:
     return relevance, columns
 
 
-# ReliefF for classes, RReliefF for numbers.
-#
-# Robnik-Sikonja and Kononenko, "Theoretical and empirical analysis of ReliefF and RReliefF",
-# Machine Learning 53 (2003), figures 2 and 3, with the paper's own numbers of neighbours.
-#
-# A feature is good if it differs between near rows with different targets and agrees between near
-# rows with similar ones. Near is judged by all features at once, so that features which are
-# informative only together are found; and so that many useless ones hide them.
-#
-# A number's difference is its distance in units of its range; a category's is 0 or 1. A missing
-# number is replaced by the mean, a missing category is a separate value. Since 1 is far, near rows
-# mostly share their categories, and among numbers a category is scored low: that is ReliefF.
-
 _MOST_SAMPLED = 250
 _NEIGHBOURS_OF_A_CLASS = 10
 # of a number: how many, and after how many influence falls to 1/e
@@ -294,7 +278,19 @@ _CELLS_AT_ONCE = 1 << 21
 
 
 def relieff(rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score by how well each feature separates near rows with different targets, in -1..1."""
+    """Score by how well each feature separates near rows with different targets, in -1..1.
+
+    Robnik-Sikonja and Kononenko, "Theoretical and empirical analysis of ReliefF and RReliefF",
+    Machine Learning 53 (2003), figures 2 and 3, with the paper's own numbers of neighbours.
+
+    A feature is good if it differs between near rows with different targets and agrees between near
+    rows with similar ones. Near is judged by all features at once, so that features which are
+    informative only together are found; and so that many useless ones hide them.
+
+    A number's difference is its distance in units of its range; a category's is 0 or 1. A missing
+    number is replaced by the mean, a missing category is a separate value. Since 1 is far, near
+    rows mostly share their categories, and among numbers a category is scored low: that is ReliefF.
+    """
     n = len(rows)
     is_category = np.array(schema.n_categories, dtype=bool)
     values = np.empty((len(schema.features), n))

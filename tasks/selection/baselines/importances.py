@@ -134,19 +134,18 @@ def importances_of(estimator: object) -> Floats | None:
     return np.asarray(np.abs(np.atleast_2d(coefficients_of(estimator))).sum(axis=0))
 
 
-# Mean absolute SHAP values of boosted trees.
-#
-# Lundberg, Erion and Lee, "Consistent individualized feature attribution for tree ensembles", arXiv
-# 1802.03888 (2018): a prediction is shared out to the features by their Shapley values, where a
-# split on a feature that is not given is followed down both sides, by the share of training rows
-# that went there. LightGBM and XGBoost compute them exactly.
-
 _CELLS_AT_ONCE = 1 << 21
 _READABLE = ("lightgbm", "xgboost")
 
 
 def tree_shap(model: FittedModel, rows: Rows) -> Floats:
-    """Score by the weighted mean absolute SHAP value, summed over more than two classes."""
+    """Score by the weighted mean absolute SHAP value, summed over more than two classes.
+
+    Lundberg, Erion and Lee, "Consistent individualized feature attribution for tree ensembles",
+    arXiv 1802.03888 (2018): a prediction is shared out to the features by their Shapley values,
+    where a split on a feature that is not given is followed down both sides, by the share of
+    training rows that went there. LightGBM and XGBoost compute them exactly.
+    """
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     n_features = len(model.schema.features)
     at_once = max(1, _CELLS_AT_ONCE // ((n_features + 1) * max(1, model.schema.n_classes)))

@@ -17,16 +17,6 @@ from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 
-# Recursive feature elimination, and its size by cross-validation.
-#
-# Guyon, Weston, Barnhill and Vapnik, "Gene selection for cancer classification using support vector
-# machines", Machine Learning 46 (2002): fit, drop the features with the least importance, fit again
-# on what is left. scikit-learn has it as `RFE` and `RFECV`. Here a share is one of the features
-# that are left, so that the last ones leave one at a time; there it is one of all. Features that
-# leave together leave in the order of their importances, so that every size can be read off one
-# path. The size may be the smallest whose loss lies within one standard error of the lowest:
-# Breiman, Friedman, Olshen and Stone, "Classification and regression trees" (1984), section 3.4.3.
-
 
 def sizes_on_the_way(n_features: int, fewest: int, share: float) -> list[int]:
     """Return falling numbers of features to fit; of those left a `share` leaves at a time."""
@@ -44,7 +34,17 @@ def eliminate_by_refits(
     keep: Collection[int] = (),
     on_round: Callable[[int, int], None] | None = None,
 ) -> RankedPath:
-    """Drop the least important features again and again, until one is left, or only `keep`."""
+    """Drop the least important features again and again, until one is left, or only `keep`.
+
+    Guyon, Weston, Barnhill and Vapnik, "Gene selection for cancer classification using support
+    vector machines", Machine Learning 46 (2002): fit, drop the features with the least importance,
+    fit again on what is left. scikit-learn has it as `RFE` and `RFECV`. Here a share is one of the
+    features that are left, so that the last ones leave one at a time; there it is one of all.
+    Features that leave together leave in the order of their importances, so that every size can be
+    read off one path. The size may be the smallest whose loss lies within one standard error of the
+    lowest: Breiman, Friedman, Olshen and Stone, "Classification and regression trees" (1984),
+    section 3.4.3.
+    """
     # `importances` takes a mask to the importances (k,) in a model fitted on its k features
     kept = set(keep)
     sizes = sizes_on_the_way(n_features, max(1, len(kept)), share)
@@ -93,18 +93,17 @@ class CrossValidatedPath(RankedPath):
         return min(self.sizes[i] for i in allowed if self.losses[i] <= ceiling)
 
 
-# Masks found by a search, each with its measured loss.
-#
-# A search that adds features, or moves whole masks, has no order in which features leave, only
-# masks and losses, in the order in which it found them.
-
 # Evaluation in a search with refits: masks (m, d) -> losses (m,) of models fitted again.
 RefitLoss = Callable[[Sequence[Mask]], Sequence[float]]
 
 
 @dataclass(frozen=True)
 class FoundMasks:
-    """Masks in the order in which they were found, at least one."""
+    """Masks in the order in which they were found, at least one.
+
+    A search that adds features, or moves whole masks, has no order in which features leave, only
+    masks and losses, in the order in which it found them.
+    """
 
     masks: tuple[Mask, ...]
     losses: tuple[float, ...]  # losses[i] is that of a model fitted on the features of masks[i]
@@ -121,28 +120,6 @@ class FoundMasks:
         sizes = ", ".join(map(str, sorted({int(mask.sum()) for mask in self.masks})))
         raise InputError(f"n_features must be one of the sizes found ({sizes}) but is {n_features}")
 
-
-# Binary particle swarm optimisation of a mask.
-#
-# Kennedy and Eberhart, "A discrete binary version of the particle swarm algorithm", IEEE
-# International Conference on Systems, Man, and Cybernetics (1997), with the inertia of Shi and
-# Eberhart, "A modified particle swarm optimizer", IEEE World Congress on Computational Intelligence
-# (1998). As a baseline it comes from Saito, Shirakawa and Akimoto, "Embedded feature selection
-# using probabilistic model-based optimization", GECCO Companion (2018), where it is called ErFS and
-# has 10 individuals, 25 generations, and a fitness from 30 % of the training data.
-#
-# =====================================================  ==================
-# papers                                                 here
-# =====================================================  ==================
-# v = w v + c1 r1 (own best - x) + c2 r2 (best - x)      `_velocities`
-# -6 <= v <= 6                                           `_FASTEST`
-# x = 1 if a number drawn from 0..1 < 1 / (1 + exp -v)   `_masks`
-# =====================================================  ==================
-#
-# Departs: a mask that would be empty, hold more features than are allowed, or break a constraint,
-# has those nearest to being drawn instead. Of equal losses the smaller mask is the better one. All
-# particles of a generation move at once, so that they can be judged at once; no mask is judged
-# twice.
 
 # Keeps a probability between 0.0025 and 0.9975: Kennedy and Eberhart, section 4
 _FASTEST = 6.0
@@ -170,7 +147,29 @@ def particle_swarm(
     feasible: FeasibleMasks | None = None,
     on_generation: Callable[[int, int], None] | None = None,
 ) -> FoundMasks:
-    """Search for the mask with the lowest loss; return the best after each generation."""
+    """Search for the mask with the lowest loss; return the best after each generation.
+
+    Kennedy and Eberhart, "A discrete binary version of the particle swarm algorithm", IEEE
+    International Conference on Systems, Man, and Cybernetics (1997), with the inertia of Shi and
+    Eberhart, "A modified particle swarm optimizer", IEEE World Congress on Computational
+    Intelligence (1998). As a baseline it comes from Saito, Shirakawa and Akimoto, "Embedded feature
+    selection using probabilistic model-based optimization", GECCO Companion (2018), where it is
+    called ErFS and has 10 individuals, 25 generations, and a fitness from 30 % of the training
+    data.
+
+    =====================================================  ==================
+    papers                                                 here
+    =====================================================  ==================
+    v = w v + c1 r1 (own best - x) + c2 r2 (best - x)      `_velocities`
+    -6 <= v <= 6                                           `_FASTEST`
+    x = 1 if a number drawn from 0..1 < 1 / (1 + exp -v)   `_masks`
+    =====================================================  ==================
+
+    Departs: a mask that would be empty, hold more features than are allowed, or break a constraint,
+    has those nearest to being drawn instead. Of equal losses the smaller mask is the better one.
+    All particles of a generation move at once, so that they can be judged at once; no mask is
+    judged twice.
+    """
     fewest, most = max(1, len(set(keep))), n_features if at_most is None else at_most
     if not fewest <= most <= n_features:
         raise InputError(f"at_most must be in {fewest}..{n_features} but is {at_most}")
@@ -251,22 +250,20 @@ def _masks(
     return masks
 
 
-# Sequential forward and backward selection: one feature at a time, each by a refit.
-#
-# Whitney, "A direct method of nonparametric measurement selection", IEEE Transactions on Computers
-# C-20 (1971), adds; Marill and Green, "On the effectiveness of receptors in recognition systems",
-# IEEE Transactions on Information Theory 9 (1963), removes. scikit-learn has both as
-# `SequentialFeatureSelector`.
-#
-# It judges by cross-validation; here one refit is judged on rows held out, since d features take
-# some d^2 / 2 refits already, and every fold would take as many again. Of equal losses the lowest
-# index is added, or removed, first.
-
-
 def sequential_forward(
     refit_loss: RefitLoss, n_features: int, *, largest: int, keep: Collection[int] = ()
 ) -> FoundMasks:
-    """Add the most useful feature to `keep` again and again; return one mask of each size."""
+    """Add the most useful feature to `keep` again and again; return one mask of each size.
+
+    Whitney, "A direct method of nonparametric measurement selection", IEEE Transactions on
+    Computers C-20 (1971), adds; Marill and Green, "On the effectiveness of receptors in recognition
+    systems", IEEE Transactions on Information Theory 9 (1963), removes. scikit-learn has both as
+    `SequentialFeatureSelector`.
+
+    It judges by cross-validation; here one refit is judged on rows held out, since d features take
+    some d^2 / 2 refits already, and every fold would take as many again. Of equal losses the lowest
+    index is added, or removed, first.
+    """
     mask = _mask_of(keep, n_features)
     _check_size("largest", largest, mask)
     masks: list[Mask] = []

@@ -57,17 +57,15 @@ def chain_weights(order: int, n_rows: int) -> Floats:
     return weights
 
 
-# Tables: every column centred, and in units that fit the polynomial.
-#
-# x~_nd = (x_nd - mu_d) / c_d with c_d = sd_d sigma, where sigma is the top singular value of the
-# standardised table over sqrt(N), taken slightly high: above 1 the polynomial leaves h(x) = x.
-
 _Values = NDArray[Any]  # float32 or float64
 
 
 @dataclass(frozen=True)
 class DenseTable:
     """Values (N, D), not copied: x~ = (x - origin) inverse - rest, with origin etc. (D,).
+
+    x~_nd = (x_nd - mu_d) / c_d with c_d = sd_d sigma, where sigma is the top singular value of the
+    standardised table over sqrt(N), taken slightly high: above 1 the polynomial leaves h(x) = x.
 
     The inverse is 0 for a constant column. The rest is what rounding took from the mean.
     """

@@ -271,12 +271,6 @@ def dense_sweeps(
     return z
 
 
-# One step of Adam over the relaxed mask, compiled: O(D), in two passes.
-#
-# Kingma and Ba, "Adam: a method for stochastic optimization", arXiv 1412.6980, with its own
-# constants but for the rate. The slope of the loss is (pressure - dz/ds) ds/dv with s = sigma(2 v);
-# dz/ds of a feature is slopes + squares * for_all, the second part of which is 0 for a dense table.
-
 _BLOCK = 512
 
 
@@ -297,6 +291,11 @@ def adam_step(
     v: Any, mean: Any, mean_square: Any, constants: Any,
 ) -> tuple[float, float]:  # fmt: skip
     """Move v and s by one step, set `slopes` to 0, and return sum s and sum s squares.
+
+    Kingma and Ba, "Adam: a method for stochastic optimization", arXiv 1412.6980, with its own
+    constants but for the rate. The slope of the loss is (pressure - dz/ds) ds/dv with s = sigma(2
+    v); dz/ds of a feature is slopes + squares * for_all, the second part of which is 0 for a dense
+    table.
 
     The step is constants[5] mean / (constants[6] sqrt(mean_square) + eps).
     """
@@ -336,14 +335,11 @@ def peaks_above(
     return count
 
 
-# Means, spreads and the strongest direction of the columns, compiled: no copy of the table.
-#
-# Sums are over rows in their order, for all columns in parallel.
-
-
 @compiled
 def dense_columns(X: Any, mean: Any, rest: Any, variance: Any, varies: Any) -> None:
     """Write the mean, the variance and whether a column of X (N, D) varies, each shape (D,).
+
+    Sums are over rows in their order, for all columns in parallel.
 
     The mean is taken twice, the second time of what is left of the first: mean + rest is nearer.
     """

@@ -48,17 +48,16 @@ from chaffinch.tasks.selection.dfs.sources import (
 )
 from chaffinch.tasks.selection.input_checks import check_no_mask, check_target, target_array
 
-# The estimate over all rows of a source at once: one chain through every block, none left out.
-#
-# A sweep forwards takes the blocks one after the other, one backwards in the opposite order. What a
-# block needs of those before it, or after it, are sums over their rows: k C numbers for each
-# column. So a block is read twice, and one at a time.
-
 
 def over_all_rows(
     source: RowSource, learned: Learned, kept: Floats, order: int
 ) -> tuple[float, Floats]:
-    """Return z, the share of the target's variance that is explained, and its gradient (D,)."""
+    """Return z, the share of the target's variance that is explained, and its gradient (D,).
+
+    A sweep forwards takes the blocks one after the other, one backwards in the opposite order. What
+    a block needs of those before it, or after it, are sums over their rows: k C numbers for each
+    column. So a block is read twice, and one at a time.
+    """
     alphas, scale = chain_weights(order, source.shape[0]), learned.scale
     chain = (_Dense if isinstance(scale, DenseScale) else _Sparse)(
         source.shape[0], alphas, kept, len(learned.outputs.mean), scale, learned.top

@@ -21,18 +21,16 @@ from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs import kernels
 from chaffinch.tasks.selection.dfs.estimate import DenseTable, SparseTable
 
-# Means and variances of all columns, of one block of rows or of many that are never together.
-#
-# Those of two lots of rows together follow from those of each, by the differences of their means
-# (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-# variances", 1979): no sum of squares is ever taken far from the mean.
-
 NameColumn = Callable[[int], str]  # position from 0 -> how a person finds the column
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Statistics of the columns of some rows; 41 bytes a column, of a dense table 33.
+
+    Those of two lots of rows together follow from those of each, by the differences of their means
+    (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+    variances", 1979): no sum of squares is ever taken far from the mean.
 
     Arrays have shape (D,). The mean is mean + rest: the second is what the first has lost by
     rounding.

@@ -247,14 +247,11 @@ def _follow(
     )
 
 
-# Differentiable selection as a ranking: descend while ever fewer features may stay.
-#
-# One descent serves every size: the penalty is steered to half of the columns, then to half of
-# these, down to one, each time from where the last one ended.
-
-
 def dfs(rows: Rows, schema: Schema, seed: int, *, order: int, steps: int) -> Floats:
     """Score by when a feature leaves the descent, shape (d,); 0 for a constant feature.
+
+    One descent serves every size: the penalty is steered to half of the columns, then to half of
+    these, down to one, each time from where the last one ended.
 
     The score is how often the number was halved before the best column of the feature left, and how
     much of it was kept then, 0 to 1. There are `steps` for each number of columns.

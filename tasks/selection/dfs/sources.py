@@ -63,19 +63,18 @@ def _kind_in(column: Any, name: object) -> np.dtype[Any]:
     return kind
 
 
-# A target as the centred outputs that a residual variance is estimated of.
-#
-# Numbers are one output. Two classes are one, too; of more each is an output of its own, 0 and 1,
-# and the estimate is summed. Outputs come in units in which their variances sum to 1, so that
-# losses, penalties and steps mean the same for every target.
-
 _MOST_LABELS = 1_000  # as in a file: more are a quantity rather than classes
 _NOT_FINITE = "y must be finite but is not; leave out the rows without a finite target"
 
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """Statistics of the outputs of some rows, by which a target becomes outputs."""
+    """Statistics of the outputs of some rows, by which a target becomes outputs.
+
+    Numbers are one output. Two classes are one, too; of more each is an output of its own, 0 and 1,
+    and the estimate is summed. Outputs come in units in which their variances sum to 1, so that
+    losses, penalties and steps mean the same for every target.
+    """
 
     n_rows: int
     labels: NDArray[Any] | None  # of classes, ascending

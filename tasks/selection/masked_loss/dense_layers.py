@@ -329,17 +329,15 @@ def _contributions(
     return total
 
 
-# From the outputs of a last layer to losses, in the model's and the loss's own arithmetic.
-#
-# The same formulas as the model's `predict` and `Loss.per_row`, for many maskings of a block of
-# rows at once. Where a probability is 1 minus another, it is so here too: a more exact one would
-# give other losses than the model's predictions do.
-
 _ROWS_TO_CHECK, _AGREEMENT = 256, 1e-9
 
 
 class OutputLoss:
     """Losses of n rows, given outputs; `loss` is a mean over rows.
+
+    The same formulas as the model's `predict` and `Loss.per_row`, for many maskings of a block of
+    rows at once. Where a probability is 1 minus another, it is so here too: a more exact one would
+    give other losses than the model's predictions do.
 
     `weight` (n,): ones where rows have none. `position` (n,): of each row's class among the
     outputs' classes, -1 if it is none; all 0 for regression.

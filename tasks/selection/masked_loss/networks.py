@@ -53,19 +53,18 @@ def _roundings(
     return np.pad(np.array(sums), ((0, 0), (0, 1)))
 
 
-# When to recompute a first layer that is kept between removals.
-#
-# Subtracting a contribution leaves a rounding error of that contribution's size. A block of rows is
-# therefore recomputed after 64 removals, once it is far smaller than it has been, or once a row of
-# it has shrunk to almost nothing while others have not.
-
 _REMOVALS_BEFORE_REFRESH, _SHRINKAGE_BEFORE_REFRESH = 64, 64.0
 # Of one unit of one row. One that comes near 0 by chance must not count.
 _SHRINKAGE_OF_A_ROW = 2.0**20
 
 
 class Drift:
-    """Sizes of the units of every block, shape (n_blocks, width), since they were computed."""
+    """Sizes of the units of every block, shape (n_blocks, width), since they were computed.
+
+    Subtracting a contribution leaves a rounding error of that contribution's size. A block of rows
+    is therefore recomputed after 64 removals, once it is far smaller than it has been, or once a
+    row of it has shrunk to almost nothing while others have not.
+    """
 
     def __init__(self, sizes: Floats) -> None:
         self._largest = sizes.copy()

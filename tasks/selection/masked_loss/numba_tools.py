@@ -57,18 +57,17 @@ def _count_trailing_zeros(context: Any, word: Any) -> Any:
 lowest_bit: Callable[[Any], Any] = cast(Any, intrinsic(_count_trailing_zeros))
 
 
-# Sorting functions for kernels, in place of the compiler's own library.
-#
-# The latter come from one function in several variants, such as for `np.sort` and `np.argsort`,
-# which the compiler distinguishes only by a counter per process. A kernel cached on disk by one
-# process may therefore get the wrong variant in the next one, and give wrong numbers.
-
 _RUN = 16  # up to here it is quicker to insert than to merge
 
 
 @compiled
 def stable_order(values: Any) -> NDArray[np.int64]:
-    """Return the places of values (n,), none of them NaN, in ascending order; stable."""
+    """Return the places of values (n,), none of them NaN, in ascending order; stable.
+
+    The compiler's own sorts come from one function in several variants, such as for `np.sort` and
+    `np.argsort`, which it distinguishes only by a counter per process. A kernel cached on disk by one
+    process may therefore get the wrong variant in the next one, and give wrong numbers.
+    """
     n = len(values)
     order, merged = np.empty(n, np.int64), np.empty(n, np.int64)
     for i in range(n):

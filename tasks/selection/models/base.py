@@ -176,12 +176,6 @@ class GivenModule(GivenModel):
     module: Any
 
 
-# Whether an object behaves as its library wrote it: of its very class, with that class's methods.
-#
-# A derived class, or an instance with a function put in a method's place, may predict in another
-# way. What is read off such an object is not what it does.
-
-
 def own_name(thing: Any, package: str) -> str:
     """Return the class name of one of a package's own objects, "" for any other."""
     kind = type(thing)
@@ -190,6 +184,10 @@ def own_name(thing: Any, package: str) -> str:
 
 
 def replaced_methods(thing: Any) -> list[str]:
-    """Return the names of methods that the instance has replaced by its own."""
+    """Return the names of methods that the instance has replaced by its own.
+
+    A derived class, or an instance with a function put in a method's place, may predict in another
+    way. What is read off such an object is not what it does.
+    """
     own = vars(thing) if hasattr(thing, "__dict__") else {}
     return [name for name in own if callable(getattr(type(thing), name, None))]

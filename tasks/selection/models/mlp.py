@@ -98,11 +98,6 @@ class Encoding:
         return encoded
 
 
-# The training of the multilayer perceptron: Adam in torch, stopped as scikit-learn's is.
-#
-# Training is in float32, which is what makes it fast, on one thread, and its randomness comes from
-# a generator of its own: neither torch's seed nor its number of threads is changed for others.
-
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's, as published
 
 
@@ -114,7 +109,12 @@ def train(
     settings: Mapping[str, Any],
     seed: int,
 ) -> list[Floats]:
-    """Train a network; return weights and biases in turn, layer by layer, of float32 values."""
+    """Train a network; return weights and biases in turn, layer by layer, of float32 values.
+
+    Training is in float32, which is what makes it fast, on one thread, and its randomness comes
+    from a generator of its own: neither torch's seed nor its number of threads is changed for
+    others.
+    """
     # inputs (n, sizes[0]) and values are float32, class indices int64; weight has mean 1
     import torch
 

@@ -130,18 +130,16 @@ def _controllers(n_modules: int) -> tuple[Any, Any]:
     return every.select(user_api="openmp"), every.select(user_api="blas")
 
 
-# torch as it is by default, wherever it is asked for.
-#
-# Inside a caller's `torch.no_grad()` or `torch.inference_mode()` nothing is recorded that a
-# gradient could be taken of; inside `torch.autocast` layers compute in fewer bits; after
-# `torch.set_default_device` tensors are made on a device that the rows are not on, or that is not
-# there. All these hold for the Python thread, and come back. So does the type of
-# `torch.set_default_dtype`, which holds for all threads of the process.
-
-
 @contextmanager
 def torch_by_default() -> Iterator[None]:
-    """Let torch record gradients, in float32 and on the CPU; the caller's settings come back."""
+    """Let torch record gradients, in float32 and on the CPU; the caller's settings come back.
+
+    Inside a caller's `torch.no_grad()` or `torch.inference_mode()` nothing is recorded that a
+    gradient could be taken of; inside `torch.autocast` layers compute in fewer bits; after
+    `torch.set_default_device` tensors are made on a device that the rows are not on, or that is not
+    there. All these hold for the Python thread, and come back. So does the type of
+    `torch.set_default_dtype`, which holds for all threads of the process.
+    """
     import torch
 
     with (

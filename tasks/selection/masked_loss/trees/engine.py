@@ -48,13 +48,6 @@ from chaffinch.tasks.selection.masked_loss.trees.forest import (
 from chaffinch.tasks.selection.masked_loss.trees.kernels import BLOCK, State
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
 
-# Where rounding is too much for a loss: XGBoost's own in float32, and the tree engine's units.
-#
-# A sum in float32 has an error of some 1e-7 of its partial sums. That is negligible compared with
-# the residuals of most models. It is large where the target is far from 0 for its spread, where
-# hundreds of trees each add less than such a step, or where almost no loss is left, as on training
-# rows.
-
 # Of the loss. It bounds what rows may be off by when none makes up for another; they mostly do, so
 # that a loss is off by a tenth of it or less. A hundred trees of an ordinary target come to 1e-6.
 MOST_ROUNDING = 5e-5
@@ -85,7 +78,13 @@ def check_unit(engine: MaskedLoss, rows: Rows, loss: Loss) -> None:
 
 
 def check_rounding(engine: MaskedLoss, model: Predictor, rows: Rows, loss: Loss) -> None:
-    """Raise NotCovered if XGBoost's rounding is too much for a loss."""
+    """Raise NotCovered if XGBoost's rounding is too much for a loss.
+
+    A sum in float32 has an error of some 1e-7 of its partial sums. That is negligible compared with
+    the residuals of most models. It is large where the target is far from 0 for its spread, where
+    hundreds of trees each add less than such a step, or where almost no loss is left, as on
+    training rows.
+    """
     # a scorer has no value per row: squared error or log loss in its place
     if not isinstance(model, XGBoostModel) or not isinstance(engine, TreeEngine):
         return
@@ -101,14 +100,6 @@ def check_rounding(engine: MaskedLoss, model: Predictor, rows: Rows, loss: Loss)
         )
 
 
-# Rows whose rank or class depends on the last bit of a sum: the model itself predicts them.
-#
-# The engine's sums are exact, a library's are rounded, so that two scores which tie in one may
-# differ by a bit in the other. In a mean over rows that is ordinary rounding. A scorer of classes
-# however depends on the order. So wherever two probabilities of a class, or the two likeliest
-# classes of a row, are closer than the rounding error, the model's own predictions of these rows
-# replace the engine's; all other rows keep their ranks for any last bits.
-
 Settle = Callable[[Floats, Mask], Floats]
 
 # More than twice what a probability is off by: of sums in float64, and of XGBoost's in float32.
@@ -116,7 +107,14 @@ _REACH, _REACH_IN_SINGLE_PRECISION = 1e-11, 1e-5
 
 
 def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> Settle | None:
-    """Return what makes probabilities rank as the model's own do; None where none need it."""
+    """Return what makes probabilities rank as the model's own do; None where none need it.
+
+    The engine's sums are exact, a library's are rounded, so that two scores which tie in one may
+    differ by a bit in the other. In a mean over rows that is ordinary rounding. A scorer of classes
+    however depends on the order. So wherever two probabilities of a class, or the two likeliest
+    classes of a row, are closer than the rounding error, the model's own predictions of these rows
+    replace the engine's; all other rows keep their ranks for any last bits.
+    """
     if loss.is_mean_over_rows or loss.task != "classification":
         return None
     reach = _REACH_IN_SINGLE_PRECISION if isinstance(model, XGBoostModel) else _REACH
