@@ -1,42 +1,29 @@
-"""Final models, their evaluation on the rows that judge, and the changes of a reselection."""
+"""Final models, and their evaluation on the rows that judge."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import QUANTILES
-from chaffinch.tasks.data.reselection_fit import why_gone
 from chaffinch.tasks.data.roles import target_type
 from chaffinch.tasks.data.splits import PARTS
 from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.explanation import explanation_of, stand_ins_of
-from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
+from chaffinch.tasks.pipeline.judge import Judge, judge_of
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, EXPLANATION_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.core import Mask
-from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.identity import versions
-from chaffinch.tasks.settings.reselection import Reselect
-from chaffinch.tasks.statistics.bootstrap import (
-    Interval,
-    interval_in_words,
-    signed,
-)
 from chaffinch.tasks.statistics.metrics import compare_metrics, shares_of_classes
 from chaffinch.tasks.statistics.verdict import (
     compare,
-    is_decisive,
-    leaks_in_words,
-    too_few_units,
 )
 
 
@@ -99,7 +86,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         fold_sizes=[len(fold) for fold in run.result("optimise_mask").get("folds", ())]
         if judge.part == "out_of_fold"
         else (),
-        leaks=_leaks_in(run, run.mask),
+        leaks=leaks_in(run, run.mask),
     )
     scores = {
         "judged_on": judge.part,
@@ -132,7 +119,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     writer.result = scores
 
 
-def _leaks_in(run: SelectionRun, mask: Mask) -> list[str]:
+def leaks_in(run: SelectionRun, mask: Mask) -> list[str]:
     kept = {name for name, is_kept in zip(run.schema.features, mask, strict=True) if is_kept}
     return [name for name in run.description.leaks if name in kept]
 
@@ -263,144 +250,3 @@ def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) ->
         "step": step,
         "categories": known,
     }
-
-
-# Changes of a reselection, and their comparison on the test rows.
-#
-# The selection is final at this stage: the test rows do not influence it. All sets are refitted on
-# the training and mask-validation sets of the newer rows, so that only the sets differ.
-
-CHANGES_FILE = "changes.json"
-
-ChangeVerdict = Literal["change", "keep the former set", "cannot tell"]
-
-
-@stage("describe", "split", "train_base_model", "optimise_mask", "choose_mask", "retrain")
-def judge_changes(run: SelectionRun, writer: Writer) -> None:
-    """Compare the former set, the new set, all features and each change on the test rows."""
-    description, schema, new = run.description, run.schema, run.mask
-    method = run.settings.former
-    if method is None:
-        raise ValueError(f"method {run.settings.method.kind} begins with no former set")
-    former = np.isin(schema.features, list(method.former))
-    judge = judge_of(run)
-    predictions = {"all": judge.with_all_features, "new": judge.with_selected}
-    changed = np.flatnonzero(former != new).tolist()
-    undone = [new ^ (np.arange(len(new)) == j) for j in changed]
-    fitted = run.workers.map(
-        predicted,
-        judge,
-        [former, *(mask for mask in undone if mask.any())],
-        partial(run.progress, "judge_changes"),
-    )
-    predictions["former"] = fitted.pop(0) if len(changed) else predictions["new"]
-    tried = run.result("optimise_mask")["trials"]
-    made = {trial["feature"]: trial for trial in tried if trial["is_made"]}
-    changes = []
-    for j, mask in zip(changed, undone, strict=True):
-        name = schema.features[j]
-        decided = made.get(name)  # None for a keep feature
-        without = fitted.pop(0) if mask.any() else None
-        changes.append(
-            {
-                "feature": name,
-                "change": _kind_of_change(name, method),
-                "difference": None,
-                "interval": None,
-                **({} if without is None else judge.difference(predictions["new"], without)),
-                "mask_validation": decided
-                and {"difference": decided["difference"], "highest": decided["highest"]},
-            }
-        )
-    against = judge.difference(predictions["new"], predictions["former"])
-    leaks = _leaks_in(run, former | new)
-    verdict = _verdict(against["interval"], judge.n_units, is_same=not len(changed), leaks=leaks)
-    sets = {"former": former, "new": new, "all": np.ones_like(new)}
-    scores = {
-        name: {"n_features": int(mask.sum()), "test_loss": judge.loss(predictions[name])}
-        for name, mask in sets.items()
-    }
-    gone = why_gone(method, run.settings, description.features, description.excluded)
-    content = {
-        "format_version": FORMAT_VERSION,
-        "format": "chaffinch changes",
-        "former_run": method.former_run,
-        "former": list(method.former),
-        "features": [name for name, kept in zip(schema.features, new, strict=True) if kept],
-        "gone": [{"feature": name, "reason": reason} for name, reason in gone.items()],
-        "changes": changes,
-        "n_tried": len(tried),
-        "sets": scores,
-        "comparisons": [
-            {"set": one, "against": other, **judge.difference(predictions[one], predictions[other])}
-            for one, other in (("new", "former"), ("new", "all"), ("former", "all"))
-        ],
-        "confidence": CONFIDENCE,
-        "units": judge.n_units,
-        "verdict": verdict,
-        "sentence": leaks_in_words(leaks)
-        + _sentence(verdict, scores, against, judge, len(gone), is_same=not len(changed)),
-    }
-    writer.write(CHANGES_FILE, to_json(content))
-    writer.result = content
-
-
-def _kind_of_change(name: str, method: Reselect) -> str:
-    if name in method.former:
-        return "left"
-    return "returned" if name in method.known else "new"
-
-
-def _verdict(
-    interval: Interval | None, n_units: int, *, is_same: bool, leaks: Sequence[str]
-) -> ChangeVerdict:
-    if leaks:  # of either set: its loss is no evidence
-        return "cannot tell"
-    if is_same:
-        return "keep the former set"
-    if interval is None or not is_decisive(interval, n_units):
-        return "cannot tell"
-    return "change" if interval[1] < 0 else "keep the former set"
-
-
-def _sentence(
-    verdict: ChangeVerdict,
-    scores: dict[str, dict[str, Any]],
-    against: dict[str, Any],
-    judge: Judge,
-    n_gone: int,
-    *,
-    is_same: bool,
-) -> str:
-    new, former = scores["new"], scores["former"]
-    n_left = former["n_features"]
-    keep, its = "Keep the former set", f"its {_counted(n_left)}"
-    the_former = f"the former {n_left}"
-    if n_gone:
-        n_all = n_left + n_gone
-        keep, its = "Keep what is left of the former set", f"the {n_left} left of its {n_all}"
-        the_former = f"the {n_left} left of the former {n_all}"
-    if is_same:
-        start = "Of" if verdict == "cannot tell" else f"{keep}: of"
-        return (
-            f"{start} all that was tried on the newer rows, nothing was shown to be better than "
-            f"{its}."
-        )
-    interval = interval_in_words(against["interval"], CONFIDENCE)
-    measured = (
-        f"with the new {_counted(new['n_features'])} the test loss "
-        f"({loss_in_words(judge.refit.loss.name)}) is {new['test_loss']:.4g} against "
-        f"{former['test_loss']:.4g} with {the_former}; difference "
-        f"{signed(against['difference'])}, {interval}."
-    )
-    if lacking := too_few_units(judge.n_units):
-        return f"{lacking}, so that no verdict is possible: {measured}"
-    return {
-        "change": f"Change to the new set: {measured}",
-        "keep the former set": f"{keep}, the new one is worse: {measured}",
-        "cannot tell": f"This test part cannot tell which set is better: {measured}",
-    }[verdict]
-
-
-def _counted(number: int) -> str:
-    return "1 feature" if number == 1 else f"{number} features"

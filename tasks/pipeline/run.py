@@ -26,7 +26,7 @@ from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.methods.alternatives import MODEL_GAIN
 from chaffinch.tasks.methods.fitting import loss_of, recipe_of
 from chaffinch.tasks.pipeline.alternatives import score_alternatives, search_alternatives
-from chaffinch.tasks.pipeline.evaluation import evaluate, judge_changes, retrain
+from chaffinch.tasks.pipeline.evaluation import evaluate, retrain
 from chaffinch.tasks.pipeline.ingestion import (
     describe,
     ingest,
@@ -42,6 +42,7 @@ from chaffinch.tasks.pipeline.progress import (
     no_warnings,
 )
 from chaffinch.tasks.pipeline.report import write_report
+from chaffinch.tasks.pipeline.reselection_changes import judge_changes
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.time_estimate import seconds_of_fits, stage_estimate

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.data.table_warnings import PerfectPredictors
+from chaffinch.tasks.data.perfect_predictors import PerfectPredictors
 from tests.tasks.data.made_up_table import N, described, numbers, table_with, text
 
 

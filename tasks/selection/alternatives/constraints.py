@@ -234,18 +234,6 @@ def _rounding_of(costs: Sequence[float], budget: float) -> float:
     return (len(costs) + 4) * _EPSILON * abs(budget)
 
 
-# Dissimilarity of feature sets, and the overlap that it allows.
-#
-# Bach, "Finding Optimal Diverse Feature Sets with Alternative Feature Selection", arXiv
-# 2307.11607v3.
-#
-# ===================================  ====================
-# paper                                here
-# ===================================  ====================
-# Jaccard and Dice distance, eq 2-3    `dissimilarity`
-# overlap at a threshold, eq 4, 7, 8   `largest_overlap`
-# ===================================  ====================
-
 Dissimilarity = Literal["dice", "jaccard"]
 
 # (1 - 4/5) 5 is less than 1 in floating point
@@ -253,7 +241,10 @@ _ROUNDING = 1e-9
 
 
 def dissimilarity(one: Collection[int], other: Collection[int], kind: Dissimilarity) -> float:
-    """Return the dissimilarity of two sets, in 0..1; 0 for two empty sets."""
+    """Return the dissimilarity of two sets, in 0..1; 0 for two empty sets.
+
+    The distances of Jaccard and Dice: Bach, arXiv 2307.11607v3, eq 2-3.
+    """
     total = len(one) + len(other)
     both = len(set(one) & set(other))
     if not total:
@@ -264,6 +255,7 @@ def dissimilarity(one: Collection[int], other: Collection[int], kind: Dissimilar
 def largest_overlap(size: int, other_size: int, tau: float, kind: Dissimilarity) -> int:
     """Return the largest number of shared features of two sets of dissimilarity `tau` or more.
 
+    Bach, arXiv 2307.11607v3, eq 4, 7 and 8.
     If `tau` is above 0, sets are never equal. InputError if it is not in 0..1, or `kind` is
     unknown.
     """

@@ -9,7 +9,7 @@ paper                        here
 ===========================  ====================================================
 eq 1, f(s)                   `residual_variance.residual_variance`
 the same, block by block     `residual_variance.over_all_rows`
-proposition 2.1, lemma 2.1   `kernels.dense_sweeps`, `kernels.sparse_sweeps`
+proposition 2.1, lemma 2.1   `kernels.dense_sweeps`, `sparse_kernels.sparse_sweeps`
 a_i                          `estimate.COEFFICIENTS`
 s = sigma(2 v), penalty      `descent.Descent`
 section 4, Adam              `kernels.adam_step`

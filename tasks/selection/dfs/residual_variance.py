@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.selection.dfs import kernels
+from chaffinch.tasks.selection.dfs import kernels, sparse_kernels
 from chaffinch.tasks.selection.dfs.estimate import (
     DenseTable,
     Table,
@@ -126,7 +126,7 @@ class _Sparse:
 
     def forwards(self, table: Any, y: Floats) -> tuple[Any, Any]:
         off, duals = np.zeros(len(y)), np.zeros((len(y), self._n_channels))
-        kernels.sparse_forwards(*self._operands(table, y, off, duals))
+        sparse_kernels.sparse_forwards(*self._operands(table, y, off, duals))
         return off, duals
 
     def turn(self) -> None:
@@ -134,7 +134,7 @@ class _Sparse:
 
     def backwards(self, table: Any, y: Floats, off: Any, duals: Any) -> float:
         operands = self._operands(table, y, off, duals, self._slopes)
-        z, for_all = kernels.sparse_backwards(*operands)
+        z, for_all = sparse_kernels.sparse_backwards(*operands)
         self._for_all += for_all
         return float(z)
 

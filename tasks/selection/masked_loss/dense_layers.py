@@ -65,12 +65,6 @@ def without_features(
                     after[i] = floor if changed < floor else changed
 
 
-# Networks and linear models, whichever library they come from, read as one form.
-#
-# All of them encode the features into columns and multiply these by weights, followed by further
-# layers; a linear model has no hidden layer. The form read here is checked by `networks` against
-# the model's own predictions before it is used.
-
 Link = Literal["identity", "logistic", "softmax"]
 
 # Exact types by name: a subclass may predict in another way.
@@ -108,7 +102,11 @@ _SCALERS = frozenset({"MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardS
 
 @dataclass(frozen=True)
 class DenseModel:
-    """A model as an encoding, layers, and a link from the last layer to the prediction."""
+    """A model as an encoding, layers, and a link from the last layer to the prediction.
+
+    A linear model has no hidden layer. `networks` checks this form against the model's own
+    predictions before it is used.
+    """
 
     encode: Callable[[Floats], Floats]  # X (n, d) -> (n, width), each row by itself
     feature_of_column: NDArray[np.int64]  # (width,): the only feature that each column depends on

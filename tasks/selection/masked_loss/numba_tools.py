@@ -65,8 +65,8 @@ def stable_order(values: Any) -> NDArray[np.int64]:
     """Return the places of values (n,), none of them NaN, in ascending order; stable.
 
     The compiler's own sorts come from one function in several variants, such as for `np.sort` and
-    `np.argsort`, which it distinguishes only by a counter per process. A kernel cached on disk by one
-    process may therefore get the wrong variant in the next one, and give wrong numbers.
+    `np.argsort`, which it distinguishes only by a counter per process. A kernel cached on disk by
+    one process may therefore get the wrong variant in the next one, and give wrong numbers.
     """
     n = len(values)
     order, merged = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -269,8 +269,6 @@ def _losses(
     return losses, torch.from_numpy(slopes).view(outputs.shape)
 
 
-# Memory for training.
-
 _STACKS = 4  # parameters, their gradients, and what Adam keeps of each
 _PASSES = 4  # copies of a layer's units, there and back
 _BYTES = 4  # of a number in float32

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
-from chaffinch.tasks.selection.masked_loss.trees import kernels
+from chaffinch.tasks.selection.masked_loss.trees import loss_kernels
 from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 from chaffinch.tasks.selection.models import fit
 
@@ -238,7 +238,7 @@ def test_a_removal_that_is_interrupted_is_made_whole(monkeypatch, n_leaves) -> N
     for feature in 0, 6:
         engine.remove(feature)
         other.remove(feature)
-    loss_sums, left = kernels.loss_sums, [1]
+    loss_sums, left = loss_kernels.loss_sums, [1]
 
     def interrupted(*arguments: object) -> None:
         loss_sums(*arguments)
@@ -246,7 +246,7 @@ def test_a_removal_that_is_interrupted_is_made_whole(monkeypatch, n_leaves) -> N
             raise KeyboardInterrupt
 
     with monkeypatch.context() as once:
-        once.setattr(kernels, "loss_sums", interrupted)
+        once.setattr(loss_kernels, "loss_sums", interrupted)
         with pytest.raises(KeyboardInterrupt):
             engine.without_each()
     assert engine.without_each().tolist() == other.without_each().tolist()

@@ -15,7 +15,7 @@ from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 from chaffinch.tasks.selection.masked_loss.trees.forest import NUMERIC, Forest, Nodes, assemble
-from chaffinch.tasks.selection.masked_loss.trees.kernels import exponentials, negative_logs
+from chaffinch.tasks.selection.masked_loss.trees.loss_kernels import exponentials, negative_logs
 
 SQUARED = Loss("squared_error", "regression")
 

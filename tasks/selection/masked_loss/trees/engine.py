@@ -37,7 +37,13 @@ from chaffinch.tasks.selection.masked_loss.base import NotCovered, Threads
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.rounding import of_rows, shows
 from chaffinch.tasks.selection.masked_loss.row_blocks import Question, RowSums
-from chaffinch.tasks.selection.masked_loss.trees import kernels, lightgbm, scikit_learn, xgboost
+from chaffinch.tasks.selection.masked_loss.trees import (
+    kernels,
+    lightgbm,
+    loss_kernels,
+    scikit_learn,
+    xgboost,
+)
 from chaffinch.tasks.selection.masked_loss.trees.forest import (
     Forest,
     Integers,
@@ -144,12 +150,12 @@ _RUN_BYTES = 2**22  # of changes in a run of blocks: a processor's part of the s
 _RUNS = 4  # for each thread, at least: some cores may be busy
 _NOT_SUMMED = -1
 _KINDS = {
-    ("squared_error", "identity"): kernels.SQUARED,
-    ("absolute_error", "identity"): kernels.ABSOLUTE,
-    ("log_loss", "logistic"): kernels.LOGISTIC,
-    ("log_loss", "logistic_single"): kernels.LOGISTIC_SINGLE,
-    ("log_loss", "softmax"): kernels.SOFTMAX,
-    ("log_loss", "probability"): kernels.PROBABILITY,
+    ("squared_error", "identity"): loss_kernels.SQUARED,
+    ("absolute_error", "identity"): loss_kernels.ABSOLUTE,
+    ("log_loss", "logistic"): loss_kernels.LOGISTIC,
+    ("log_loss", "logistic_single"): loss_kernels.LOGISTIC_SINGLE,
+    ("log_loss", "softmax"): loss_kernels.SOFTMAX,
+    ("log_loss", "probability"): loss_kernels.PROBABILITY,
 }
 
 
@@ -328,7 +334,7 @@ class TreeEngine(RowSums):
     ) -> None:
         """Write the sums of a run of blocks without each of some used features, and with all."""
         link, truth = (self._kind, self._unit, self.forest.divisor), (self._y, self._weight)
-        kernels.loss_sums(*link, score, change, features, *truth, sums, *run)
+        loss_kernels.loss_sums(*link, score, change, features, *truth, sums, *run)
 
     def _means(self, question: Question, masks: Mask | None) -> Floats:
         if self.is_summed:
