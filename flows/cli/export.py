@@ -1,7 +1,5 @@
 """``chaffinch export``, and what it writes for each tool."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
