@@ -23,16 +23,16 @@ from chaffinch.tasks.pipeline.progress import STEPS, RunProgress, duration
 from chaffinch.tasks.pipeline.progress_display import bar, lines
 from chaffinch.tasks.pipeline.run import Preflight
 from chaffinch.tasks.promotion.promote import read_contract
-from chaffinch.tasks.reporting.sections import (
+from chaffinch.tasks.reporting.alternatives import (
     found_in_words,
-    lines_of_changes,
     proof,
     proof_of_all,
     what_makes_room,
     why_undecided,
     why_worthless,
 )
-from chaffinch.tasks.reporting.tables import (
+from chaffinch.tasks.reporting.changes import lines_of_changes
+from chaffinch.tasks.reporting.losses import (
     DIFFERENCE_OF_METRICS,
     class_shares,
     judged_part,

@@ -35,7 +35,7 @@ from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.pipeline.progress import STEPS, Estimate, RunProgress
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
-from chaffinch.tasks.reporting.tables import (
+from chaffinch.tasks.reporting.losses import (
     DIFFERENCE_OF_METRICS,
     class_shares,
     judged_part,

@@ -21,7 +21,7 @@ from chaffinch.tasks.reporting.charts import (
     scale_sizes,
 )
 from chaffinch.tasks.reporting.page import template
-from chaffinch.tasks.reporting.tables import Kind, Table, numbers
+from chaffinch.tasks.reporting.section import Kind, Table, numbers
 from chaffinch.tasks.reporting.text import NOTHING, counted, cut, interval, listed, number, share
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.metrics import METRICS

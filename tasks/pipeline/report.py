@@ -19,7 +19,8 @@ from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.reporting.charts import overlap_chart, standing_alone
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.page import elimination_chart_of, render_report
+from chaffinch.tasks.reporting.page import render_report
+from chaffinch.tasks.reporting.search import elimination_chart_of
 from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
 from chaffinch.tasks.statistics.verdict import judged_on

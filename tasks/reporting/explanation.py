@@ -1,50 +1,110 @@
-"""The report's sections on the final model: importance, stand-ins, predictions, and promotion."""
+"""The report's sections on the final model: importance, stand-ins and predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chaffinch.tasks.reporting.charts import ACCENT, INK, MUTED, figure_of, markup
-from chaffinch.tasks.reporting.tables import Kind, Table, numbers
-from chaffinch.tasks.reporting.text import NOTHING, counted, cut, in_brief, interval, number, share
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.losses import judged_part
+from chaffinch.tasks.reporting.section import (
+    Block,
+    Figure,
+    Kind,
+    Link,
+    Pair,
+    Table,
+    folded,
+    note,
+    numbers,
+    paragraph,
+    section,
+)
+from chaffinch.tasks.reporting.text import counted, cut, interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.statistics.verdict import judged_on
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 _FILE = "explanation.json"
+
+
 _BARS = 20
+
+
 _LONGEST = 28  # letters of a name in a chart
+
+
 _LONGEST_CLASS, _SHORT = 14, 6
+
+
 _NAMED = 3  # features that a cell names
-_NAMED_IN_BRIEF = 10
+
+
 _DASHED = (0, (4, 3))
 
 
-def importance(found: Mapping[str, Any], part: str) -> dict[str, Any] | None:
-    """Return chart, caption and table of the importances; None where there are none."""
+_STAND_INS = "Features that stand for others"
+
+
+@section("Importance of the kept features")
+def importance(content: ReportContent) -> Iterator[Block]:
+    """Return by how much the loss rises once each kept feature is masked; empty if unknown."""
+    if content.explanation is None:
+        return
+    found, contract = content.explanation["importance"], content.contract
     features = found["features"]
     if not features:
-        return None
-    has_intervals = any(one["interval"] is not None for one in features)
-    return {
-        "chart": _importance_chart(features[:_BARS]),
-        "n_shown": min(len(features), _BARS),
-        "n_measured": len(features),
-        "is_part": len(features) < found["n_kept"],
-        "rows": f"{number(found['rows'])} {part} rows",
-        "loss": number(found["loss"]),
-        "confidence": f"{found['confidence']:.0%}" if has_intervals else None,
-        "why_no_interval": found["why_no_interval"],
-        "n_not_shown_to_matter": sum(
-            one["interval"] is not None and one["interval"][0] <= 0 for one in features
-        ),
-        "table": _importance_table(features, found["confidence"]),
-    }
+        if why := found.get("why_none"):
+            yield paragraph(f"It was not measured: {why}.")
+        return
+    n_shown, n_measured = min(len(features), _BARS), len(features)
+    which, refitted, intervals = "", "", ""
+    if is_part := n_measured < found["n_kept"]:
+        which = f" of {n_measured} measured, those that the search kept longest"
+    if is_part or n_shown < n_measured:
+        which = f": the {n_shown} largest{which}"
+    if judged_on(contract) == "out_of_fold":
+        refitted = " The models were refitted on the kept features without the rows that they "
+        refitted += "predict."
+    if any(one["interval"] is not None for one in features):
+        intervals = f" A line is the {found['confidence']:.0%} interval of a paired bootstrap; "
+        intervals += "each holds for one feature, so that of many intervals some are wrong."
+        intervals += _not_shown_to_matter(content)
+    yield Figure(
+        _importance_chart(features[:_BARS]),
+        f"By how much the loss ({loss_in_words(contract['loss'])}) of {number(found['rows'])} "
+        f"{judged_part(contract)} rows rises above {number(found['loss'])} once a feature has its "
+        f"baseline value in every row{which}.{refitted}{intervals}",
+    )
+    if found["why_no_interval"]:
+        yield note(f"There are no intervals: {found['why_no_interval']}.")
+    alone = "Features that share information can each look unimportant, as the model reads the "
+    alone += "others; the figures do not add up. "
+    if content.explanation["stand_ins"].get("groups"):
+        yield note(alone, "See ", Link(_STAND_INS.lower(), _STAND_INS), ".")
+    else:
+        yield note(alone)
+    yield folded(_importance_table(features, found["confidence"]), is_open=False)
+
+
+def _not_shown_to_matter(content: ReportContent) -> str:
+    """Return how many intervals do not exclude zero, in a sentence; empty if all do."""
+    features = (content.explanation or {})["importance"]["features"]
+    n = sum(one["interval"] is not None and one["interval"][0] <= 0 for one in features)
+    if not n:
+        return ""
+    kept = ""
+    if content.declared.is_cross_fitted:
+        kept = " They were kept because smaller sets were not shown to be as good."
+    return (
+        f" {n} of the intervals reach{'es' * (n == 1)} zero or below: these rows do not show that "
+        f"the model needs such a feature beside the others.{kept}"
+    )
 
 
 def _importance_table(features: Sequence[Mapping[str, Any]], confidence: float) -> Table:
@@ -81,34 +141,52 @@ def _importance_chart(features: Sequence[Mapping[str, Any]]) -> Markup:
         return markup(figure, f"{label}.")
 
 
-def stand_ins(found: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return who stands for whom; None where nothing was dropped and no kept ones are alike."""
-    groups = found.get("groups", ())
+@section(_STAND_INS)
+def stand_ins(content: ReportContent) -> Iterator[Block]:
+    """Return who stands for whom; empty where nothing was dropped and no kept ones are alike."""
+    found = (content.explanation or {}).get("stand_ins")
+    groups = found.get("groups", ()) if found else ()
     if not found or not (found["n_dropped"] or groups):
-        return None
-    standing = [one for one in groups if one["dropped"]]
-    standing.sort(key=lambda one: -one["n_dropped"])
-    return {
-        "threshold": number(found["threshold"]),
-        "rows": number(found["rows"]),
-        "n_dropped": found["n_dropped"],
-        "n_with_stand_in": number(found["n_with_stand_in"]),
-        "n_without": found["n_dropped"] - found["n_with_stand_in"],
-        "table": _alike_table("Features that stand for others", "Stands for", "dropped", standing),
-        "kept": _alike_table(
-            "Kept features that are alike",
-            "Other kept features like it",
-            "kept",
-            [one for one in groups if one["kept"]],
-        ),
-    }
+        return
+    n_dropped, threshold = found["n_dropped"], number(found["threshold"])
+    rows = f"in {number(found['rows'])} training rows"
+    standing = sorted((one for one in groups if one["dropped"]), key=lambda one: -one["n_dropped"])
+    alike = [one for one in groups if one["kept"]]
+    if not n_dropped:
+        yield paragraph(
+            "Nothing was dropped. Kept features are alike if their association is at least "
+            f"{threshold}, {rows}."
+        )
+    elif standing:
+        without = ""
+        if n_without := n_dropped - found["n_with_stand_in"]:
+            without = f", and for the other {number(n_without)} no single one does"
+        yield paragraph(
+            "A kept feature stands for a dropped one if their association is at least "
+            f"{threshold}, {rows}. Kept features stand for {number(found['n_with_stand_in'])} of "
+            f"the {number(n_dropped)} dropped ones{without}."
+        )
+        yield _alike_table(_STAND_INS, "Stands for", "dropped", standing)
+    else:
+        yield paragraph(
+            f"No kept feature has an association of at least {threshold} with any of the "
+            f"{number(n_dropped)} dropped ones, {rows}."
+        )
+    if alike:
+        table = _alike_table(
+            "Kept features that are alike", "Other kept features like it", "kept", alike
+        )
+        yield folded(table, is_open=None if not n_dropped else False)
+    yield note(
+        "Association is the absolute value of Spearman’s correlation between numbers, the "
+        "correlation ratio of ranks between a number and a category, and symmetrical uncertainty "
+        "between categories."
+    )
 
 
 def _alike_table(
     caption: str, heading: str, which: str, groups: Sequence[Mapping[str, Any]]
-) -> Table | None:
-    if not groups:
-        return None
+) -> Table:
     rows = []
     for one in groups:
         first = [
@@ -122,32 +200,35 @@ def _alike_table(
     return Table(f"{caption} ({number(len(rows))})", columns, rows, file=_FILE)
 
 
-def predictions(
-    found: Mapping[str, Any], contract: Mapping[str, Any], part: str
-) -> dict[str, Any] | None:
-    """Return charts and their captions, or a table, of the predictions."""
+@section("Predictions")
+def predictions(content: ReportContent) -> Iterator[Block]:
+    """Return charts of the predictions, or a table; empty in runs of earlier releases."""
+    if content.explanation is None:
+        return
+    found, contract = content.explanation["predictions"], content.contract
+    part = judged_part(contract)
     if "true" in found:
-        return {
-            "figures": [(_scatter_chart(found), _scatter_caption(found, contract, part))],
-            "table": None,
-            "note": None,
-        }
-    if "calibration" in found:
-        return {"figures": _of_two_classes(found, contract, part), "table": None, "note": None}
-    if "confusion" in found:
+        yield Pair([Figure(_scatter_chart(found), _scatter_caption(found, contract, part))])
+    elif "calibration" in found:
+        yield Pair(_of_two_classes(found, contract, part))
+    elif "confusion" in found:
         caption = (
             f"The {part} rows by their class and the likeliest class of the model with the "
             "selected features. Shading is the share of the class."
         )
         drawn = _confusion_chart(found["classes"], np.array(found["confusion"]))
-        return {"figures": [(drawn, caption)], "table": None, "note": None}
-    rows = [(one["true"], one["predicted"], number(one["rows"])) for one in found["most_confused"]]
-    columns: dict[str, Kind] = {"Class": "name", "Predicted": "name", "Rows": "number"}
-    note = (
-        f"{counted(found['n_wrong'], 'row')} of the {part} rows got another class. The table has "
-        "the most frequent confusions."
-    )
-    return {"figures": [], "table": Table("Most confused", columns, rows), "note": note}
+        yield Pair([Figure(drawn, caption)])
+    else:
+        rows = [
+            (one["true"], one["predicted"], number(one["rows"])) for one in found["most_confused"]
+        ]
+        columns: dict[str, Kind] = {"Class": "name", "Predicted": "name", "Rows": "number"}
+        yield paragraph(
+            f"{counted(found['n_wrong'], 'row')} of the {part} rows got another class. The table "
+            "has the most frequent confusions."
+        )
+        yield Table("Most confused", columns, rows)
+    yield note("No decision uses these figures.")
 
 
 def _scatter_caption(found: Mapping[str, Any], contract: Mapping[str, Any], part: str) -> str:
@@ -176,16 +257,18 @@ def _scatter_chart(found: Mapping[str, Any]) -> Markup:
 
 def _of_two_classes(
     found: Mapping[str, Any], contract: Mapping[str, Any], part: str
-) -> list[tuple[Markup, str]]:
+) -> list[Figure]:
     positive, figures = found["positive"], []
     if found["roc"] is not None:
         auc = contract.get("metrics", {}).get("roc_auc", {}).get("selected")
         caption = f"ROC curve of the {part} rows for the class {positive}"
         area = f", with an area of {number(auc)}" if auc is not None else ""
-        figures.append((_roc_chart(found["roc"]), f"{caption}{area}. The dashed line is chance."))
+        figures.append(
+            Figure(_roc_chart(found["roc"]), f"{caption}{area}. The dashed line is chance.")
+        )
     n = max(one["rows"] for one in found["calibration"])
     figures.append(
-        (
+        Figure(
             _calibration_chart(found["calibration"]),
             f"Calibration: the share of the class {positive} among {part} rows of similar "
             f"predicted probability, {counted(n, 'row')} a point. On the dashed line probabilities "
@@ -245,121 +328,3 @@ def _confusion_chart(classes: Sequence[str], counts: Any) -> Markup:
         for spine in axes.spines.values():
             spine.set_visible(False)
         return markup(figure, f"Confusion matrix of {number(n)} classes.")
-
-
-def promotion_in_brief(found: Mapping[str, Any]) -> str:
-    """Return what changed since the last promotion, in one or two sentences."""
-    name = found["name"]
-    under = f"as {name}" if name else "for this table"
-    if found.get("damage"):
-        return f"What is promoted {under} cannot be read: {found['damage']}."
-    if found.get("target"):
-        return f"What is promoted {under} predicts another target, {found['target']}."
-    if found["run"] is None:
-        return f"Nothing to compare with: nothing was promoted {under}."
-    then, now = found["then"], found["now"]
-    where = "on the same table" if found["is_same_table"] else "on other rows, not comparable"
-    sentences = [*_features_in_words(found), f"{_losses_in_words(then, now)}, {where}"]
-    if found["drift"]:
-        sentences.append(_drift_in_words(found["drift"]))
-    elif found["why_no_drift"]:
-        sentences.append(f"Drift was not measured: {found['why_no_drift']}")
-    return " ".join(f"{sentence}." for sentence in sentences)
-
-
-def _features_in_words(found: Mapping[str, Any]) -> list[str]:
-    changes = {"Entered": found["entered"], "Left": found["left"]}
-    named = {change: in_brief(names, _NAMED_IN_BRIEF) for change, names in changes.items() if names}
-    n_features = counted(found["now"]["n_features"], "feature")
-    if not named:
-        return [f"The same {n_features} as in use"]
-    before = number(found["then"]["n_features"])
-    return [
-        f"{n_features} in place of {before}",
-        *(f"{change}: {names}" for change, names in named.items()),
-    ]
-
-
-def _losses_in_words(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    name, before = (loss_in_words(one["loss_name"]) for one in (now, then))
-    of_then = "" if name == before else f" by {before}"
-    return (
-        f"{name[0].upper()}{name[1:]} is {number(now['loss'])} and was {number(then['loss'])}"
-        f"{of_then}"
-    )
-
-
-def _drift_in_words(drift: Sequence[Mapping[str, Any]]) -> str:
-    moved = [one["feature"] for one in drift if _has_moved(one)]
-    if not moved:
-        return f"The distribution changed of none of {counted(len(drift), 'column')}"
-    return f"The distribution changed of {in_brief(moved, _NAMED_IN_BRIEF)}"
-
-
-def _has_moved(one: Mapping[str, Any]) -> bool:
-    has_other_values = one["by_chance"] is not None and one["distance"] > one["by_chance"]
-    missing = abs(one["missing_after"] - one["missing_before"])
-    return bool(has_other_values or missing > one["missing_by_chance"])
-
-
-def since_promotion(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section on what changed; `tables` is empty without a promoted contract."""
-    brief = promotion_in_brief(found)
-    if found["run"] is None:
-        is_first = not (found.get("damage") or found.get("target"))
-        name = "" if found["name"] else " --name NAME"
-        command = f"chaffinch promote RUN{name}" if is_first else None
-        return {"brief": brief, "run": None, "command": command}
-    then, now = found["then"], found["now"]
-    figures = [
-        ("Features", *(number(one["n_features"]) for one in (then, now))),
-        ("Rows of the table", *(number(one["rows"]) for one in (then, now))),
-        *(
-            (f"Loss ({loss_in_words(one['loss_name'])})", *cells)
-            for one, cells in _loss_rows(then, now)
-        ),
-    ]
-    columns: dict[str, Kind] = {"Figure": "text", **numbers("Promoted run", "This run")}
-    rows = [(name, "entered") for name in found["entered"]]
-    rows += [(name, "left") for name in found["left"]]
-    changes: dict[str, Kind] = {"Feature": "name", "Change": "text"}
-    return {
-        "brief": brief,
-        "run": found["run"],
-        "name": found["name"],
-        "is_same_table": found["is_same_table"],
-        "promoted": f"{datetime.fromisoformat(found['promoted']):%-d %B %Y, %H:%M} UTC",
-        "figures": Table("Then and now", columns, figures),
-        "changes": Table(
-            f"Features that changed ({number(len(rows))})", changes, rows, file="selection.json"
-        ),
-        "drift": _drift_table(found["drift"]),
-        "why_no_drift": found["why_no_drift"],
-    }
-
-
-def _loss_rows(
-    then: Mapping[str, Any], now: Mapping[str, Any]
-) -> list[tuple[Mapping[str, Any], tuple[str, str]]]:
-    if then["loss_name"] == now["loss_name"]:
-        return [(now, (number(then["loss"]), number(now["loss"])))]
-    return [(then, (number(then["loss"]), NOTHING)), (now, (NOTHING, number(now["loss"])))]
-
-
-def _drift_table(drift: Sequence[Mapping[str, Any]]) -> Table | None:
-    if not drift:
-        return None
-    rows = [
-        (
-            one["feature"],
-            "moved" if _has_moved(one) else "",
-            NOTHING if one["distance"] is None else number(round(one["distance"], 3)),
-            NOTHING if one["by_chance"] is None else number(round(one["by_chance"], 3)),
-            share(round(one["missing_before"], 4)),
-            share(round(one["missing_after"], 4)),
-        )
-        for one in drift
-    ]
-    columns: dict[str, Kind] = {"Feature": "name", "Beyond chance": "text"}
-    columns |= numbers("Distance", "By chance up to", "Missing then", "Missing now")
-    return Table(f"Drift of {counted(len(rows), 'column')} kept then or now", columns, rows)

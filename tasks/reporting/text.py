@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,9 +14,14 @@ from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.statistics.verdict import is_nothing_to_select_from, judged_on
 
 NOTHING = "\N{EN DASH}"
+
+
 _LONGEST_LIST, _LONGEST_IN_BRIEF = 30, 40
+
+
 _MOST_LEAKS = 3  # of a verdict in a few words
-# Control characters would be lost or break a name; their pictures show that they are there.
+
+
 _PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
 
 
@@ -149,50 +154,6 @@ def made_of_earlier_rows(settings: Mapping[str, Any]) -> str | None:
     return f"Made of earlier rows of {listed(asked.columns)}: {listed(names)}."
 
 
-_SEVERAL = {"slack": "slacks", "penalty": "penalties", "size": "sizes asked for"}
-
-
-def not_searched(content: ReportContent) -> str | None:
-    """Return why PEFS made no search, or not each; None where it made all that were asked for."""
-    left_out = [one for one in content.searches or () if one not in content.searches_made]
-    if not left_out:
-        return None
-    sizes = sorted({one["n_features"] for one in left_out if "n_features" in one})
-    sentence = "Nothing was searched, and no network trained"
-    if content.searches_made:
-        figures = [*map(number, sizes[:-1]), counted(sizes[-1], "feature")]
-        sentence = f"For {' and '.join(figures)} nothing was searched"
-    return f"{sentence}: {_why_one_set_is_left(content, sizes)}."
-
-
-def _why_one_set_is_left(content: ReportContent, sizes: list[int]) -> str:
-    kept = set(content.contract["settings"].get("columns", {}).get("keep", ()))
-    n_listed = len(kept & set(content.contract["candidates"]))
-    if content.n_candidates == 1:
-        return "there is one feature, and nothing to choose from"
-    if n_listed == content.n_candidates:
-        return "all features are on the keep list"
-    reasons = {
-        content.n_candidates: "as many were asked for as there are",
-        n_listed: "no more were asked for than are on the keep list",
-    }
-    return ", or ".join(reasons[size] for size in sizes)
-
-
-def why_one_candidate(content: ReportContent) -> str | None:
-    """Return why one set alone stood for choice; None where there were several."""
-    if not content.has_one_candidate:
-        return None
-    method, asked = content.contract["settings"]["method"], content.candidates[0]["settings"]
-    is_slack, is_penalty = "slacks" in method, method.get("penalties") is not None
-    what = "slack" if is_slack else "penalty" if is_penalty else "size"
-    if content.searches is not None and not content.searches_made and is_penalty:
-        return "there was one set alone"
-    if len(asked) == 1:
-        return f"one {what} was asked for"
-    return f"all {_SEVERAL[what]} led to the same features"
-
-
 def costs_in_words(contract: Mapping[str, Any]) -> str | None:
     """Return what the features cost, and what a unit saved costs in loss; None without costs."""
     found = contract.get("costs")
@@ -247,35 +208,3 @@ def how_stable(contract: Mapping[str, Any]) -> str:
     return stability_in_words(contract) or (
         "The features come from one split of the rows; how far they depend on it was not measured."
     )
-
-
-def choices_of_folds(sizes: Sequence[int]) -> str | None:
-    """Return how many features each fold chose; None where folds did not choose."""
-    if not sizes:
-        return None
-    last = counted(sizes[-1], "feature")
-    if len(sizes) == 1:
-        return f"The one fold chose {last}."
-    return f"The {len(sizes)} folds chose {', '.join(map(number, sizes[:-1]))} and {last}."
-
-
-_PURPOSE = {
-    "train": "tuning, fitting, the baseline",
-    "mask_validation": "which feature to mask next; then fitting",
-    "model_validation": "how many features to keep",
-    "test": "the verdict; nothing is chosen by it",
-}
-
-
-def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
-    """Return what each part was used for by the method."""
-    purpose = _PURPOSE | dict(content.declared.parts_used)
-    if content.declared.is_cross_fitted:
-        return purpose
-    if content.searches is not None and not content.searches_made:
-        purpose |= {"train": _PURPOSE["train"], "mask_validation": "fitting alone"}
-    if content.contract["settings"]["method"].get("min_score") is not None:
-        purpose["model_validation"] = "nothing: the lowest score set the size"
-    elif content.is_sized or content.has_one_candidate:
-        purpose["model_validation"] = "the loss of the one candidate"
-    return purpose

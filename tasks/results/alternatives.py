@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.tasks.reporting.alternatives import found_in_words
 from chaffinch.tasks.reporting.notebook import as_html
-from chaffinch.tasks.reporting.sections import found_in_words
 from chaffinch.tasks.reporting.text import NOTHING, listed
 
 if TYPE_CHECKING:

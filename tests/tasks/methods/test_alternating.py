@@ -19,7 +19,7 @@ from chaffinch import InputError, ModelSettings, SelectionSettings
 from chaffinch.methods import AfsBm
 from chaffinch.tasks.methods.fitting import Recipe, Tuner
 from chaffinch.tasks.methods.protocol import SearchContext
-from chaffinch.tasks.reporting.tables import candidate_sizes
+from chaffinch.tasks.reporting.losses import candidate_sizes
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss

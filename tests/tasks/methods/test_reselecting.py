@@ -20,7 +20,7 @@ from chaffinch import InputError, ModelSettings
 from chaffinch.errors import StorageError
 from chaffinch.flows.cli.output import show
 from chaffinch.tasks.pipeline.progress import steps_of
-from chaffinch.tasks.reporting.sections import lines_of_changes
+from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.results.previous_run import load_contract
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss

@@ -11,7 +11,7 @@ import pytest
 import chaffinch
 from chaffinch import AlternativeSettings
 from chaffinch.tasks.reporting import render_report
-from chaffinch.tasks.reporting.sections import (
+from chaffinch.tasks.reporting.alternatives import (
     price_caption,
     price_chart,
     proof,

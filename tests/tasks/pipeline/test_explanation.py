@@ -12,7 +12,7 @@ import pytest
 import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.tasks.pipeline import explanation
-from chaffinch.tasks.reporting.explanation import promotion_in_brief
+from chaffinch.tasks.reporting.changes import promotion_in_brief
 from tests.tasks.reporting.made_up_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")

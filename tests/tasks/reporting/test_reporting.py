@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import render_report
-from chaffinch.tasks.reporting.tables import MOST_ROWS
+from chaffinch.tasks.reporting.section import MOST_ROWS
 from chaffinch.tasks.reporting.text import NOTHING, numbers_alike, verdict_in_brief
 from tests.tasks.reporting.made_up_report import (
     Page,

@@ -1,15 +1,28 @@
-"""The report's sections on alternatives, and on what a reselection changed."""
+"""The report's section on alternative feature sets, and what is said of them elsewhere."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.tasks.reporting.charts import CURVES, INK, MARKERS, MUTED, PAPER, figure_of, markup
-from chaffinch.tasks.reporting.tables import Kind, Table, numbers
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.section import (
+    Block,
+    Code,
+    Figure,
+    Kind,
+    Table,
+    folded,
+    note,
+    numbers,
+    paragraph,
+    section,
+)
 from chaffinch.tasks.reporting.text import NOTHING, counted, interval, listed, number, share
+from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.alternatives import CLIMBED
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words, too_few_units
 
@@ -18,6 +31,54 @@ if TYPE_CHECKING:
 
 
 _ROUNDING = 1e-9  # as a share of a bound: so much may rounding hide of a set called optimal
+
+
+@section("Alternatives")
+def alternatives_of(content: ReportContent) -> Iterator[Block]:
+    """Return the alternatives; empty where none were requested."""
+    found = content.alternatives
+    if found is None:
+        return
+    if found["sets"]:
+        yield from _sets(content, found)
+    else:
+        yield paragraph(nothing_found(found))
+    if why := why_worthless(found):
+        yield note(f"{why}.")
+    if (chart := price_chart(found)) is not None:
+        yield Figure(chart, price_caption(found))
+
+
+def _sets(content: ReportContent, found: Mapping[str, Any]) -> Iterator[Block]:
+    contract, settings = content.contract, found["settings"]
+    judged = contract["losses"][judged_on(contract)]
+    loss = f"{loss_in_words(contract['loss'])}, lower is better"
+    losses = f"test loss is that of a model refitted on the set alone, {loss}"
+    if judged_on(found) == "out_of_fold":
+        losses = (
+            "out-of-fold loss is that of models refitted on the set alone without each fold, "
+            f"{loss}. The rows that judge took part in finding every set here, the chosen one too, "
+            "which flatters all these losses: compare them with each other, not with the verdict"
+        )
+    undecided = why_undecided(found, contract["comparison"]["units"])
+    decided = undecided or "An interval that holds zero says that the chosen set need not be better"
+    yield paragraph(
+        "Sets of as many features as were chosen, any two of which differ by a tau of at least "
+        f"{number(settings['tau'])} ({settings['dissimilarity'].capitalize()}). Quality is by ",
+        Code(settings["quality"]),
+        ", higher is better, and comes from rows that were used for choosing; the "
+        f"{losses}. {decided}.",
+    )
+    yield sets_found(found, judged["selected"])
+    yield folded(features_of_sets(found))
+    if of_all := proof_of_all(found):
+        yield note(f"{of_all}.")
+    if n_missing := settings["number"] - len(found["sets"]):
+        yield note(
+            f"{n_missing} of the sets asked for {'is' if n_missing == 1 else 'are'} not there: "
+            f"{why_missing(found)}. {what_makes_room(found)}"
+        )
+    yield folded(overlaps(found), is_open=True)
 
 
 def found_in_words(alternatives: Mapping[str, Any]) -> str:
@@ -270,77 +331,6 @@ def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
         return markup(figure, label)
 
 
-_CAME = {"left": "Left", "returned": "Returned", "new": "New"}
-
-
-def lines_of_changes(changes: Mapping[str, Any]) -> list[str]:
-    lines = [changes["sentence"]]
-    lines += [f"  Left: {one['feature']} ({one['reason']})" for one in changes["gone"]]
-    for one in changes["changes"]:
-        line = f"  {_CAME[one['change']]}: {one['feature']}"
-        if one["difference"] is not None:
-            line += f", which changes the test loss by {_measured(one)}"
-        lines.append(line)
-    return lines
-
-
-def each_change(changes: Mapping[str, Any]) -> Table:
-    """Return a row for each feature that left or came in."""
-    rows = [(one["feature"], "left", one["reason"], *[NOTHING] * 3) for one in changes["gone"]]
-    for one in changes["changes"]:
-        seen, difference = one["mask_validation"], number(one["difference"], "+")
-        decided = ("kept as asked", NOTHING)
-        if seen is not None:
-            decided = number(seen["difference"], "+"), number(seen["highest"], "+")
-        rows.append(
-            (one["feature"], one["change"], *decided, difference, interval(one["interval"]))
-        )
-    figures = ("Mask-validation difference", "At most", "Test difference")
-    columns: dict[str, Kind] = {"Feature": "name", "Change": "text", **numbers(*figures)}
-    columns |= numbers(f"{changes['confidence']:.0%} interval")
-    return Table("What changed", columns, rows)
-
-
-def each_set(changes: Mapping[str, Any]) -> Table:
-    """Return the former set, the new one and all features, refitted on the newer rows."""
-    against = {one["set"]: one for one in changes["comparisons"] if one["against"] == "all"}
-    between = changes["comparisons"][0]
-    rows = [
-        (
-            "all features" if name == "all" else name,
-            number(one["n_features"]),
-            number(one["test_loss"]),
-            _measured(between) if name == "new" else NOTHING,
-            NOTHING if name == "all" else _measured(against[name]),
-        )
-        for name, one in changes["sets"].items()
-    ]
-    less = ("Less the former set's", "Less that of all features")
-    columns: dict[str, Kind] = {"Set": "text", **numbers("Features", "Test loss", *less)}
-    return Table("The sets, each refitted on the newer rows", columns, rows, 1)
-
-
-def trials(tried: Sequence[Mapping[str, Any]]) -> Table:
-    rows = [
-        (
-            one["feature"],
-            one["change"],
-            number(one["difference"], "+"),
-            number(one["highest"], "+"),
-            "yes" if one["is_made"] else "no",
-        )
-        for one in tried
-    ]
-    columns: dict[str, Kind] = {"Feature": "name", "To": "text"}
-    columns |= numbers("Mask-validation difference", "At most")
-    return Table("What was tried", {**columns, "Done": "text"}, rows)
-
-
-def _measured(one: Mapping[str, Any]) -> str:
-    difference = number(one["difference"], "+")
-    return difference if one["interval"] is None else f"{difference} {interval(one['interval'])}"
-
-
 _REMEDIES = {
     "lower_tau": "a lower tau",
     "fewer_alternatives": "fewer alternatives",
@@ -350,6 +340,8 @@ _REMEDIES = {
     "another_quality": "another quality",
     "constraints": "looser constraints",
 }
+
+
 _LONGER = (
     "That proves nothing; give it a longer time limit: --alternatives-time-limit, or time_limit of "
     "AlternativeSettings."

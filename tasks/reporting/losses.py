@@ -1,0 +1,281 @@
+"""The report's sections on losses: how sure the verdict is, each part, metrics, candidate sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chaffinch.tasks.reporting import charts
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.search import why_one_candidate, widening_of
+from chaffinch.tasks.reporting.section import (
+    Block,
+    Code,
+    Figure,
+    Table,
+    note,
+    numbers,
+    section,
+)
+from chaffinch.tasks.reporting.text import (
+    NOTHING,
+    interval,
+    listed,
+    number,
+    numbers_alike,
+    share,
+)
+from chaffinch.tasks.selection.losses import loss_in_words
+from chaffinch.tasks.statistics.bootstrap import difference_of
+from chaffinch.tasks.statistics.metrics import METRICS
+from chaffinch.tasks.statistics.verdict import (
+    judged_on,
+    part_in_words,
+    signs_in_words,
+    units_in_words,
+)
+
+_WHAT_THEY_ANSWER = (
+    "The verdict is about the mean loss, which a few large losses can decide. A sign test is about "
+    "the usual row: it may point the other way, and decides nothing. Against a constant, a model "
+    "that only favours the most frequent values can pass it."
+)
+
+
+@section("How sure the verdict is")
+def how_sure(content: ReportContent) -> Iterator[Block]:
+    contract, comparison = content.contract, content.contract["comparison"]
+    if content.n_kept == content.n_candidates:
+        yield note("Both models are the same, so there is no difference to be sure of.")
+        return
+    what = (
+        f"Difference of the {judged_part(contract)} losses ({loss_in_words(contract['loss'])}, "
+        f"lower is better), selected less all: {number(comparison['difference'], '+')}"
+    )
+    if not comparison["interval"]:
+        yield note(
+            f"{what}. The rows belong together, to one group or one block of time, so that nothing "
+            "says how far that may be off."
+        )
+        return
+    part, confidence = judged_on(contract), comparison["confidence"]
+    units = units_in_words(comparison["units"], contract["dataset"]["rows_by_part"][part])
+    widened = ""
+    if part == "out_of_fold" and widening_of(content):
+        widened = f", widened by a factor of {widening_of(content)} because the folds share the "
+        widened += "rows that they are fitted on"
+    yield Figure(
+        charts.interval_chart(comparison["difference"], comparison["interval"], confidence),
+        f"{what}, {confidence:.0%} interval {interval(comparison['interval'])}, by a paired "
+        f"bootstrap over {number(comparison['units'])} {units}{widened}.",
+    )
+    if signs := _signs(contract):
+        yield note(signs)
+
+
+@section("Losses")
+def losses(content: ReportContent) -> Iterator[Block]:
+    is_out_of_fold = judged_on(content.contract) == "out_of_fold"
+    yield losses_by_part(content)
+    if is_out_of_fold:
+        judged = (
+            "Out-of-fold losses are of models that had not seen the row, with features that were "
+            "ordered without it, in a number chosen by the losses of other rows."
+        )
+    else:
+        judged = (
+            "The test part was read once, after the choice was made, and never used for choosing."
+        )
+        if content.alternatives is not None:
+            judged += " The alternatives, below, were scored on it once all was chosen."
+    rows = "the training and mask-validation rows, so their losses there flatter them"
+    if is_out_of_fold:
+        rows = "all rows, so their losses on the train part flatter them"
+    elif content.declared.is_cross_fitted:
+        rows = "all other rows, so their losses there flatter them"
+    yield note(f"{judged} Both final models were fitted on {rows}.")
+    if (table := metrics(content)).rows:
+        yield table
+        models = "the models of the fold" if is_out_of_fold else "the final models"
+        shares = class_shares(content.contract)
+        yield note(
+            "No decision uses these metrics. The constant is the best one of the rows that "
+            f"{models} were fitted on. The difference is selected less all features: in per cent "
+            "of all features for errors (RMSE, MAE, log loss; lower is better), absolute for R2, "
+            f"accuracy and ROC AUC (higher is better).{f' {shares}' if shares else ''}"
+        )
+
+
+@section("How the size was chosen")
+def how_the_size_was_chosen(content: ReportContent) -> Iterator[Block]:
+    """Return the candidate sizes with their losses; empty where folds chose the size."""
+    if content.declared.is_cross_fitted:
+        return
+    loss_of = "is that of a model fitted on the training rows with these features alone"
+    if content.is_sized:
+        yield note(
+            "It was found by ",
+            Code(content.method),
+            " itself, as shown above. The model-validation rows only measure it.",
+        )
+    elif content.contract["settings"]["method"].get("min_score") is not None:
+        yield note(f"The lowest score asked for set it; the loss {loss_of}.")
+    elif why := why_one_candidate(content):
+        why = f"Nothing was to be chosen, as {why}."
+        yield note(f"{why} The loss, on the model-validation rows, {loss_of}.")
+    else:
+        yield note(
+            "A model was fitted on the training rows with each candidate’s features alone and "
+            "scored on the model-validation rows. The lowest loss won; of equals, the smaller set."
+        )
+    yield candidate_sizes(content)
+
+
+def _signs(contract: Mapping[str, Any]) -> str | None:
+    """Return the sign tests and what they answer; None in runs from before there were any."""
+    comparison, part = contract["comparison"], judged_on(contract)
+    n_rows = contract["dataset"]["rows_by_part"][part]
+    against = {"sign_test": "all features", "sign_test_over_constant": "a constant"}
+    sentences = [
+        f"The loss of the selected features, against {other}, is "
+        f"{signs_in_words(comparison[key], comparison['units'], n_rows)}."
+        for key, other in against.items()
+        if comparison.get(key)
+    ]
+    return " ".join([_WHAT_THEY_ANSWER, *sentences]) if sentences else None
+
+
+class PartLosses(NamedTuple):
+    """Losses of both final models on one part of the rows."""
+
+    part: str
+    n_rows: int
+    all_features: float
+    selected: float
+    difference: float  # selected less all; 0 within rounding
+
+
+def losses_of_parts(contract: Mapping[str, Any]) -> list[PartLosses]:
+    """Return the table of losses that the report, the terminal and the Prefect UI show."""
+    rows, table = contract["dataset"]["rows_by_part"], []
+    for part, losses in contract["losses"].items():
+        every, selected = losses["all_features"], losses["selected"]
+        table.append(PartLosses(part, rows[part], every, selected, difference_of(selected, every)))
+    return table
+
+
+class MetricRow(NamedTuple):
+    """A metric of the final models and of a constant, on the rows of the verdict."""
+
+    name: str
+    all_features: float
+    selected: float
+    constant: float
+    difference: str  # selected less all; of an error in per cent of that with all features
+
+
+DIFFERENCE_OF_METRICS = "Selected less all"  # each cell has its own unit
+
+
+def metric_rows(contract: Mapping[str, Any]) -> list[MetricRow]:
+    """Return the table of metrics that the report, the terminal and the Prefect UI show."""
+    table = []
+    for name, found in contract.get("metrics", {}).items():
+        percent = found.get("difference_percent")
+        difference = (
+            number(found["difference"], "+") if percent is None else f"{number(percent, '+')} %"
+        )
+        every, selected, constant = found["all_features"], found["selected"], found["constant"]
+        table.append(MetricRow(METRICS.get(name, name), every, selected, constant, difference))
+    return table
+
+
+def judged_part(contract: Mapping[str, Any]) -> str:
+    return part_in_words(judged_on(contract))
+
+
+def class_shares(contract: Mapping[str, Any]) -> str | None:
+    """Return the shares of the classes in words; None for a regression."""
+    shares = contract.get("class_shares")
+    if not shares:
+        return None
+    each = listed(f"{name} ({share(of_class)})" for name, of_class in shares.items())
+    return f"Classes of the {judged_part(contract)} rows: {each}."
+
+
+def losses_by_part(content: ReportContent) -> Table:
+    purpose = purpose_of_each_part(content)
+    rows = [
+        (
+            part_in_words(one.part),
+            number(one.n_rows),
+            *numbers_alike(one.all_features, one.selected),
+            number(one.difference, "+"),
+            purpose.get(one.part, NOTHING),
+        )
+        for one in losses_of_parts(content.contract)
+    ]
+    part = judged_on(content.contract)
+    judged = [*content.contract["losses"]].index(part)
+    whose = "final models and those of the folds" if part == "out_of_fold" else "two final models"
+    caption = f"Losses of the {whose} ({loss_in_words(content.contract['loss'])})"
+    figures = numbers("Rows", "All features", "Selected", "Difference")
+    return Table(caption, {"Part": "text", **figures, "Used for": "text"}, rows, judged)
+
+
+def metrics(content: ReportContent) -> Table:
+    columns = numbers("All features", "Selected", "Constant", DIFFERENCE_OF_METRICS)
+    rows = [
+        (name, *numbers_alike(*values), difference)
+        for name, *values, difference in metric_rows(content.contract)
+    ]
+    caption = f"Metrics of the {judged_part(content.contract)} rows"
+    return Table(caption, {"Metric": "text", **columns}, rows)
+
+
+def candidate_sizes(content: ReportContent) -> Table:
+    method = content.contract["settings"]["method"]
+    is_slack, is_score = "slacks" in method, method.get("min_score") is not None
+    is_penalty = method.get("penalties") is not None
+    asked_for = "Slack" if is_slack else "Lowest score" if is_score else "Size asked for"
+    asked_for = "Penalty" if is_penalty else asked_for
+    written = number if is_slack or is_score or is_penalty else _size
+    losses = [candidate["model_validation_loss"] for candidate in content.candidates]
+    chosen = min(range(len(losses)), key=losses.__getitem__, default=None)
+    rows = [
+        (
+            number(candidate["n_features"]),
+            ", ".join(written(s) for s in candidate["settings"]) or NOTHING,
+            number(candidate["model_validation_loss"]),
+            "chosen" if i == chosen else "",
+        )
+        for i, candidate in enumerate(content.candidates)
+    ]
+    columns = numbers("Features", asked_for, "Model-validation loss")
+    return Table("Candidate sizes", {**columns, "Choice": "text"}, rows, chosen)
+
+
+def _size(asked: float) -> str:
+    return number(asked) if isinstance(asked, int) else share(asked)
+
+
+_PURPOSE = {
+    "train": "tuning, fitting, the baseline",
+    "mask_validation": "which feature to mask next; then fitting",
+    "model_validation": "how many features to keep",
+    "test": "the verdict; nothing is chosen by it",
+}
+
+
+def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
+    """Return what each part was used for by the method."""
+    purpose = _PURPOSE | dict(content.declared.parts_used)
+    if content.declared.is_cross_fitted:
+        return purpose
+    if content.searches is not None and not content.searches_made:
+        purpose |= {"train": _PURPOSE["train"], "mask_validation": "fitting alone"}
+    if content.contract["settings"]["method"].get("min_score") is not None:
+        purpose["model_validation"] = "nothing: the lowest score set the size"
+    elif content.is_sized or content.has_one_candidate:
+        purpose["model_validation"] = "the loss of the one candidate"
+    return purpose

@@ -1,0 +1,444 @@
+"""The report's section on the search: how the method found the features and their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chaffinch.tasks.reporting import charts
+from chaffinch.tasks.reporting.content import MaskStep, ReportContent
+from chaffinch.tasks.reporting.section import (
+    Block,
+    Code,
+    Definitions,
+    Figure,
+    Section,
+    Table,
+    folded,
+    note,
+    numbers,
+    paragraph,
+    section,
+)
+from chaffinch.tasks.reporting.text import counted, listed, number, share
+from chaffinch.tasks.selection.losses import loss_in_words
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_NORMAL = 1.96  # standard errors that a 95 % interval reaches to each side
+_MASK = (
+    "is the set of features that the model may see; a masked feature has the same value in every "
+    "row."
+)
+
+
+def search_of(content: ReportContent) -> Section:
+    """Return how the method searched."""
+    if content.rounds is not None:
+        return _rounds(content, content.rounds)
+    if content.searches is not None:
+        return _searches(content)
+    if content.declared.is_cross_fitted:
+        return _number_of_features(content)
+    if content.masks is not None:
+        return _masks(content, content.masks)
+    return _elimination(content) if content.scores is None else _ranking(content)
+
+
+def baseline_in_words(content: ReportContent) -> str:
+    """Return the rule for the value of masked features, for a sentence on that value."""
+    rule = content.contract["settings"].get("baseline")
+    of_rule = f", here by the rule “{rule}” over the training rows" if rule else ""
+    return f"{of_rule}; for a category it is the most frequent one."
+
+
+@section("The rounds")
+def _rounds(content: ReportContent, rounds: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+    yield paragraph(
+        "Training and masking took turns. In a round, a model is trained on the features still "
+        "kept, and these are masked one after the other on trial, in an order drawn at random: a "
+        "feature stays masked if the loss on the mask-validation rows allows it, and is put back "
+        "otherwise. Then the next round trains without what was masked. Each slack is such a "
+        "search of its own, from the same seed."
+    )
+    yield folded(rounds_of_masking(rounds))
+    if forced := forced_by_the_limit(rounds):
+        most = content.contract["settings"]["method"]["n_features"]
+        yield note(
+            f"No more than {most} features were to be kept. Where a search would have ended with "
+            "more, the one that cost least was masked all the same, though the loss did not allow "
+            f"it, and even if its round had put it back before: {forced}."
+        )
+    yield Definitions(
+        {
+            "Mask": _MASK,
+            "Baseline": f"is that value{baseline_in_words(content)}",
+            "Slack": "is the share by which the loss may rise with one more feature masked; 0.01 "
+            "lets it rise by 1\N{NO-BREAK SPACE}%.",
+            "Loss once trained": "is that of the round’s model before anything was masked. It is "
+            "trained again only if the round before masked something.",
+        }
+    )
+
+
+@section("The searches")
+def _searches(content: ReportContent) -> Iterator[Block]:
+    left_out, made = not_searched(content), content.searches_made
+    if not made:
+        yield paragraph(left_out or "")
+        return
+    is_sized, n_seeds = "n_features" in made[0], content.contract["settings"]["method"]["seeds"]
+    steered = (
+        " The penalty was steered towards the number of features asked for, and so many of the "
+        "most probable ones make the set."
+    )
+    each = (
+        f" Each search, for each {'number of features' if is_sized else 'penalty'} and each seed, "
+        "has a network of its own."
+    )
+    yield paragraph(
+        "A network and the probability of each feature were trained at the same time: on each "
+        "mini-batch of training rows masks were drawn by these probabilities, and those of the "
+        f"features of the better mask rose.{steered * is_sized}{each * (len(made) > 1)}"
+    )
+    if left_out is not None:
+        yield note(left_out)
+    if (chart := charts.settling_chart(made)) is not None:
+        yield Figure(
+            chart,
+            "How the probabilities settled. A search ends once its mean entropy is low and its "
+            "mask has stayed the same for four sweeps, or when its time is over.",
+        )
+    if (chart := _score_chart(content)) is not None:
+        seeds = ", as the mean over seeds" * (n_seeds > 1)
+        yield Figure(
+            chart,
+            f"The probability of each feature, highest first{seeds}. Kept features stand out.",
+        )
+    yield folded(searches_by_probabilities(made))
+    penalty = {
+        "Penalty": "is by how much the masks that have a feature must win, as a share of the "
+        "contests, for it to stay."
+    }
+    yield Definitions(
+        ({} if is_sized else penalty)
+        | {
+            "Entropy": "is the mean over the features, in bits: 1 where nothing is decided.",
+            "Stability": "is the least Jaccard index of the mask with those of the four sweeps "
+            "before.",
+            "Mask-validation loss": "is that of the search’s own network under its mask.",
+            "Baseline": f"is the value of a masked feature{baseline_in_words(content)} A missing "
+            "value was taken for it as well.",
+        }
+    )
+
+
+@section("How the number of features was chosen")
+def _number_of_features(content: ReportContent) -> Iterator[Block]:
+    settings, has_folds = content.contract["settings"], bool(content.fold_sizes)
+    by_error = settings["method"].get("within_one_standard_error", False)
+    most = settings["method"].get("n_features")
+    rows = "One fold of the training rows was held out."
+    if has_folds:
+        rows = "The rows were cut into folds, and each fold was held out in turn."
+    rule = (
+        "A size passes if it is shown to lose no more than "
+        f"{share(settings.get('tolerance', 0.0))} of what all features explain beyond a constant, "
+        "by a one-sided test at 95\N{NO-BREAK SPACE}%. Of the sizes that pass, the smallest was "
+        "chosen whose loss is within one standard error of the lowest."
+    )
+    if by_error:
+        rule = (
+            "The smallest size was chosen whose loss exceeds the lowest by no more than the "
+            "standard error of the difference."
+        )
+    limit = "" if most is None else f" No more than {most} features were allowed"
+    if limit:
+        limit += f"{', and so many are kept if no size passes' * (not by_error)}."
+    once_more = " The features were then ordered once more, on all rows." * has_folds
+    yield paragraph(
+        f"{rows} Without its rows, the features were ordered and the model was refitted with the "
+        "highest of them for a grid of sizes, from the smallest until larger ones were no better; "
+        f"the held-out rows give the loss of each size. {rule}{limit}{once_more}"
+    )
+    if (chart := elimination_chart_of(content)) is not None:
+        by = f", widened by a factor of {widening_of(content)} for the choice of the rows that "
+        by += "models are fitted on"
+        yield Figure(
+            chart,
+            "Mean loss of the held-out rows at each number of features. The band is the "
+            "95\N{NO-BREAK SPACE}% interval of the difference from all features, drawn around the "
+            f"loss of each size{by if widening_of(content) else ''}.",
+        )
+    if chosen := choices_of_folds(content.fold_sizes):
+        yield paragraph(
+            f"{chosen} The verdict is about choosing in this way: its loss is that of the folds’ "
+            "own choices, not that of one size in the curve."
+        )
+    yield folded(sizes_of_the_curve(content))
+
+
+def widening_of(content: ReportContent) -> str:
+    """Return the factor of intervals over the folds; empty where they are not widened."""
+    return "" if content.widen == 1 else number(round(content.widen, 2))
+
+
+@section("The masks found")
+def _masks(content: ReportContent, masks: Sequence[MaskStep]) -> Iterator[Block]:
+    yield paragraph(
+        "They were found by ",
+        Code(content.method),
+        f": {content.declared.refits}. Each loss is that of a model fitted on the features of its "
+        f"mask alone; with all features it is {number(content.unmasked_loss)}.",
+    )
+    if content.method == "particle_swarm":
+        yield note("A step is a generation, and its mask the best so far.")
+    yield folded(masks_found(masks))
+
+
+@section("The ranking")
+def _ranking(content: ReportContent) -> Iterator[Block]:
+    method, declared = Code(content.method), content.declared
+    lowest = content.contract["settings"]["method"].get("min_score")
+    if declared.refits:
+        masked = "" if declared.masks_rows else " Nothing was masked."
+        yield paragraph("The features were ranked by ", method, f": {declared.refits}.{masked}")
+        chart = elimination_chart_of(content)
+        if content.sizes is not None and chart is not None:
+            rows = "on the rows that a fold holds out"
+            yield Figure(chart, f"The mean loss of refitted models at each size, {rows}.")
+            yield folded(cross_validated(content.sizes))
+    else:
+        chosen = ""
+        if lowest is not None:
+            chosen = f" Those of at least the lowest score asked for, {number(lowest)}, are kept, "
+            chosen += "and those on the keep list."
+        elif why_one_candidate(content) is None:
+            chosen = " Models fitted at each size asked for chose the size, see below."
+        yield paragraph(
+            "The features were ranked once, by ",
+            method,
+            ", and the lowest leave first. Nothing was masked, so there is no curve of losses."
+            f"{chosen}",
+        )
+        if (chart := _score_chart(content)) is not None:
+            yield Figure(
+                chart, "The score of each feature, highest first. Kept features stand out."
+            )
+    term, order = "Score", "Higher is better; of equal scores, the feature further left in the "
+    order += "table ranks lower"
+    if declared.score_is_place:
+        term, order = "Rank", "1 is the most useful feature"
+    size = "is the number of features kept, given as a number or as a share of all."
+    yield Definitions(
+        {term: f"is {declared.score}. {order}."}
+        | ({} if content.is_sized or lowest is not None else {"Size": size})
+    )
+
+
+@section("The elimination curve")
+def _elimination(content: ReportContent) -> Iterator[Block]:
+    refits, chart = content.declared.refits, elimination_chart_of(content)
+    if chart is None:
+        yield paragraph(
+            "There was nothing that could be removed, so there is no curve. The loss of the base "
+            f"model on the mask-validation rows is {number(content.unmasked_loss)}."
+        )
+    elif refits:
+        alone = "Each loss is that of a model fitted on the features left alone."
+        yield Figure(chart, f"Read from right to left: {refits}. {alone}")
+    else:
+        yield Figure(
+            chart,
+            "Read from right to left: each step masks the one feature that costs least. The base "
+            "model is not refitted on the way, so with few features left its loss tends to lie "
+            "above that of a model trained on those few.",
+        )
+    words = (
+        {} if refits else {"Mask": _MASK, "Baseline": f"is that value{baseline_in_words(content)}"}
+    )
+    if content.method == "gbmo":
+        words["Slack"] = (
+            "is the share by which the loss may rise in one step before elimination stops; 0.01 "
+            "lets it rise by 1\N{NO-BREAK SPACE}%."
+        )
+    else:
+        words["Size"] = (
+            "is the number of features at which elimination stops, given as a number or as a share "
+            "of all."
+        )
+    yield Definitions(words)
+
+
+def cross_validated(sizes: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        (number(size["n_features"]), number(size["loss"]), number(size["standard_error"]))
+        for size in sizes
+    ]
+    columns = numbers("Features", "Mean loss over the folds", "Standard error")
+    return Table("Cross-validated sizes", columns, rows)
+
+
+def sizes_of_the_curve(content: ReportContent) -> Table:
+    """Return the sizes of a cross-fitted method, with their differences from all features."""
+    sizes = content.sizes or ()
+    chosen = [size["n_features"] for size in sizes].index(content.size_on_curve)
+    rows = [
+        (
+            *(number(size[key]) for key in ("n_features", "loss")),
+            number(size["difference"], "+"),
+            number(size["standard_error"]),
+            "chosen" if i == chosen else "",
+        )
+        for i, size in enumerate(sizes)
+    ]
+    columns = numbers("Features", "Mean loss", "Less that of all", "Its standard error")
+    return Table("Numbers of features", {**columns, "Choice": "text"}, rows, chosen)
+
+
+def masks_found(masks: Sequence[MaskStep]) -> Table:
+    rows = [(number(step), number(size), number(loss)) for step, size, loss in masks]
+    return Table("Masks found", numbers("Step", "Features", "Mask-validation loss"), rows)
+
+
+def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        (
+            *(number(one[key]) for key in ("slack", "round", "trained_loss")),
+            *(number(len(one[key])) for key in ("tried", "rejected")),
+            listed(one["removed"]),
+            *(number(one[key]) for key in ("loss", "features_left")),
+        )
+        for one in rounds
+    ]
+    return Table(
+        "Rounds of training and masking",
+        {
+            **numbers("Slack", "Round", "Loss once trained", "Tried", "Put back"),
+            "Masked for good": "name",
+            **numbers("Loss once masked", "Features left"),
+        },
+        rows,
+    )
+
+
+def forced_by_the_limit(rounds: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return what was masked for the limit on the number of features alone; None if nothing was."""
+    forced = [
+        f"{name} (slack {number(one['slack'])}, round {number(one['round'])})"
+        for one in rounds
+        for name in one["removed"]
+        if name in one["rejected"] or name not in one["tried"]
+    ]
+    return listed(forced) if forced else None
+
+
+def searches_by_probabilities(searches: Sequence[Mapping[str, Any]]) -> Table:
+    is_sized = "n_features" in searches[0]
+    rows = [
+        (
+            *(number(one[key]) for key in ("n_features" if is_sized else "penalty", "seed")),
+            *(number(one[key][-1]) for key in ("iteration", "entropy", "stability")),
+            *(number(value) for value in (one["features_left"][-1], one["held_out_loss"])),
+        )
+        for one in searches
+    ]
+    ends = numbers("Iterations", "Entropy", "Stability", "Features of at least 0.5")
+    asked = numbers("Features asked for" if is_sized else "Penalty", "Seed")
+    return Table("Searches", {**asked, **ends, **numbers("Mask-validation loss")}, rows)
+
+
+_SEVERAL = {"slack": "slacks", "penalty": "penalties", "size": "sizes asked for"}
+
+
+def not_searched(content: ReportContent) -> str | None:
+    """Return why PEFS made no search, or not each; None where it made all that were asked for."""
+    left_out = [one for one in content.searches or () if one not in content.searches_made]
+    if not left_out:
+        return None
+    sizes = sorted({one["n_features"] for one in left_out if "n_features" in one})
+    sentence = "Nothing was searched, and no network trained"
+    if content.searches_made:
+        figures = [*map(number, sizes[:-1]), counted(sizes[-1], "feature")]
+        sentence = f"For {' and '.join(figures)} nothing was searched"
+    return f"{sentence}: {_why_one_set_is_left(content, sizes)}."
+
+
+def _why_one_set_is_left(content: ReportContent, sizes: list[int]) -> str:
+    kept = set(content.contract["settings"].get("columns", {}).get("keep", ()))
+    n_listed = len(kept & set(content.contract["candidates"]))
+    if content.n_candidates == 1:
+        return "there is one feature, and nothing to choose from"
+    if n_listed == content.n_candidates:
+        return "all features are on the keep list"
+    reasons = {
+        content.n_candidates: "as many were asked for as there are",
+        n_listed: "no more were asked for than are on the keep list",
+    }
+    return ", or ".join(reasons[size] for size in sizes)
+
+
+def why_one_candidate(content: ReportContent) -> str | None:
+    """Return why one set alone stood for choice; None where there were several."""
+    if not content.has_one_candidate:
+        return None
+    method, asked = content.contract["settings"]["method"], content.candidates[0]["settings"]
+    is_slack, is_penalty = "slacks" in method, method.get("penalties") is not None
+    what = "slack" if is_slack else "penalty" if is_penalty else "size"
+    if content.searches is not None and not content.searches_made and is_penalty:
+        return "there was one set alone"
+    if len(asked) == 1:
+        return f"one {what} was asked for"
+    return f"all {_SEVERAL[what]} led to the same features"
+
+
+def choices_of_folds(sizes: Sequence[int]) -> str | None:
+    """Return how many features each fold chose; None where folds did not choose."""
+    if not sizes:
+        return None
+    last = counted(sizes[-1], "feature")
+    if len(sizes) == 1:
+        return f"The one fold chose {last}."
+    return f"The {len(sizes)} folds chose {', '.join(map(number, sizes[:-1]))} and {last}."
+
+
+def _score_chart(content: ReportContent) -> Markup | None:
+    """Return the chart of scores, or None where there are none or they are places alone."""
+    scores = content.scores or {}
+    if content.declared.score_is_place or not np.isfinite(list(scores.values())).any():
+        return None
+    kept = [feature["name"] for feature in content.contract["features"]]
+    name = "score" if content.searches is None else "probability"
+    return charts.score_chart(scores, kept, name)
+
+
+def elimination_chart_of(content: ReportContent) -> Markup | None:
+    """Return the curve, or None where nothing could be removed, or no loss was measured."""
+    if content.sizes is not None:
+        curve = [(size["n_features"], size["loss"]) for size in content.sizes]
+        rows = "held-out rows" if content.declared.is_cross_fitted else "cross-validated"
+    else:
+        curve = [(left, loss) for _, _, loss, left in content.path if loss is not None]
+        curve = [(content.n_candidates, content.unmasked_loss), *curve]
+        rows = "mask-validation rows"
+    if len(curve) < 2:
+        return None
+    is_on_curve = content.declared.is_cross_fitted or not content.is_constrained
+    return charts.elimination_chart(
+        [left for left, _ in curve],
+        [loss for _, loss in curve],
+        candidates=[one["n_features"] for one in content.candidates] if is_on_curve else [],
+        chosen=content.size_on_curve if is_on_curve else None,
+        loss_name=f"{loss_in_words(content.contract['loss'])}, {rows}",
+        margins=_margins(content),
+    )
+
+
+def _margins(content: ReportContent) -> list[float] | None:
+    """Return the half-width of the band at each size; None without a cross-fitted curve."""
+    if content.sizes is None or not content.declared.is_cross_fitted:
+        return None
+    return [_NORMAL * content.widen * size["standard_error"] for size in content.sizes]

@@ -1,0 +1,157 @@
+"""What reports are made of: sections of paragraphs, figures, tables and definitions.
+
+Sections are plain data. The pages set them as HTML, by macros.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, ClassVar, Literal, ParamSpec
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+MOST_ROWS = 200  # of a table whose other rows are in a file
+_LONG = 60
+
+Kind = Literal["name", "text", "number", "mark"]
+P = ParamSpec("P")
+
+
+class Code(str):
+    """Text that is set as code."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Text that leads to a section."""
+
+    text: str
+    heading: str
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Text, code and links that follow each other."""
+
+    parts: tuple[str | Link, ...]
+    is_note: bool = False
+    kind: ClassVar = "paragraph"
+
+
+def paragraph(*parts: str | Link) -> Paragraph:
+    return Paragraph(parts)
+
+
+def note(*parts: str | Link) -> Paragraph:
+    """Return a paragraph in small type."""
+    return Paragraph(parts, is_note=True)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command to copy."""
+
+    text: str
+    kind: ClassVar = "command"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart as SVG, and what it shows."""
+
+    chart: Markup
+    caption: str
+    kind: ClassVar = "figure"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Figures beside each other."""
+
+    figures: Sequence[Figure]
+    kind: ClassVar = "pair"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text."""
+
+    caption: str
+    columns: Mapping[str, Kind]  # by heading; the first names the row, a "name" breaks anywhere
+    rows: Sequence[Sequence[str]]
+    marked: int | None = None  # position of the row that stands out
+    file: str | None = None  # has all rows, so that a long table is cut
+    kind: ClassVar = "table"
+
+    @property
+    def n_shown(self) -> int:
+        return len(self.rows) if self.file is None else min(len(self.rows), MOST_ROWS)
+
+
+def numbers(*headings: str) -> dict[str, Kind]:
+    return dict.fromkeys(headings, "number")
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A table that is opened on demand."""
+
+    table: Table
+    is_open: bool
+    kind: ClassVar = "folded"
+
+
+def folded(table: Table, *, is_open: bool | None = None) -> Folded:
+    """Return a table to open on demand; by default it is open unless it is long."""
+    return Folded(table, len(table.rows) <= _LONG if is_open is None else is_open)
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Terms and what they mean; the definition continues a sentence that the term begins."""
+
+    terms: Mapping[str, str]
+    kind: ClassVar = "definitions"
+
+
+@dataclass(frozen=True)
+class Warnings:
+    """A list of warnings."""
+
+    texts: Iterable[str]
+    kind: ClassVar = "warnings"
+
+
+Block = Paragraph | Command | Figure | Pair | Table | Folded | Definitions | Warnings
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks under a heading."""
+
+    heading: str
+    blocks: tuple[Block, ...]
+
+    @property
+    def id(self) -> str:
+        return anchor_of(self.heading)
+
+
+def anchor_of(heading: str) -> str:
+    return heading.lower().replace(" ", "-")
+
+
+def section(heading: str) -> Callable[[Callable[P, Iterator[Block]]], Callable[P, Section]]:
+    """Return a decorator that makes a section of a function that yields blocks."""
+
+    def decorate(blocks: Callable[P, Iterator[Block]]) -> Callable[P, Section]:
+        @wraps(blocks)
+        def made(*args: P.args, **kwargs: P.kwargs) -> Section:
+            return Section(heading, tuple(blocks(*args, **kwargs)))
+
+        return made
+
+    return decorate
