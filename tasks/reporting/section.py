@@ -125,7 +125,35 @@ class Warnings:
     kind: ClassVar = "warnings"
 
 
-Block = Paragraph | Command | Figure | Pair | Table | Folded | Definitions | Warnings
+@dataclass(frozen=True)
+class Sentences:
+    """A list of sentences."""
+
+    texts: Iterable[str]
+    kind: ClassVar = "sentences"
+
+
+@dataclass(frozen=True)
+class Subheading:
+    """A heading inside of a section: a name, and what follows it."""
+
+    name: str
+    more: str = ""
+    kind: ClassVar = "subheading"
+
+
+Block = (
+    Paragraph
+    | Command
+    | Figure
+    | Pair
+    | Table
+    | Folded
+    | Definitions
+    | Warnings
+    | Sentences
+    | Subheading
+)
 
 
 @dataclass(frozen=True)
