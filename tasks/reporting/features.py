@@ -23,7 +23,6 @@ from chaffinch.tasks.reporting.section import (
 )
 from chaffinch.tasks.reporting.text import number, plain
 
-
 Name = TypeVar("Name", bound=Hashable)
 
 

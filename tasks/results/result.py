@@ -31,8 +31,8 @@ from chaffinch.tasks.pipeline.selection_run import (
     part_of_rows,
 )
 from chaffinch.tasks.reporting import ReportContent, render_report
-from chaffinch.tasks.reporting.notebook import as_html, draw_curve
 from chaffinch.tasks.reporting.features import rank_of_each
+from chaffinch.tasks.reporting.notebook import as_html, draw_curve
 from chaffinch.tasks.results.alternatives import ScoredAlternatives
 from chaffinch.tasks.results.contract import FeatureContract, parse_contract
 from chaffinch.tasks.results.model import SelectedModel, check_there, in_table_order
