@@ -8,6 +8,7 @@ Both are refused, with a remedy that loses nothing. Dates are read where they ar
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 import numpy as np
@@ -38,6 +39,12 @@ _LIKE_NUMBER = (
 # groups of three digits of one length, as in telephone numbers
 _GROUPED_CODE, _LEAST_CODE = r"^\d{3}(?:[ \x{A0}]\d{3})+$", 11
 _WITH_UNIT = r"^\s*[+-]?(?:0|[1-9]\d*)(?:[.,]\d+)?(?P<unit>\s*[\p{L}°µ/²³]+)\s*$"
+# Units that one column may mix, and letters for thousands and more.
+_UNITS = (
+    r"^\s*(?:k|K|M|Mio|bn|[kmµ]?g|lbs?|oz|[kcm]?m|mi|ft|in|m?s|sec|min|h|hrs?|days?|[kKMGT]?B|m?l|k?W)"
+    r"\s*$"
+)
+_MULTIPLE = r"\s*(?i:k|m|mio|mn|b|bn)\s*"  # of what a number is written in
 # Beside plain numbers, as in 12 and 12B of flats, a letter is of a code; 1K and 2M are numbers.
 _LETTERED_CODE = r"^\s*\d+[A-JLN-Z]\s*$"
 _PLACEHOLDER = (
@@ -123,9 +130,11 @@ def _are_like_numbers(texts: pa.Array, is_number: NDArray[np.bool_]) -> NDArray[
         return np.zeros(len(texts), dtype=bool)
     if not is_like[~is_number].any():
         units = pc.extract_regex(others, _WITH_UNIT)
-        has_one_unit = not units.null_count and len(units.field("unit").unique()) == 1
+        are_numbers = not units.null_count and (
+            len(units.field("unit").unique()) == 1 or all_match(units.field("unit"), _UNITS)
+        )
         are_codes = is_number.any() and all_match(others, _LETTERED_CODE)
-        if has_one_unit and not are_codes and len(texts) >= _FEWEST_NUMBERS:
+        if are_numbers and not are_codes and len(texts) >= _FEWEST_NUMBERS:
             return ~is_number
     return is_like
 
@@ -163,33 +172,45 @@ def _spelling(text: str) -> tuple[str, str]:
     """Return what makes a text no plain number, and how to write it as one."""
     if _has(text, _COMMAS):
         return "commas", "write them with a decimal point alone"
-    marks, expression = _in_pandas(text)
-    return marks, f"write them as plain numbers, as column.{expression} does in pandas"
+    marks, expression, result = _in_pandas(text)
+    try:
+        float(result)
+    except ValueError:  # several marks, as in (€ 1.200,50)
+        return marks, "write them as plain numbers"
+    converted = f"column.{expression}.astype(float)"
+    return marks, f"write them as plain numbers, as {converted} does in pandas"
 
 
-def _in_pandas(text: str) -> tuple[str, str]:
-    plain = ".astype(float)"
+def _in_pandas(text: str) -> tuple[str, str, str]:
+    """Return a mark of the text, what removes it in pandas, and the text without it."""
     if sign := _part(text, _PERCENT):
         power = "e-3" if sign == "‰" else "e-2"  # only of what has the sign
-        return "percent signs", rf"str.replace(r'\s*{sign}', {power!r}, regex=True){plain}"
+        result = re.sub(rf"\s*{sign}", power, text)
+        return "percent signs", rf"str.replace(r'\s*{sign}', {power!r}, regex=True)", result
     if sign := _part(text, _CURRENCY):
-        marks = ".str.replace(',', '')" if _has(text, r",\d{3}(?:\D|$)") else ""
-        return "a currency", f"str.replace({sign!r}, ''){marks}{plain}"
+        result, expression = text.replace(sign, ""), f"str.replace({sign!r}, '')"
+        if _has(text, r",\d{3}(?:\D|$)"):
+            result, expression = result.replace(",", ""), f"{expression}.str.replace(',', '')"
+        return "a currency", expression, result
     if "(" in text:
-        return "brackets", rf"str.replace(r'\((.*)\)', r'-\1', regex=True){plain}"
+        result = re.sub(r"\((.*)\)", r"-\1", text)
+        return "brackets", r"str.replace(r'\((.*)\)', r'-\1', regex=True)", result
     if _has(text, r"[^\x00-\x7f]") and _has(text, r"[\p{Nd}]") and not _has(text, r"[0-9]"):
-        return "digits of another script", "map(float)"
+        return "digits of another script", "map(float)", text
     if sign := _part(text, _MINUS):
-        marks = "another minus sign"
-        return marks, f"str.replace({sign!r}, '-'){plain}"
+        result = text.replace(sign, "-")
+        return "another minus sign", f"str.replace({sign!r}, '-')", result
     if _has(text, r"\d\s*-"):
-        return "the minus behind", rf"str.replace(r'(.*)-', r'-\1', regex=True){plain}"
+        result = re.sub(r"(.*)-", r"-\1", text)
+        return "the minus behind", r"str.replace(r'(.*)-', r'-\1', regex=True)", result
     if unit := _part(text, r"[\s\p{Zs}]*[\p{L}°µ/²³]+\s*$"):
-        return "a unit", f"str.removesuffix({unit!r}){plain}"
+        # 3.0k is no 3.0
+        result = "" if _has(unit, rf"^{_MULTIPLE}$") else text.removesuffix(unit)
+        return "a unit", f"str.removesuffix({unit!r})", result
     if mark := _part(text.strip(), rf"\d{_MARK}\d{{3}}"):
-        return "marks of thousands", f"str.replace({mark[1]!r}, ''){plain}"
+        return "marks of thousands", f"str.replace({mark[1]!r}, '')", text.replace(mark[1], "")
     strange = "".join(sorted({c for c in text if not c.isalnum() and c not in "+-."}))
-    return "stray blanks", f"str.strip({strange!r}){plain}"
+    return "stray blanks", f"str.strip({strange!r})", text.strip(strange)
 
 
 def _part(text: str, pattern: str) -> str:

@@ -346,7 +346,7 @@ def lines_of_difference(found: Difference) -> list[str]:
 
 def _of_features(found: Difference) -> str:
     if not (found.gained or found.lost):
-        return f"Both keep the same {_counted(found.n_after)}."
+        return f"Both keep the same {_counted(found.n_after)}{' by name' * bool(found.gone)}."
     changed = len(found.gained) + len(found.lost)
     either = found.n_before + len(found.gained)
     return (

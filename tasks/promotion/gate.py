@@ -67,8 +67,8 @@ def decide(
     worth = _worth(loss, loss.interval, is_smaller=difference.n_after < difference.n_before)
     if worth.outcome == "keep":
         return worth
-    harms = list(_harms(difference, last, settings))
-    return Decision("wait", f"{harms[0]}; else it would pass: {worth.reason}") if harms else worth
+    harms = "; ".join(_harms(difference, last, settings))
+    return Decision("wait", f"{harms}; else it would pass: {worth.reason}") if harms else worth
 
 
 def why_undecided(

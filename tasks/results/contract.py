@@ -238,16 +238,17 @@ class FeatureContract(dict[str, Any]):
         ------
         InputError
             If a column is missing, or a kept feature has another type: text or booleans instead of
-            numbers, or numbers instead of text; or if a number is beyond 1e30. The types of columns
+            numbers, numbers instead of text, or numbers other than 0 and 1 instead of booleans; or
+            if a number is beyond 1e30. The types of columns
             that lag features are made of are not checked.
 
         Warns
         -----
         UserWarning
-            For each kept feature of which every value is missing, or that holds categories which
-            were not seen at the selection, or that has another scale: the larger of its 5 and 95 %
-            quantiles by size is at least 100 times what it was, or at most a hundredth (of 30
-            values or more).
+            For a table without rows, and for each kept feature of which every value is missing, or
+            that holds categories which were not seen at the selection, or that has another scale:
+            the larger of its 5 and 95 % quantiles by size is at least 100 times what it was, or at
+            most a hundredth (of 30 values or more).
 
         Notes
         -----
@@ -261,6 +262,8 @@ class FeatureContract(dict[str, Any]):
             if feature["type"] == "category"
         }
         source, columns = source_of(table).read(categories, may_be_empty=True), self.columns
+        if not source.num_rows:
+            warnings.warn("the table has no rows", UserWarning, stacklevel=2)
         missing = [name for name in columns if name not in source.column_names]
         if missing:
             raise InputError(
@@ -348,16 +351,22 @@ def _checked(
     if held.null_count == len(held):
         return np.full(len(held), np.nan)
     if categories is None:
+        before = "true and false" if values == "boolean" else "numbers"
         if _is_text(held.type):
-            raise InputError(_changed(name, "text", "numbers", held))
+            raise InputError(_changed(name, "text", before, held))
         if pa.types.is_boolean(held.type) and values == "number":
-            raise InputError(_changed(name, "true and false", "numbers", held))
+            raise InputError(_changed(name, "true and false", before, held))
         numbers = as_numbers(typed_feature(source, name, is_category=False))
+        is_other = ~np.isin(numbers, (0, 1)) & ~np.isnan(numbers)
+        if values == "boolean" and is_other.any():
+            raise InputError(_changed(name, "numbers", before, held.filter(pa.array(is_other))))
         check_largest(f"column {name!r}", numbers, ", or leave it empty")
         return numbers
     typed = typed_feature(source, name, is_category=True)
     codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})[:, 0]
-    if not _is_text(held.type) and np.isnan(codes).all():
+    # whole numbers, such as codes, may all be new
+    may_be_new = pa.types.is_integer(held.type) and any(map(str.isdecimal, categories))
+    if not (_is_text(held.type) or may_be_new) and np.isnan(codes).all():
         raise InputError(_changed(name, str(held.type), "text", held))
     return codes
 

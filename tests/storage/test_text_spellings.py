@@ -115,6 +115,17 @@ def test_a_unit_behind_every_number_is_no_category(unit: str) -> None:
     assert f"such as '3{unit}' in row 1" in refused([f"{number}{unit}" for number in PLAIN])
 
 
+@pytest.mark.parametrize("units", [(" kg", " g"), ("k", "M"), (" h", " min"), ("MB", "GB")])
+def test_nor_are_numbers_of_several_units(units: tuple[str, str]) -> None:
+    texts = [f"{number}{units[i % 2]}" for i, number in enumerate(PLAIN)]
+    assert f"such as '3{units[0]}' in row 1" in refused(texts)
+
+
+@pytest.mark.parametrize("text", ["($638.15)", "CHF 3'036.20", "- 38.1 %", "3.0k", "2 M"])
+def test_where_one_step_would_lose_something_none_is_proposed(text: str) -> None:
+    assert "write them as plain numbers, or name" in refused([*PLAIN, text])
+
+
 def test_a_letter_behind_a_few_of_many_numbers_is_not_taken_for_a_unit() -> None:
     assert refused([*PLAIN, "4B"]) == (
         "column 'x' must hold numbers but row 21 holds '4B'; correct it or name the column as "

@@ -84,7 +84,8 @@ def test_so_does_one_in_a_file_and_one_without_rows_or_values(kept, tmp_path):
     table = good_table()
     table.to_csv(tmp_path / "newer.csv", index=False)
     kept.contract.validate(tmp_path / "newer.csv")
-    kept.contract.validate(table.head(0))
+    with pytest.warns(UserWarning, match="the table has no rows"):
+        kept.contract.validate(table.head(0))
     with pytest.warns(UserWarning, match="'age' has no value in any row; make sure"):
         kept.contract.validate(table.assign(age=None))
 
@@ -106,6 +107,15 @@ def test_categories_that_were_not_seen_are_reported(kept):
         kept.contract.validate(table.assign(colour=some))
 
 
+def test_whole_numbers_that_are_categories_may_all_be_new():
+    table = good_table().assign(shop=[f"{2**60 + i % 3}" for i in range(len(good_table()))])
+    result = chaffinch.select(
+        table, "churned", model=LINEAR, method="anova_f", n_features=1, keep=["shop"]
+    )
+    with pytest.warns(UserWarning, match="'shop' holds categories that were not seen"):
+        result.contract.validate(table.head(3).assign(shop=2**60 + 7))
+
+
 def test_true_and_false_fit_where_they_were_and_so_do_0_and_1():
     table = good_table().assign(is_new=np.arange(len(good_table())) % 3 == 0)
     result = chaffinch.select(
@@ -114,6 +124,9 @@ def test_true_and_false_fit_where_they_were_and_so_do_0_and_1():
     assert [feature["values"] for feature in result.contract["features"]] == ["boolean"]
     result.contract.validate(table)
     result.contract.validate(table.assign(is_new=table["is_new"].astype(int)))
+    for other in (-1, 2, 0.5):
+        with pytest.raises(InputError, match=f"numbers, such as {other}, .* true and false"):
+            result.contract.validate(table.assign(is_new=table["is_new"] * other))
     of_an_earlier_writer = chaffinch.FeatureContract(
         result.contract | {"features": [{"name": "is_new", "type": "number"}]}
     )
