@@ -88,9 +88,9 @@ def test_the_guide_to_methods_has_each_with_its_needs():
     for kind, finds, needs in rows:
         by_default = class_of(kind).model_fields["n_features"].default
         may_find = by_default is None and "min_score" not in class_of(kind).model_fields
-        limit = declared(kind).limits_size
+        limit = declared(kind).traits.limits_size
         assert finds == ("yes" if limit else "unless given" if may_find else "no"), kind
-        assert ("no weights" in needs) is not declared(kind).takes_weights, kind
+        assert ("no weights" in needs) is not declared(kind).traits.takes_weights, kind
 
 
 def test_the_reference_has_the_public_names_and_no_others():
@@ -114,7 +114,7 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
 
 @pytest.mark.parametrize("page", [*PAGES, *INTERNAL], ids=name_of)
 def test_every_path_in_backticks_is_one_of_the_repository(page):
-    """It may leave out the first folders, as in `baselines/names.py`."""
+    """It may leave out the first folders, as in `baselines/filters.py`."""
     rooms = ("deployments", "examples", "flows", "src", "storage", "tasks", "tests")
     known = [f"/{room}" for room in rooms]
     known += [str(path) for room in rooms for path in (ROOT / room).rglob("*")]

@@ -205,7 +205,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             style="bold" if one.part == judged_on(contract) else None,
         )
     console.print(table)
-    is_cross_fitted = declared(contract["settings"]["method"]["kind"]).is_cross_fitted
+    is_cross_fitted = declared(contract["settings"]["method"]["kind"]).traits.is_cross_fitted
     if "mask_validation" in contract["losses"] and not is_cross_fitted:
         _print_line(console, "Both models were fitted on train and mask validation.")
     for line in (

@@ -16,12 +16,7 @@ from chaffinch.tasks.comparing.library_warnings import collected_warnings
 from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
 from chaffinch.tasks.data.splits import PARTS, Splits
 from chaffinch.tasks.methods.fitting import loss_of
-from chaffinch.tasks.methods.protocol import (
-    Candidate,
-    SearchContext,
-    as_search,
-    feasible_candidates,
-)
+from chaffinch.tasks.methods.protocol import Problem, feasible_candidates
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.search import (
     candidates_of,
@@ -32,6 +27,7 @@ from chaffinch.tasks.pipeline.search import (
 from chaffinch.tasks.pipeline.selection_run import LoadedTable, SelectionRun
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.settings.method import Method
+from chaffinch.tasks.settings.search_result import Candidate
 from chaffinch.tasks.statistics.metrics import metrics_of
 from chaffinch.tasks.statistics.verdict import constant_prediction
 
@@ -154,7 +150,7 @@ def _chosen(run: SelectionRun, method: Method | None, sizes: Sequence[int]) -> l
     """
     if method is None:
         return [(None, np.ones(len(run.schema.features), dtype=bool), 0.0)]
-    search = as_search(method).reaching(sizes)
+    search = method.reaching(sizes)
     run, began = run.with_method(search), time.perf_counter()
     optimise_mask(run)
     searched = time.perf_counter() - began
@@ -163,15 +159,15 @@ def _chosen(run: SelectionRun, method: Method | None, sizes: Sequence[int]) -> l
         choose_mask(run)
     own = run.mask if len(candidates) > 1 else candidates[0].mask
     chosen: list[_Chosen] = [(None, own, time.perf_counter() - began)]
-    context = run.search_context("optimise_mask")
-    asked = sizes if search.takes_sizes else ()
-    of_sizes = search.of_sizes(run.found, asked, context, searched)
-    return chosen + [(size, _feasible(mask, context), seconds) for size, mask, seconds in of_sizes]
+    problem = run.problem("optimise_mask")
+    asked = sizes if search.traits.takes_sizes else ()
+    of_sizes = search.of_sizes(run.search_result, asked, problem, searched)
+    return chosen + [(size, _feasible(mask, problem), seconds) for size, mask, seconds in of_sizes]
 
 
-def _feasible(mask: Mask, context: SearchContext) -> Mask:
+def _feasible(mask: Mask, problem: Problem) -> Mask:
     size = int(mask.sum())
-    return feasible_candidates([Candidate(mask, [], at_most=size)], context)[0].mask
+    return feasible_candidates([Candidate(mask, [], at_most=size)], problem)[0].mask
 
 
 def as_table(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> pa.Table:

@@ -97,7 +97,7 @@ def planned(
             *(
                 Contender(method.kind, size)
                 for method in sorted(settings.methods, key=attrgetter("kind"))
-                for size in (None, *(of_table if method.takes_sizes else ()))
+                for size in (None, *(of_table if method.traits.takes_sizes else ()))
             ),
         )
         for table, of_table in sizes.items()

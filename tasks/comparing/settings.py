@@ -100,7 +100,7 @@ class ComparisonSettings(Settings):
         given = columns if isinstance(columns, Mapping) else vars(columns) if columns else {}
         if not given.get("weight"):
             return values
-        rivals = [name for name in _RIVALS if declared(name).takes_weights]
+        rivals = [name for name in _RIVALS if declared(name).traits.takes_weights]
         return {**values, "methods": rivals}
 
     @field_validator("methods", mode="before")

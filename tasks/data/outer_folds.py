@@ -51,7 +51,7 @@ class OuterFolds:
         for selection in self.selections:
             for seed in range(self.n_seeds):
                 settings = selection.model_copy(update={"seed": seed})
-                folded = next((m for m in self.methods if m.folded_parts), settings.method)
+                folded = next((m for m in self.methods if m.traits.folded_parts), settings.method)
                 neediest = settings.model_copy(update={"method": folded})
                 for test in self._held_out(rows, neediest):
                     train = split_around(test, rows, neediest).train
@@ -63,8 +63,8 @@ class OuterFolds:
         for method in self.methods:
             require_to_train_on(len(splits.train), method, rows.y, is_within=True)
             method.check_training_rows(len(splits.train))
-            if method.folded_parts:
-                seen = [getattr(splits, part) for part in method.folded_parts]
+            if method.traits.folded_parts:
+                seen = [getattr(splits, part) for part in method.traits.folded_parts]
                 _fold_inside(np.sort(np.concatenate(seen)), rows, settings)
 
     def _held_out(self, rows: Roles, settings: SelectionSettings) -> list[Index]:

@@ -116,7 +116,7 @@ def _as_given(rows: Roles, settings: SelectionSettings) -> Splits:
         np.flatnonzero(rows.given == code) for code in range(len(GIVEN))
     ]
     _check_given(rows, parts, settings.columns)
-    if settings.method.is_cross_fitted:
+    if settings.method.traits.is_cross_fitted:
         rest = np.sort(np.concatenate([train, validation]))
         return Splits(rest[_is_before(rest, test, rows)], _NO_ROWS, _NO_ROWS, test)
     if not len(validation):
@@ -164,7 +164,7 @@ def _is_early(times: Keys, start: Any, embargo: float) -> NDArray[np.bool_]:
 
 def _shares(settings: SelectionSettings, n_rows: int) -> dict[str, int]:
     """Return the percent of the rows of each set."""
-    if not settings.method.is_cross_fitted:
+    if not settings.method.traits.is_cross_fitted:
         return dict(zip(PARTS, settings.shares, strict=True))
     test = settings.shares[-1] if settings.method.has_test_part(settings, n_rows) else 0
     return {"train": 100 - test} | ({"test": test} if test else {})
@@ -184,7 +184,7 @@ def split_around(test: Index, rows: Roles, settings: SelectionSettings) -> Split
 
 def has_folds(settings: SelectionSettings) -> bool:
     """Return whether tuning or the search folds the training set."""
-    return settings.model.tuning != "none" or bool(settings.method.folded_parts)
+    return settings.model.tuning != "none" or bool(settings.method.traits.folded_parts)
 
 
 def least_members(
@@ -219,7 +219,7 @@ def _assign(
     in_time = least_members(settings, len(shares), by_time=by_time)
     if not has_train:
         least = in_time = np.ones_like(least)
-    fewest = settings.method.fewest_folds
+    fewest = settings.method.traits.fewest_folds
     require = partial(_require, is_inside=is_inside, fewest_folds=fewest)
     random = np.random.default_rng(settings.seed)
     if rows.has_keys or not rows.has_classes:
@@ -273,7 +273,7 @@ def _with_embargo(part: Index, rows: Roles, names: Sequence[str]) -> Index:
 def require_rows(settings: SelectionSettings, n_rows: int, *, by_time: bool) -> None:
     """Raise InputError unless there are as many rows as all sets together need."""
     least = least_members(settings, len(_shares(settings, n_rows)), by_time=by_time)
-    fewest = settings.method.fewest_folds
+    fewest = settings.method.traits.fewest_folds
     _require("the table", "row", n_rows, least, MORE_ROWS, by_time=by_time, fewest_folds=fewest)
 
 
@@ -374,7 +374,7 @@ def fold_indices(
 
     y, groups, times = rows.y, rows.groups, rows.times
     n_folds, seed = outer or settings.model.folds, settings.seed
-    fewest = FEWEST_OUTER_FOLDS if outer else settings.method.fewest_folds
+    fewest = FEWEST_OUTER_FOLDS if outer else settings.method.traits.fewest_folds
     name, remedy = (
         ("outer fold", f"{MORE_ROWS}, or use fewer outer folds") if outer else ("fold", FEWER_FOLDS)
     )

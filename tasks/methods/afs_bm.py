@@ -7,7 +7,7 @@ trainings; walks are independent, so that each worker computes whole walks.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,40 +17,24 @@ from pydantic import ConfigDict, field_validator
 
 from chaffinch.tasks.methods.bmo import Slack
 from chaffinch.tasks.methods.fitting import Fold, Tuner
-from chaffinch.tasks.methods.masks import FLOATS, NAMES, columns_of_masks, names_of
-from chaffinch.tasks.methods.protocol import (
-    Candidate,
-    Recorded,
-    SearchContext,
-    SearchMethod,
-    each_mask_once,
-    no_use_made,
-)
+from chaffinch.tasks.methods.protocol import Problem, each_mask_once, no_use_made
 from chaffinch.tasks.methods.refits import Refit, refit_of
-from chaffinch.tasks.selection.afs_bm import (
-    MaskingRound,
-    MaskingWalk,
-    MaskingWalks,
-    Rules,
-    alternate,
-)
-from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss, Schema
+from chaffinch.tasks.selection.afs_bm import MaskingWalk, Rules, alternate
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.settings.base import Count, setting
+from chaffinch.tasks.settings.method import Method, Traits
+from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 logger = logging.getLogger(__name__)
 
 
-class AfsBm(SearchMethod[MaskingWalks]):
+class AfsBm(Method):
     """Adaptive feature selection with binary masking: train and mask at random, in turn."""
 
     model_config = ConfigDict(title="AFS-BM")
-    takes_sizes = False  # masks are random: a mask is not the best of its size
-    limits_size = True
-
-    @property
-    def named_features(self) -> tuple[str, ...]:
-        return self.start
+    # masks are random: a mask is not the best of its size
+    declared_traits = Traits(takes_sizes=False, limits_size=True)
 
     kind: Literal["afs_bm"] = setting(
         "afs_bm",
@@ -107,6 +91,10 @@ class AfsBm(SearchMethod[MaskingWalks]):
         """Sort values, so that their order does not change the identity of settings."""
         return tuple(sorted(set(given)))
 
+    @property
+    def named_features(self) -> tuple[str, ...]:
+        return self.start
+
     def check_tuning(self, tuning: str) -> None:
         """Raise ValueError if there are no hyper-parameters to tune every round."""
         if self.tune_every_round and tuning == "none":
@@ -119,81 +107,60 @@ class AfsBm(SearchMethod[MaskingWalks]):
         """Return None: rounds end where the loss rises."""
         return
 
-    def search(self, context: SearchContext) -> MaskingWalks:
+    def search(self, problem: Problem) -> SearchResult:
         """Alternate training and masking, once for each slack."""
         search = _Search(
             self,
-            refit_of(context),
-            context.tuner,
-            tuple(context.folds("train")) if self.tune_every_round else (),
-            context.model,
-            context.baseline,
-            context.keep,
-            context.seed,
+            refit_of(problem),
+            problem.tuner,
+            tuple(problem.folds("train")) if self.tune_every_round else (),
+            problem.model,
+            problem.baseline,
+            problem.keep,
+            problem.seed,
         )
-        walks = context.workers.map(_walk, search, self.slacks, context.on_progress)
+        walks = problem.workers.map(_walk, search, self.slacks, problem.on_progress)
         line = "slack %g: %d rounds, model %s trained %d times, %d of %d features kept"
         for walk in walks:
-            trained = context.recipe.name, walk.n_trainings
+            trained = problem.recipe.name, walk.n_trainings
             kept = walk.mask.sum(), len(walk.mask)
             logger.info(line, walk.slack, len(walk.rounds), *trained, *kept)
         rounds = [one for walk in walks for one in walk.rounds]
         is_flat = all(loss == one.trained_loss for one in rounds for loss in one.losses)
-        if is_flat and not context.keep:
-            raise no_use_made(context, rounds[0].trained_loss)
-        return MaskingWalks(tuple(walks))
+        if is_flat and not problem.keep:
+            raise no_use_made(problem, rounds[0].trained_loss)
+        return _result_of(walks, problem.schema.features)
 
-    def candidates(self, found: MaskingWalks) -> list[Candidate]:
-        most = self.n_features
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        of_slack = dict(zip(result.steps["slack"].to_pylist(), result.masks, strict=True))
+        most = self.n_features  # the last mask of each slack stands for it
         return each_mask_once(
-            [Candidate(walk.mask, [walk.slack], at_most=most) for walk in found.walks]
+            [Candidate(mask, [slack], at_most=most) for slack, mask in of_slack.items()]
         )
 
-    def record(self, found: MaskingWalks, schema: Schema) -> Recorded:
-        rows = [
-            (walk.slack, n, one) for walk in found.walks for n, one in enumerate(walk.rounds, 1)
-        ]
-        rounds = [one for _, _, one in rows]
-        columns = {
-            "slack": pa.array([slack for slack, _, _ in rows], pa.float64()),
-            "round": pa.array([number for _, number, _ in rows], pa.int64()),
-            "trained_loss": pa.array([one.trained_loss for one in rounds], pa.float64()),
-            "tried": pa.array([names_of(one.tried, schema) for one in rounds], NAMES),
-            "tried_losses": pa.array([one.losses for one in rounds], FLOATS),
-            "rejected": pa.array([names_of(one.rejected, schema) for one in rounds], NAMES),
-            "removed": pa.array([names_of(one.removed, schema) for one in rounds], NAMES),
-        }
-        masks, losses = [one.mask for one in rounds], [one.loss for one in rounds]
-        columns |= columns_of_masks(masks, losses, schema)
-        return Recorded(columns, [int(mask.sum()) for mask in masks])
+    def report(self, result: SearchResult) -> dict[str, Any]:
+        return {"rounds": result.steps.to_pylist()}
 
-    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> MaskingWalks:
-        position = {name: j for j, name in enumerate(schema.features)}
-        walks: list[tuple[float, list[MaskingRound]]] = []
-        for row in table.to_pylist():
-            if row["round"] == 1:
-                walks.append((row["slack"], []))
-            tried, rejected, removed = (
-                tuple(position[name] for name in row[column])
-                for column in ("tried", "rejected", "removed")
-            )
-            walks[-1][1].append(
-                MaskingRound(
-                    np.isin(schema.features, row["features"]),
-                    row["trained_loss"],
-                    tried,
-                    tuple(row["tried_losses"]),
-                    rejected,
-                    removed,
-                    row["loss"],
-                )
-            )
-        return MaskingWalks(tuple(MaskingWalk(slack, tuple(rounds)) for slack, rounds in walks))
 
-    def report(
-        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
-    ) -> dict[str, Any]:
-        return {"rounds": table.to_pylist()}
+def _result_of(walks: Sequence[MaskingWalk], features: Sequence[str]) -> SearchResult:
+    """Return each round of each walk, one walk after the other."""
+    rows = [(walk.slack, n, one) for walk in walks for n, one in enumerate(walk.rounds, 1)]
+    rounds = [one for _, _, one in rows]
+
+    def names(positions: Iterable[Sequence[int]]) -> pa.Array:
+        return pa.array([[features[j] for j in some] for some in positions], pa.list_(pa.string()))
+
+    columns = {
+        "slack": pa.array([slack for slack, _, _ in rows], pa.float64()),
+        "round": pa.array([number for _, number, _ in rows], pa.int64()),
+        "trained_loss": pa.array([one.trained_loss for one in rounds], pa.float64()),
+        "tried": names(one.tried for one in rounds),
+        "tried_losses": pa.array([one.losses for one in rounds], pa.list_(pa.float64())),
+        "rejected": names(one.rejected for one in rounds),
+        "removed": names(one.removed for one in rounds),
+    }
+    masks, losses = [one.mask for one in rounds], [one.loss for one in rounds]
+    return SearchResult.of_masks(features, masks, losses, columns)
 
 
 @dataclass(frozen=True)

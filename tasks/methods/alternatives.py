@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from chaffinch.storage.runs.store import Store
-from chaffinch.tasks.methods.protocol import SearchContext
+from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.methods.rankings import scores_of
 from chaffinch.tasks.selection.alternatives.constraints import Constraints, largest_overlap
 from chaffinch.tasks.selection.alternatives.designs import Solved
@@ -26,14 +26,13 @@ from chaffinch.tasks.selection.baselines.columns import (
 )
 from chaffinch.tasks.selection.baselines.filters import mutual_information_with, uncertainties
 from chaffinch.tasks.selection.baselines.importances import select_from_model
-from chaffinch.tasks.selection.baselines.names import RankingName
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.masked_loss.mean import MeanLoss
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, QualityName
 from chaffinch.tasks.settings.identity import digest, versions
 
 # The rankings whose scores are qualities of single features.
-_RANKINGS: tuple[RankingName, ...] = ("mutual_information", "relieff")
+_RANKINGS = ("mutual_information", "relieff")
 
 MODEL_GAIN = "quality model_gain"  # name in errors of unsuitable models
 
@@ -48,74 +47,72 @@ _OF_PAIRS: dict[QualityName, tuple[type[MRMR] | type[FCBF] | type[CFS], str]] = 
 
 def quality_of(
     name: QualityName,
-    context: SearchContext,
+    problem: Problem,
     store: Store | None,
-    held_out: Callable[[], Sequence[SearchContext]],
+    held_out: Callable[[], Sequence[Problem]],
 ) -> Quality:
     """Return a quality by name, computed on training or mask-validation rows.
 
     `held_out` gives the inputs of qualities by a model's losses on rows that it has not seen, one
     for each such model; the quality is their mean, weighted by the rows.
     """
-    names = context.schema.features
+    names = problem.schema.features
     if name == "model_gain":
-        return Univariate(select_from_model(context.model, MODEL_GAIN), names)
+        return Univariate(select_from_model(problem.model, MODEL_GAIN), names)
     if name == "permutation":
-        contexts = held_out()
-        scores = [scores_of(name, one) for one in contexts]
-        return Univariate(_mean(scores, contexts), names)
+        problems = held_out()
+        scores = [scores_of(name, one) for one in problems]
+        return Univariate(_mean(scores, problems), names)
     for ranking in _RANKINGS:
         if name == ranking:
-            return Univariate(scores_of(ranking, context), names)
+            return Univariate(scores_of(ranking, problem), names)
     if name in ("masked_loss", "masked_loss_importance"):
-        contexts = held_out()
-        engine = MeanLoss([_engine(one) for one in contexts], [_weight(one) for one in contexts])
+        problems = held_out()
+        engine = MeanLoss([_engine(one) for one in problems], [_weight(one) for one in problems])
         if name == "masked_loss":
             return MaskedLossQuality(engine, names=names)
         return Univariate(engine.without_each() - engine.loss, names)
     if name == "binned_mutual_information":
-        return Univariate(binned_information(context.rows("train"), context.schema), names)
+        return Univariate(binned_information(problem.rows("train"), problem.schema), names)
     quality, measure = _OF_PAIRS[name]
-    return quality(*_dependencies(measure, context, store), names)
+    return quality(*_dependencies(measure, problem, store), names)
 
 
-def _dependencies(
-    measure: str, context: SearchContext, store: Store | None
-) -> tuple[Floats, Floats]:
+def _dependencies(measure: str, problem: Problem, store: Store | None) -> tuple[Floats, Floats]:
     """Return the dependencies of features on the target (d,) and on each other (d, d).
 
     They are slow to compute and do not depend on the search: the store keeps them for other runs.
     """
-    rows = context.rows("train")
+    rows = problem.rows("train")
     if store is None:
-        return _measured(measure, rows, context)
-    key, kept = _key(measure, rows, context), store.dependencies
+        return _measured(measure, rows, problem)
+    key, kept = _key(measure, rows, problem), store.dependencies
     record = kept.finished(key, key)
     if record is None:
         with kept.stage(key, key) as writer:
             content = io.BytesIO()
-            np.save(content, np.vstack(_measured(measure, rows, context)), allow_pickle=False)
+            np.save(content, np.vstack(_measured(measure, rows, problem)), allow_pickle=False)
             writer.write(f"{key}.npy", content.getvalue())
         record = writer.record
     matrix: Floats = np.load(io.BytesIO(record.read(f"{key}.npy")), allow_pickle=False)
     return matrix[0], matrix[1:]
 
 
-def _measured(measure: str, rows: Rows, context: SearchContext) -> tuple[Floats, Floats]:
+def _measured(measure: str, rows: Rows, problem: Problem) -> tuple[Floats, Floats]:
     if measure == "symmetrical uncertainty":
-        return uncertainties(rows, context.schema)
+        return uncertainties(rows, problem.schema)
     if measure == "binned mutual information":
-        of_pairs = binned_information_of_pairs(rows, context.schema)
-        return binned_information(rows, context.schema), of_pairs
+        of_pairs = binned_information_of_pairs(rows, problem.schema)
+        return binned_information(rows, problem.schema), of_pairs
     # without progress: only the columns of all pairs are counted
-    silent = replace(context, on_progress=lambda done, total: None)
+    silent = replace(problem, on_progress=lambda done, total: None)
     relevance = scores_of("mutual_information", silent)
-    return relevance, _information_of_pairs(rows, context)
+    return relevance, _information_of_pairs(rows, problem)
 
 
-def _key(measure: str, rows: Rows, context: SearchContext) -> str:
+def _key(measure: str, rows: Rows, problem: Problem) -> str:
     """Return a digest of the inputs of the dependencies."""
-    schema = context.schema
+    schema = problem.schema
     parts = [np.ascontiguousarray(part).data for part in (rows.X, rows.y)]
     hashes = [hashlib.sha256(part).hexdigest() for part in parts]
     return digest(
@@ -125,30 +122,30 @@ def _key(measure: str, rows: Rows, context: SearchContext) -> str:
             "shape": list(rows.X.shape),
             "categories": list(schema.n_categories),
             "classes": schema.n_classes,
-            "seed": context.seed,
+            "seed": problem.seed,
             "versions": versions(),
         }
     )
 
 
-def _engine(context: SearchContext) -> MaskedLoss:
-    return replace(context, feasible=None).masked_loss()
+def _engine(problem: Problem) -> MaskedLoss:
+    return replace(problem, feasible=None).masked_loss()
 
 
-def _weight(context: SearchContext) -> float:
-    rows = context.masked_rows()
+def _weight(problem: Problem) -> float:
+    rows = problem.masked_rows()
     return float(len(rows) if rows.weight is None else rows.weight.sum())
 
 
-def _mean(scores: Sequence[Floats], contexts: Sequence[SearchContext]) -> Floats:
-    return np.asarray(np.average(scores, axis=0, weights=[_weight(one) for one in contexts]))
+def _mean(scores: Sequence[Floats], problems: Sequence[Problem]) -> Floats:
+    return np.asarray(np.average(scores, axis=0, weights=[_weight(one) for one in problems]))
 
 
-def _information_of_pairs(rows: Rows, context: SearchContext) -> Floats:
+def _information_of_pairs(rows: Rows, problem: Problem) -> Floats:
     """Return the mutual information of all pairs of features, shape (d, d)."""
-    pairs = rows, context.schema, context.seed
-    features = range(len(context.schema.features))
-    columns = context.workers.map(_information_with, pairs, features, context.on_progress)
+    pairs = rows, problem.schema, problem.seed
+    features = range(len(problem.schema.features))
+    columns = problem.workers.map(_information_with, pairs, features, problem.on_progress)
     matrix = np.stack(columns, axis=1)
     np.fill_diagonal(matrix, 0.0)
     return matrix

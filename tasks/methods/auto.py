@@ -32,17 +32,12 @@ from pydantic import ConfigDict
 
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold
-from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, Seen, no_use_made
+from chaffinch.tasks.methods.paths import of_ranking
+from chaffinch.tasks.methods.protocol import Problem, Seen, masks_on_the_way, no_use_made
 from chaffinch.tasks.methods.refits import Refit, at_most
-from chaffinch.tasks.methods.removals import (
-    RankedMethod,
-    best_first,
-    masks_on_the_way,
-    read_ranking,
-)
 from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
-from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema, mask_of_size
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, mask_of_size
 from chaffinch.tasks.selection.cross_fitting import FoldJudge, cross_fitted_order
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
@@ -50,7 +45,8 @@ from chaffinch.tasks.selection.masked_loss.base import check_finite
 from chaffinch.tasks.selection.masked_loss.together import summed, together
 from chaffinch.tasks.selection.robust_elimination import sizes_down
 from chaffinch.tasks.settings.base import Count, setting
-from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT
+from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT, Method, Traits
+from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best_first
 from chaffinch.tasks.statistics.ranks_and_stability import stability_of
 from chaffinch.tasks.statistics.size_curve import SizeCurve
 from chaffinch.tasks.statistics.verdict import constant_prediction
@@ -65,28 +61,8 @@ _SUMMARY = (
     "features ordered by their masked losses and their importance in models of nested folds, and "
     "as many kept as do best on the rows held out"
 )
-
-
-@dataclass(frozen=True)
-class CrossFittedPath(RankedPath):
-    """The order of removal on all rows, and what the outer folds say about its sizes."""
-
-    chosen: int  # number of features
-    sizes: tuple[int, ...]  # falling
-    losses: tuple[float, ...]  # mean held-out loss of each size
-    differences: tuple[float, ...]  # from that of all features
-    standard_errors: tuple[float, ...]  # of the differences
-    fold_masks: tuple[Mask, ...]  # (d,) each, the choice of each outer fold; none where one sizes
-    widen: float  # of intervals over the outer folds, see `_widened_by`
-    out_of_fold: pa.Table | None = None  # see `_HeldOut`; it is not read back
-
-
-_CURVE = {
-    "n_features": "sizes",
-    "loss": "losses",
-    "difference": "differences",
-    "standard_error": "standard_errors",
-}
+_BY_FOLDS = "fitting, ordering and choosing the number of features, by folds"
+_CURVE = ("n_features", "loss", "difference", "standard_error")  # facts of each size
 _FIRST_STEP = 0.85  # from all features to the next size; the others are of `sizes_down`
 _INNER_FOLDS = 2  # more of them left no lower loss, on 26 tables
 _SIZES_AT_ONCE = 2  # are refitted before the curve is looked at
@@ -94,15 +70,28 @@ _Folds = tuple[int, ...]  # one, or two in order
 _DEVELOPMENT: tuple[Seen, ...] = ("train", "mask_validation", "model_validation")
 
 
-class Auto(RankedMethod[CrossFittedPath]):
+class Auto(Method):
     """Cross-fitted order and number of features: every row fits, orders and judges."""
 
     model_config = ConfigDict(title="Automatic")
-    limits_size = True
-    finds_size = True
-    folded_parts = ("train", "mask_validation", "model_validation")
-    fewest_folds = 3  # outside two of them there are rows to fit on
-    is_cross_fitted = True
+    declared_traits = Traits(
+        summary=f"{_SUMMARY.capitalize()}.",
+        score="the feature's place in the order of leaving, which goes by the mean of two ranks: "
+        "how much the loss on held-out rows rises once the feature is masked, and its importance "
+        "in the models",
+        score_is_place=True,
+        limits_size=True,
+        finds_size=True,
+        folded_parts=_DEVELOPMENT,
+        fewest_folds=3,  # outside two of them there are rows to fit on
+        is_cross_fitted=True,
+        reads_files=True,
+        parts_used={
+            **dict.fromkeys(_DEVELOPMENT, _BY_FOLDS),
+            "train": f"tuning, the baseline; {_BY_FOLDS}",
+            "out_of_fold": "the verdict; each row judges a choice made without it",
+        },
+    )
 
     kind: Literal["auto"] = setting("auto", 0, "Kind", f"auto: {_SUMMARY}.")
     n_features: Count | None = at_most(1)
@@ -124,33 +113,10 @@ class Auto(RankedMethod[CrossFittedPath]):
     )
 
     @property
-    def summary(self) -> str:
-        return f"{_SUMMARY.capitalize()}."
-
-    @property
-    def score(self) -> str:
-        return (
-            "the feature's place in the order of leaving, which goes by the mean of two ranks: how "
-            "much the loss on held-out rows rises once the feature is masked, and its importance "
-            "in the models"
-        )
-
-    @property
     def why_all(self) -> str:
         if self.within_one_standard_error:
             return "because no smaller number has a loss within one standard error of the lowest"
         return "because no smaller number is shown to lose no more than is tolerated"
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        by_folds = "fitting, ordering and choosing the number of features, by folds"
-        parts = dict.fromkeys(self.folded_parts, by_folds)
-        judge = "the verdict; each row judges a choice made without it"
-        return {**parts, "train": f"tuning, the baseline; {by_folds}", "out_of_fold": judge}
-
-    @property
-    def reads_files(self) -> bool:
-        return True
 
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         if self.validation != "auto":
@@ -170,7 +136,7 @@ class Auto(RankedMethod[CrossFittedPath]):
     def _is_short(self, n_rows: int) -> bool:
         return self.validation == "holdout" or (self.validation == "auto" and n_rows > MANY_ROWS)
 
-    def search(self, context: SearchContext) -> CrossFittedPath:
+    def search(self, problem: Problem) -> SearchResult:
         """Order the features and choose their number inside each outer fold, then on all rows.
 
         Raises
@@ -178,20 +144,20 @@ class Auto(RankedMethod[CrossFittedPath]):
         InputError
             If a model cannot be fitted on the rows outside two folds, or none uses any feature.
         """
-        search = _search_of(self, context)
+        search = _search_of(self, problem)
         needed = _models_of(search)
         n_fits = len(needed) + len(search.inner) * (len(search.sizes) - 1)
-        logger.info("auto fits model %s at most %d times", context.recipe.name, n_fits)
+        logger.info("auto fits model %s at most %d times", problem.recipe.name, n_fits)
 
         def on_fit(n_before: int, done: int, _: int) -> None:
-            context.on_progress(n_before + done, n_fits)
+            problem.on_progress(n_before + done, n_fits)
 
-        fitted = context.workers.map(_model, search, needed, partial(on_fit, 0))
+        fitted = problem.workers.map(_model, search, needed, partial(on_fit, 0))
         models = dict(zip(needed, fitted, strict=True))
-        orders = _orders(search, context, models)
-        tolerance = None if self.within_one_standard_error else context.tolerance
+        orders = _orders(search, problem, models)
+        tolerance = None if self.within_one_standard_error else problem.settings.tolerance
 
-        held_out = _HeldOut(search, context, models)
+        held_out = _HeldOut(search, problem, models)
         curve, rising = held_out.curve(), search.sizes[:0:-1]
         for start in range(0, len(rising), _SIZES_AT_ONCE):
             n_done = len(needed) + held_out.n_refits
@@ -200,9 +166,9 @@ class Auto(RankedMethod[CrossFittedPath]):
             curves = [curve, *map(curve.without, search.judged)]
             if all(each.is_settled(tolerance, at_most=search.most) for each in curves):
                 break
-        context.on_progress(n_fits, n_fits)
-        if not context.keep and not any(model.used_features.any() for model in models.values()):
-            raise no_use_made(context, float(curve.means[0]))
+        problem.on_progress(n_fits, n_fits)
+        if not problem.keep and not any(model.used_features.any() for model in models.values()):
+            raise no_use_made(problem, float(curve.means[0]))
 
         def chosen(curve: SizeCurve) -> int:
             return curve.choose(tolerance, at_most=search.most)
@@ -213,64 +179,38 @@ class Auto(RankedMethod[CrossFittedPath]):
         differences, errors = curve.over_all_features()
         folds = f"; in the folds {[*of_fold.values()]}" if of_fold else ""
         logger.info("auto keeps %d of %d features%s", size, d, folds)
-        path = RankedPath.from_removals(d, orders[None])
-        return CrossFittedPath(
-            path.scores,
-            path.removed,
-            chosen=size,
-            sizes=curve.sizes,
-            losses=tuple(curve.means.tolist()),
-            differences=tuple(differences.tolist()),
-            standard_errors=tuple(errors.tolist()),
-            fold_masks=tuple(search.mask(orders[f], n) for f, n in of_fold.items()),
-            widen=curve.widen,
+        columns = (curve.sizes, curve.means.tolist(), differences.tolist(), errors.tolist())
+        sizes = [dict(zip(_CURVE, one, strict=True)) for one in zip(*columns, strict=True)]
+        masks = np.array([search.mask(orders[f], n) for f, n in of_fold.items()], dtype=bool)
+        stability = stability_of(masks) if len(masks) else None
+        names = np.array(problem.schema.features)
+        return of_ranking(
+            RankedPath.from_removals(d, orders[None]),
+            problem.schema,
+            {
+                "sizes": sizes,
+                "chosen": size,
+                "folds": [names[mask].tolist() for mask in masks],
+                "stability": None if stability is None else stability.value,
+                "widen": curve.widen,
+                "unmasked_loss": float(curve.means[0]),
+            },
             out_of_fold=held_out.predictions_by(judged) if judged else None,
         )
 
-    def candidates(self, found: CrossFittedPath) -> list[Candidate]:
-        return masks_on_the_way(found, {found.chosen: []}, found.chosen)
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        chosen = result.facts["chosen"]
+        return masks_on_the_way(result, {chosen: []}, chosen)
 
-    def unmasked_loss(self, found: CrossFittedPath) -> float:
-        return found.losses[0]
-
-    def record(self, found: CrossFittedPath, schema: Schema) -> Recorded:
-        """Return the order of removal, the curve of sizes and the choice of each outer fold."""
-        ranked = super().record(found, schema)
-        columns = {field: getattr(found, field) for field in _CURVE.values()}
-        curve = [dict(zip(_CURVE, one, strict=True)) for one in zip(*columns.values(), strict=True)]
-        names, masks = np.array(schema.features), np.array(found.fold_masks)
-        stability = stability_of(masks) if len(masks) else None
-        facts = {
-            **ranked.facts,
-            "sizes": curve,
-            "chosen": found.chosen,
-            "folds": [names[mask].tolist() for mask in masks],
-            "stability": None if stability is None else stability.value,
-            "widen": found.widen,
-        }
-        return Recorded(ranked.columns, ranked.features_left, facts, found.out_of_fold)
-
-    def report(
-        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
-    ) -> dict[str, Any]:
+    def report(self, result: SearchResult) -> dict[str, Any]:
         """Return each removal, the curve of sizes, and how many features each fold keeps."""
-        fold_sizes = [len(fold) for fold in facts["folds"]]
-        found = super().report(table, facts, names, kept)
-        curve = {"size_chosen": facts["chosen"], "widen": facts["widen"]}
-        return {**found, **curve, "fold_sizes": fold_sizes}
-
-    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> CrossFittedPath:
-        """Return the result recorded by `record`, without the predictions."""
-        path, curve = read_ranking(table, facts, schema), facts["sizes"]
-        columns = {field: tuple(one[name] for one in curve) for name, field in _CURVE.items()}
-        return CrossFittedPath(
-            path.scores,
-            path.removed,
-            chosen=facts["chosen"],
-            **columns,
-            fold_masks=tuple(np.isin(schema.features, fold) for fold in facts["folds"]),
-            widen=facts["widen"],
-        )
+        facts = result.facts
+        return {
+            **super().report(result),
+            "size_chosen": facts["chosen"],
+            "widen": facts["widen"],
+            "fold_sizes": [len(fold) for fold in facts["folds"]],
+        }
 
 
 @dataclass(frozen=True)
@@ -324,9 +264,11 @@ class _Search:
         return rows.y[index], None if rows.weight is None else rows.weight[index]
 
 
-def _search_of(method: Auto, context: SearchContext) -> _Search:
-    rows = context.rows(*_DEVELOPMENT)
-    folds = tuple((fit, held[: context.mask_rows]) for fit, held in context.folds(*_DEVELOPMENT))
+def _search_of(method: Auto, problem: Problem) -> _Search:
+    rows = problem.rows(*_DEVELOPMENT)
+    folds = tuple(
+        (fit, held[: problem.settings.mask_rows]) for fit, held in problem.folds(*_DEVELOPMENT)
+    )
     is_short = method._is_short(len(rows))
     # in time order the first folds are fitted on rows that hold no other fold
     inside = {
@@ -341,7 +283,7 @@ def _search_of(method: Auto, context: SearchContext) -> _Search:
     }
     if is_short:
         inner = {max(inner): inner[max(inner)]}
-    schema, keep, feasible = context.schema, context.keep, context.feasible
+    schema, keep, feasible = problem.schema, problem.keep, problem.feasible
     d, fewest = len(schema.features), max(1, len(keep))
     most = d if method.n_features is None else max(method.n_features, fewest)
     if feasible is not None:
@@ -350,12 +292,12 @@ def _search_of(method: Auto, context: SearchContext) -> _Search:
         most = most if feasible.allow(np.ones(d, dtype=bool)) else min(most, d - 1)
     top = most if most < d else min(d - 1, round(_FIRST_STEP * d))
     return _Search(
-        Refit(rows, rows.take(slice(0)), schema, context.recipe, context.loss),
+        Refit(rows, rows.take(slice(0)), schema, problem.recipe, problem.loss),
         folds,
         inner,
         (d, *(sizes_down(top, fewest) if top >= fewest else ())),
         most,
-        context.baseline,
+        problem.baseline,
         keep,
         is_short,
         feasible,
@@ -378,7 +320,7 @@ def _model(search: _Search, folds: _Folds) -> FittedModel:
 
 
 def _orders(
-    search: _Search, context: SearchContext, models: Mapping[_Folds, FittedModel]
+    search: _Search, problem: Problem, models: Mapping[_Folds, FittedModel]
 ) -> dict[int | None, list[int]]:
     """Return the order of removal of each outer fold, and under None that of all rows."""
     judges = {
@@ -386,7 +328,7 @@ def _orders(
     }
     every = [] if search.is_short else [[(models[f,], f) for f in range(len(search.folds))]]
     items = [*judges.values(), *every]
-    found = context.workers.map(_order, search, items)
+    found = problem.workers.map(_order, search, items)
     *_, final = found
     return {**dict(zip(judges, found, strict=False)), None: final}
 
@@ -417,10 +359,10 @@ class _HeldOut:
     """
 
     def __init__(
-        self, search: _Search, context: SearchContext, models: Mapping[_Folds, FittedModel]
+        self, search: _Search, problem: Problem, models: Mapping[_Folds, FittedModel]
     ) -> None:
-        self._search, self._context = search, context
-        self._units = context.units(*_DEVELOPMENT)
+        self._search, self._problem = search, problem
+        self._units = problem.units(*_DEVELOPMENT)
         self._predictions: dict[tuple[int, int], Floats] = {}
         self._losses: dict[tuple[int, int], Floats] = {}
         self.n_refits = 0
@@ -436,7 +378,7 @@ class _HeldOut:
         search = self._search
         items = [(f, size) for f in search.inner for size in sizes]
         masks = [(f, search.mask(orders[f], size)) for f, size in items]
-        refitted = self._context.workers.map(_refitted, search, masks, on_fit)
+        refitted = self._problem.workers.map(_refitted, search, masks, on_fit)
         for (f, size), predictions in zip(items, refitted, strict=True):
             self._add(f, size, predictions)
         self.n_refits += len(items)

@@ -5,52 +5,39 @@ Binary Mask Optimization, arXiv 2401.12644.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import pyarrow as pa
 from pydantic import ConfigDict, Field
 
-from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, no_use_made
-from chaffinch.tasks.methods.removals import (
-    RemovalMethod,
+from chaffinch.tasks.methods.paths import elimination_path, of_elimination
+from chaffinch.tasks.methods.protocol import (
+    Problem,
     masks_of_sizes,
     masks_on_the_way,
-    read_elimination,
-    record_elimination,
+    no_use_made,
 )
-from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
-from chaffinch.tasks.selection.core import Schema
+from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.settings.base import SIZES, Count, Sizes, setting
+from chaffinch.tasks.settings.method import Method, Traits
+from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 Slack = Annotated[float, Field(ge=0)]
 
 
-class _MaskOptimisation(RemovalMethod[EliminationPath]):
+class _MaskOptimisation(Method):
     """The search that GBMO and FLBMO share."""
 
-    @property
-    def reads_files(self) -> bool:
-        return True
+    declared_traits = Traits(reads_files=True)
 
-    def search(self, context: SearchContext) -> EliminationPath:
+    def search(self, problem: Problem) -> SearchResult:
         """Remove one feature at a time by masked losses of the base model."""
-        engine = context.masked_loss(len(context.schema.features) - len(context.keep))
-        path = eliminate(engine, keep=context.keep, on_removal=context.on_progress)
+        engine = problem.masked_loss(len(problem.schema.features) - len(problem.keep))
+        path = eliminate(engine, keep=problem.keep, on_removal=problem.on_progress)
         is_flat = all(loss == path.unmasked_loss for loss in path.losses)
         # a model that uses one feature has a constant loss until only that feature is left
-        if is_flat and not context.keep and engine.without_each().min() == path.unmasked_loss:
-            raise no_use_made(context, path.unmasked_loss)
-        return path
-
-    def unmasked_loss(self, found: EliminationPath) -> float:
-        return found.unmasked_loss
-
-    def record(self, found: EliminationPath, schema: Schema) -> Recorded:
-        return record_elimination(found, schema)
-
-    def read(self, table: pa.Table, facts: Mapping[str, Any], schema: Schema) -> EliminationPath:
-        return read_elimination(table, facts, schema)
+        if is_flat and not problem.keep and engine.without_each().min() == path.unmasked_loss:
+            raise no_use_made(problem, path.unmasked_loss)
+        return of_elimination(path, problem.schema)
 
 
 class Gbmo(_MaskOptimisation):
@@ -58,7 +45,7 @@ class Gbmo(_MaskOptimisation):
 
     model_config = ConfigDict(title="GBMO")
 
-    limits_size = True
+    declared_traits = Traits(reads_files=True, limits_size=True)
 
     kind: Literal["gbmo"] = setting(
         "gbmo",
@@ -87,12 +74,12 @@ class Gbmo(_MaskOptimisation):
         "Also stop once the loss exceeds the unmasked loss x (1 + cap). By default no cap.",
     )
 
-    def candidates(self, found: EliminationPath) -> list[Candidate]:
-        sizes: dict[int, list[float]] = {}
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        path, sizes = elimination_path(result), dict[int, list[float]]()
         for slack in self.slacks:
-            mask = found.gbmo(slack, n_features=self.n_features, drift_cap=self.drift_cap)
+            mask = path.gbmo(slack, n_features=self.n_features, drift_cap=self.drift_cap)
             sizes.setdefault(int(mask.sum()), []).append(slack)
-        return masks_on_the_way(found, sizes, self.n_features)
+        return masks_on_the_way(result, sizes, self.n_features)
 
 
 class Flbmo(_MaskOptimisation):
@@ -108,5 +95,5 @@ class Flbmo(_MaskOptimisation):
     )
     n_features: Sizes = SIZES
 
-    def candidates(self, found: EliminationPath) -> list[Candidate]:
-        return masks_of_sizes(found, self.n_features)
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        return masks_of_sizes(result, self.n_features)

@@ -9,24 +9,27 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from chaffinch.tasks.methods.protocol import SearchContext
-from chaffinch.tasks.methods.rankings import RankingMethod
-from chaffinch.tasks.selection.baselines.names import SCORES, fewest_rows
-from chaffinch.tasks.selection.baselines.ranking import check_rows
+from chaffinch.tasks.methods.protocol import Problem
+from chaffinch.tasks.methods.rankings import Ranking, scorer_of
+from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs.search import dfs
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.descent import Order
 
+_SCORE = (
+    "how often the number of features left was halved before it left, as the estimated residual "
+    "variance of a linear model is descended, and how much of it was kept then, 0 to 1"
+)
+ranking("dfs", score=_SCORE)(dfs)
 
-class Dfs(RankingMethod):
+
+class Dfs(Ranking):
     """Differentiable feature selection: descend an estimated residual variance, ever fewer left."""
 
     model_config = ConfigDict(title="DFS")
 
-    kind: Literal["dfs"] = setting(
-        "dfs", 0, "Kind", f"Features are ranked by dfs: {SCORES['dfs']}."
-    )
+    kind: Literal["dfs"] = setting("dfs", 0, "Kind", f"Features are ranked by dfs: {_SCORE}.")
     order: Order = setting(
         4,
         3,
@@ -39,20 +42,11 @@ class Dfs(RankingMethod):
     )
 
     def fewest_training_rows(self, n_classes: int) -> int:
-        return max(fewest_rows(n_classes), self.order + 1)
+        return max(super().fewest_training_rows(n_classes), self.order + 1)
 
-    @property
-    def score(self) -> str:
-        """Definition of a feature's score."""
-        return SCORES["dfs"]
-
-    @property
-    def takes_weights(self) -> bool:
-        """Whether rows may have weights."""
-        return False
-
-    def score_features(self, context: SearchContext) -> Floats:
+    def score_features(self, problem: Problem) -> Floats:
         """Return the score of every feature on the training rows, shape (d,)."""
-        rows, schema = context.rows("train"), context.schema
-        check_rows(self.kind, rows, schema)
-        return dfs(rows, schema, context.seed, order=self.order, steps=self.steps)
+        rows = problem.rows("train")
+        return scorer_of(self.kind).scores(
+            rows, problem.schema, problem.seed, order=self.order, steps=self.steps
+        )

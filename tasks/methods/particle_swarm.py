@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from chaffinch.tasks.methods.masks import MaskMethod
-from chaffinch.tasks.methods.protocol import Candidate, SearchContext
+from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, RefitLosses, at_most, log_refits
-from chaffinch.tasks.selection.baselines.wrappers import FoundMasks, Swarm, particle_swarm
+from chaffinch.tasks.selection.baselines.wrappers import Swarm, particle_swarm
 from chaffinch.tasks.settings.base import Count, setting
+from chaffinch.tasks.settings.method import Method, Traits
+from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 # The limit is far above useful values and prevents overflows.
 _Pull = Annotated[float, Field(ge=0, le=10)]
@@ -21,13 +22,18 @@ _SWARM = (
 )
 
 
-class ParticleSwarm(MaskMethod):
+class ParticleSwarm(Method):
     """Binary particle swarm: masks that move towards the best that were found."""
 
     model_config = ConfigDict(title="Particle swarm")
-    takes_sizes = False  # masks are random: a mask is not the best of its size
-    limits_size = True
-    finds_size = True
+    declared_traits = Traits(
+        refits=_SWARM,
+        score_is_place=True,
+        takes_sizes=False,  # masks are random: a mask is not the best of its size
+        limits_size=True,
+        finds_size=True,
+        parts_used=PARTS_OF_REFITS,
+    )
 
     kind: Literal["particle_swarm"] = setting(
         "particle_swarm", 0, "Kind", f"particle_swarm: {_SWARM}."
@@ -47,33 +53,25 @@ class ParticleSwarm(MaskMethod):
         1.49618, 6, "Social coefficient", "How strongly a mask is drawn to the best of all."
     )
 
-    @property
-    def refits(self) -> str:
-        return _SWARM
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        return PARTS_OF_REFITS
-
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
         return [n_features // 2] * (self.individuals * self.generations)
 
-    def search(self, context: SearchContext) -> FoundMasks:
+    def search(self, problem: Problem) -> SearchResult:
         """Move a swarm of masks towards the best masks found."""
-        log_refits(self.kind, context, self.individuals * self.generations, at_most="at most ")
-        losses = RefitLosses(context)
-        path = particle_swarm(
+        log_refits(self.kind, problem, self.individuals * self.generations, at_most="at most ")
+        losses = RefitLosses(problem)
+        found = particle_swarm(
             losses,
-            len(context.schema.features),
+            len(problem.schema.features),
             Swarm(**self.model_dump(exclude={"kind", "n_features"})),
-            context.seed,
-            keep=context.keep,
+            problem.seed,
+            keep=problem.keep,
             at_most=self.n_features,
-            feasible=context.feasible,
-            on_generation=context.on_progress,
+            feasible=problem.feasible,
+            on_generation=problem.on_progress,
         )
         losses.check_that_features_matter()
-        return path
+        return SearchResult.of_masks(problem.schema.features, found.masks, found.losses)
 
-    def candidates(self, found: FoundMasks) -> list[Candidate]:
-        return [Candidate(found.masks[-1], [], at_most=self.n_features)]
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        return [Candidate(result.masks[-1], [], at_most=self.n_features)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,15 +23,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.extras import require
 from chaffinch.storage.runs.stages import Checkpoints
-from chaffinch.tasks.methods.masks import NAMES, names_of
-from chaffinch.tasks.methods.protocol import (
-    Candidate,
-    Recorded,
-    SearchContext,
-    SearchMethod,
-    each_mask_once,
-    sizes_asked_for,
-)
+from chaffinch.tasks.methods.protocol import Problem, each_mask_once, sizes_asked_for
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.pefs.checkpoint import found_in, found_to_bytes, restore, to_bytes
@@ -44,6 +36,8 @@ from chaffinch.tasks.selection.pefs.results import (
 )
 from chaffinch.tasks.selection.pefs.search import Rules, Search
 from chaffinch.tasks.settings.base import SIZES, Count, Sizes, setting
+from chaffinch.tasks.settings.method import Method, Traits
+from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +47,19 @@ MOST_UNITS = 65_536  # of a hidden layer
 _Item = tuple[int, float | int, int]  # number, penalty or size, seed
 
 
-class Pefs(SearchMethod[ProbabilisticSearches]):
+class Pefs(Method):
     """Probabilistic embedded feature selection: a network and the probability of each feature.
 
     Without penalties and without a number of features, a grid of penalties is swept.
     """
 
     model_config = ConfigDict(title="PEFS")
+    declared_traits = Traits(
+        parts_used={
+            "train": "tuning, fitting, the baseline, the probabilities",
+            "mask_validation": "the losses of the networks; then fitting",
+        }
+    )
 
     kind: Literal["pefs"] = setting(
         "pefs",
@@ -107,23 +107,12 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
         "than 128 features, 128), whether or not its probabilities have settled.",
     )
 
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        """Use of each set; the probabilities are fitted on the training rows."""
-        return {
-            "train": "tuning, fitting, the baseline, the probabilities",
-            "mask_validation": "the losses of the networks; then fitting",
-        }
-
-    def check_installed(self) -> None:
-        """Raise InputError without torch, which trains the network."""
-        require("torch", "method pefs")
-
-    def check_memory(self) -> None:
-        """Raise InputError if the hidden layers do not fit into the free memory.
+    def check_machine(self) -> None:
+        """Raise InputError without torch, or if the hidden layers do not fit into the free memory.
 
         This is a lower bound; the search checks the network of the actual table.
         """
+        require("torch", "method pefs")
         check_memory((1, *self.hidden_layer_sizes, 1), n_rows=2 * self.samples)
 
     def check_training_rows(self, n_rows: int) -> None:
@@ -178,42 +167,43 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
         """Return None: the search trains networks of its own."""
         return
 
-    def search(self, context: SearchContext) -> ProbabilisticSearches:
+    def search(self, problem: Problem) -> SearchResult:
         """Search for each penalty or size on the training rows.
 
         The mask-validation rows measure the loss of each search's network.
         """
-        schema, keep = context.schema, context.keep
+        schema, keep = problem.schema, problem.keep
         d = len(schema.features)
-        train = context.rows("train")
+        train = problem.rows("train")
         asked: list[float | int] = list(self.penalties or ())
         asked += sizes_asked_for(self.n_features or (), d, max(1, len(keep)))
         shared = _Searches(
             self,
             train,
-            context.rows("mask_validation"),
+            problem.rows("mask_validation"),
             schema,
-            context.baseline,
-            context.loss,
+            problem.baseline,
+            problem.loss,
             keep,
-            context.seed,
-            context.checkpoints,
+            problem.seed,
+            problem.checkpoints,
         )
         pairs = [(one, seed) for one in asked for seed in range(self.seeds)]
         items = [(number, *pair) for number, pair in enumerate(pairs)]
         n_missing = int(np.isnan(train.X).any(axis=0).sum())
         if n_missing and not all(_is_answered(shared, item) for item in items):
             logger.info("pefs takes the baseline for the missing values of %d features", n_missing)
-        found = _all_found(shared, items, context)
+        found = _all_found(shared, items, problem)
         if not any(one.probabilities.any() for one in found):
             raise InputError(
                 f"pefs finds no use in any of the {d} features: each is the same in all training "
                 "rows; give more rows, or another method"
             )
-        return ProbabilisticSearches(tuple(found))
+        return result_of(ProbabilisticSearches(tuple(found)), schema.features)
 
-    def candidates(self, found: ProbabilisticSearches) -> list[Candidate]:
+    def candidates(self, result: SearchResult) -> list[Candidate]:
         """Return the masks of the penalties or of the requested sizes."""
+        found = searches_of(result)
         settings: dict[float | int, list[float]] = {asked: [asked] for asked in found.asked}
         if self.n_features is not None:
             fewest = min(int(asked) for asked in found.asked)
@@ -232,16 +222,16 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
 
     def of_sizes(
         self,
-        found: ProbabilisticSearches,
+        result: SearchResult,
         sizes: Sequence[int],
-        context: SearchContext,
+        problem: Problem,
         seconds: float,
     ) -> list[tuple[int, Mask, float]]:
         """Return the mask of each size, with further searches for sizes that are not available.
 
         The seconds of a size are its share of iterations.
         """
-        n_features, n_kept = found.n_features, len(context.keep)
+        found, n_features, n_kept = searches_of(result), result.n_features, len(problem.keep)
         own = sizes_asked_for(self.n_features or (), n_features, max(1, n_kept))
         possible = [size for size in sizes if n_kept <= size <= n_features]
         further = tuple(size for size in possible if size not in own)
@@ -249,7 +239,7 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
         if further:
             method = self.model_copy(update={"penalties": None, "n_features": further})
             began = time.perf_counter()
-            steered = method.search(context)
+            steered = searches_of(method.search(problem))
             seconds_of_further = time.perf_counter() - began
         by_size = dict.fromkeys((size for size in possible if size in own), (found, seconds))
         by_size |= dict.fromkeys(further, (steered, seconds_of_further))
@@ -258,42 +248,22 @@ class Pefs(SearchMethod[ProbabilisticSearches]):
             for size, (searches, taken) in sorted(by_size.items())
         ]
 
-    def record(self, found: ProbabilisticSearches, schema: Schema) -> Recorded:
-        """Return each sweep of each search, one search after the other."""
-        masks = [sweep.mask for one in found.searches for sweep in one.sweeps]
-        names = [names_of(np.flatnonzero(mask).tolist(), schema) for mask in masks]
-        return Recorded(
-            _columns_of_sweeps(found) | {"features": pa.array(names, NAMES)},
-            [int(mask.sum()) for mask in masks],
-            {"searches": _facts_of(found)},
-        )
-
-    def read(
-        self, table: pa.Table, facts: Mapping[str, Any], schema: Schema
-    ) -> ProbabilisticSearches:
-        """Return the result recorded by `record`."""
-        return _searches_of(table, facts["searches"])
-
-    def scores(
-        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
-    ) -> dict[str, float] | None:
+    def scores(self, result: SearchResult, kept: Sequence[bool]) -> dict[str, float] | None:
         """Return the probabilities of the chosen mask; None if it needed no search."""
-        found = _searches_of(table, facts["searches"])
+        found = searches_of(result)
         behind = found.behind(np.array(kept, dtype=bool))
         if not found.is_made(behind):
             return None
-        return dict(zip(names, found.probabilities(behind).tolist(), strict=True))
+        return dict(zip(result.features, found.probabilities(behind).tolist(), strict=True))
 
-    def report(
-        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
-    ) -> dict[str, Any]:
+    def report(self, result: SearchResult) -> dict[str, Any]:
         """Return each search with its curves."""
         searches: list[dict[str, Any]] = [
             {**one, "iteration": [], "entropy": [], "stability": [], "features_left": []}
-            for one in facts["searches"]
+            for one in result.facts["searches"]
         ]
         curves = ("iteration", "entropy", "stability", "features_left")
-        for row in table.select(["search", *curves]).to_pylist():
+        for row in result.steps.select(["search", *curves]).to_pylist():
             for name in curves:
                 searches[row["search"] - 1][name].append(row[name])
         return {"searches": searches}
@@ -315,7 +285,7 @@ class _Searches:
 
 
 def _all_found(
-    shared: _Searches, items: Sequence[_Item], context: SearchContext
+    shared: _Searches, items: Sequence[_Item], problem: Problem
 ) -> list[ProbabilisticSearch]:
     """Return the result of each search; results from before a kill are read back."""
     checkpoints = shared.checkpoints
@@ -324,9 +294,9 @@ def _all_found(
         checkpoints.begin()
         found = _found_before(checkpoints, items)
     if found:
-        context.on_progress(len(found), len(items))
+        problem.on_progress(len(found), len(items))
     left = [item for item in items if item[0] not in found]
-    with closing(context.workers.as_done(_searched, shared, left)) as results:
+    with closing(problem.workers.as_done(_searched, shared, left)) as results:
         for position, one in results:
             number = left[position][0]
             found[number] = one
@@ -334,7 +304,7 @@ def _all_found(
             if checkpoints is not None:
                 name, of = _checkpoint(checkpoints, number)
                 checkpoints.keep(name, partial(found_to_bytes, one, of))
-            context.on_progress(len(found), len(items))
+            problem.on_progress(len(found), len(items))
     return [found[number] for number, _, _ in items]
 
 
@@ -442,15 +412,15 @@ def _begun(shared: _Searches, item: _Item) -> Search:
     return Search(prepared, rules, int(seed), keep=shared.keep)
 
 
-def _columns_of_sweeps(found: ProbabilisticSearches) -> dict[str, pa.Array]:
-    """Return a row for each sweep of each search, one search after the other."""
+def result_of(found: ProbabilisticSearches, features: Sequence[str]) -> SearchResult:
+    """Return each sweep of each search, one search after the other."""
     rows = [
         (number, sweep, stability(one.sweeps[: n + 1]))
         for number, one in enumerate(found.searches, 1)
         for n, sweep in enumerate(one.sweeps)
     ]
     sweeps = [sweep for _, sweep, _ in rows]
-    return {
+    columns = {
         "search": pa.array([number for number, _, _ in rows], pa.int64()),
         "iteration": pa.array([sweep.iteration for sweep in sweeps], pa.int64()),
         "penalty": pa.array([sweep.penalty for sweep in sweeps], pa.float64()),
@@ -461,11 +431,7 @@ def _columns_of_sweeps(found: ProbabilisticSearches) -> dict[str, pa.Array]:
             [sweep.probabilities for sweep in sweeps], pa.list_(pa.float64())
         ),
     }
-
-
-def _facts_of(found: ProbabilisticSearches) -> list[dict[str, Any]]:
-    """Return the penalty or size, the seed and the held-out loss of each search."""
-    return [
+    searches = [
         {
             "n_features" if isinstance(one.asked, int) else "penalty": one.asked,
             "seed": one.seed,
@@ -473,10 +439,13 @@ def _facts_of(found: ProbabilisticSearches) -> list[dict[str, Any]]:
         }
         for one in found.searches
     ]
+    masks = [sweep.mask for sweep in sweeps]
+    return SearchResult.of_masks(features, masks, columns=columns, facts={"searches": searches})
 
 
-def _searches_of(steps: pa.Table, facts: Sequence[Mapping[str, Any]]) -> ProbabilisticSearches:
-    """Return the searches of a table and its facts."""
+def searches_of(result: SearchResult) -> ProbabilisticSearches:
+    """Return the searches of `result_of`."""
+    steps, facts = result.steps, result.facts["searches"]
     sweeps: dict[int, list[Sweep]] = {number: [] for number in range(1, len(facts) + 1)}
     names = ("search", "iteration", "loss", "penalty", "probabilities")
     for row in zip(*(steps[name].to_pylist() for name in names), strict=True):

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, model_validator
+from pydantic import AfterValidator, ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
-from chaffinch.errors import InputError
-from chaffinch.tasks.methods.protocol import Candidate, SearchContext
-from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
+from chaffinch.errors import InputError, short_repr
+from chaffinch.tasks.methods.paths import PARTS_OF_RANKINGS, of_ranking, ranked_path
+from chaffinch.tasks.methods.protocol import Problem, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.selection.baselines.importances import (
     check_importances,
     check_tree_shap,
     permutation,
-    select_from_model,
     tree_shap,
 )
-from chaffinch.tasks.selection.baselines.names import (
-    OF_ROWS_HELD_OUT,
-    OF_TRAINING_ROWS,
-    PLAIN,
-    SCORES,
-    WEIGHTED,
-    PlainName,
-    RankingName,
-    fewest_rows,
-)
-from chaffinch.tasks.selection.baselines.ranking import ONE_BY_ONE, RankedPath, filter_scores
+from chaffinch.tasks.selection.baselines.ranking import SCORERS, RankedPath, Scorer
 from chaffinch.tasks.selection.core import FittedModel, Floats, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.settings.base import SIZES, Sizes, setting
+from chaffinch.tasks.settings.method import Method, Traits, imported, plain_rankings
+from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 if TYPE_CHECKING:
     from chaffinch.tasks.settings.method import Fit
@@ -45,12 +37,43 @@ Features = NDArray[np.int64]
 Shared = TypeVar("Shared")
 
 
-class RankingMethod(RankedMethod[RankedPath]):
-    """A method that scores every feature once and keeps the best.
+def scorer_of(kind: str) -> Scorer:
+    """Return the function of a ranking."""
+    imported(kind)
+    return SCORERS[kind]
 
-    A subclass gives `kind`, `score` and `score_features`.
-    """
 
+class _AnyRanking:
+    """The schema of the form: one of the rankings that are a function."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(schema), "enum": list(plain_rankings())}
+
+
+def _is_ranking(kind: str) -> str:
+    if kind not in plain_rankings():
+        raise ValueError(
+            f"kind must be one of {', '.join(plain_rankings())} but is {short_repr(kind)}"
+        )
+    return kind
+
+
+class Ranking(Method):
+    """Rank the features once, by a filter or by importances of the base model."""
+
+    model_config = ConfigDict(title="Ranking")
+
+    kind: Annotated[str, AfterValidator(_is_ranking), _AnyRanking] = setting(
+        "anova_f",
+        0,
+        "Kind",
+        "Features are ranked by "
+        + "; ".join(f"{kind}: {scorer_of(kind).score}" for kind in plain_rankings())
+        + ".",
+    )
     n_features: Sizes | None = setting(
         None,
         1,
@@ -83,72 +106,44 @@ class RankingMethod(RankedMethod[RankedPath]):
             )
         return self
 
-    @property
-    def summary(self) -> str:
-        return f"Ranking by {self.score}."
-
-    @abstractmethod
-    def score_features(self, context: SearchContext) -> Floats:
-        """Return the score of every feature, shape (d,); higher is better."""
-
-    def search(self, context: SearchContext) -> RankedPath:
+    def search(self, problem: Problem) -> SearchResult:
         """Score every feature and order them, worst first."""
-        scores = self.score_features(context)
-        if not context.keep and not scores.any():
+        scores = self.score_features(problem)
+        if not problem.keep and not scores.any():
             raise InputError(
                 f"{self.kind} finds no use in any of the {len(scores)} features: each has the "
                 "score 0; give more rows, or another method or model"
             )
         best, asked = float(scores.max()), self.min_score
-        if not context.keep and asked is not None and best < asked:
+        if not problem.keep and asked is not None and best < asked:
             raise InputError(
                 f"min_score must be at most {best!r}, the best score by {self.kind}, but is "
                 f"{asked!r}"
             )
-        return RankedPath.from_scores(scores, context.keep)
+        return of_ranking(RankedPath.from_scores(scores, problem.keep), problem.schema)
 
-    def candidates(self, found: RankedPath) -> list[Candidate]:
+    def candidates(self, result: SearchResult) -> list[Candidate]:
         if self.min_score is not None:
-            return masks_on_the_way(found, {found.size_at(self.min_score): [self.min_score]})
-        return masks_of_sizes(found, self.n_features or ())
-
-
-class Ranking(RankingMethod):
-    """Rank the features once, by a filter or by importances of the base model."""
-
-    model_config = ConfigDict(title="Ranking")
-
-    kind: PlainName = setting(
-        "anova_f",
-        0,
-        "Kind",
-        "Features are ranked by " + "; ".join(f"{kind}: {SCORES[kind]}" for kind in PLAIN) + ".",
-    )
+            size = ranked_path(result).size_at(self.min_score)
+            return masks_on_the_way(result, {size: [self.min_score]})
+        return masks_of_sizes(result, self.n_features or ())
 
     @property
-    def score(self) -> str:
-        return SCORES[self.kind]
-
-    @property
-    def score_is_place(self) -> bool:
-        return self.kind == "mrmr"
-
-    @property
-    def takes_weights(self) -> bool:
-        return self.kind in WEIGHTED
-
-    @property
-    def reads_files(self) -> bool:
-        return self.kind not in OF_TRAINING_ROWS
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        if self.kind in OF_ROWS_HELD_OUT:
-            return {"train": "tuning, fitting", "mask_validation": "the ranking; then fitting"}
-        return super().parts_used
+    def traits(self) -> Traits:
+        scorer, parts = scorer_of(self.kind), PARTS_OF_RANKINGS
+        if scorer.reads == "rows held out":
+            parts = {"train": "tuning, fitting", "mask_validation": "the ranking; then fitting"}
+        return Traits(
+            summary=f"Ranking by {scorer.score}.",
+            score=scorer.score,
+            score_is_place=scorer.is_place,
+            takes_weights=scorer.weights,
+            reads_files=scorer.reads != "training rows",
+            parts_used=parts,
+        )
 
     def fewest_training_rows(self, n_classes: int) -> int:
-        return fewest_rows(n_classes) if self.kind in OF_TRAINING_ROWS else 1
+        return scorer_of(self.kind).fewest_rows(n_classes)
 
     def check_model(
         self, name: str, parameters: Mapping[str, Any], n_classes: int, fit: Fit
@@ -158,8 +153,9 @@ class Ranking(RankingMethod):
         if self.kind == "tree_shap":
             check_tree_shap(name, parameters)
 
-    def score_features(self, context: SearchContext) -> Floats:
-        return scores_of(self.kind, context)
+    def score_features(self, problem: Problem) -> Floats:
+        """Return the score of every feature, shape (d,); higher is better."""
+        return scores_of(self.kind, problem)
 
 
 @dataclass(frozen=True)
@@ -172,35 +168,36 @@ class _Judged:
     seed: int
 
 
-def scores_of(name: RankingName, context: SearchContext) -> Floats:
-    schema, seed = context.schema, context.seed
-    if name == "select_from_model":
-        return select_from_model(context.model)
-    if name in ("permutation", "tree_shap"):
-        judged = _Judged(context.model, context.masked_rows(), context.loss, seed)
+def scores_of(name: str, problem: Problem) -> Floats:
+    """Return the scores (d,) by a ranking without settings of its own, computed by the workers."""
+    scorer, schema, seed = scorer_of(name), problem.schema, problem.seed
+    if scorer.reads == "model":
+        return scorer.function(problem.model)
+    if scorer.reads == "rows held out":
+        judged = _Judged(problem.model, problem.masked_rows(), problem.loss, seed)
         if name == "tree_shap":
-            return _mean_shap(context, judged)
-        return _shared_out(context, _rises, judged)
-    train = context.rows("train")
-    if name not in ONE_BY_ONE:
-        return filter_scores(name, train, schema, seed)
-    return _shared_out(context, _filter_scores, (name, train, schema, seed))
+            return _mean_shap(problem, judged)
+        return _shared_out(problem, _rises, judged)
+    train = problem.rows("train")
+    if not scorer.one_by_one:
+        return scorer.scores(train, schema, seed)
+    return _shared_out(problem, _scores, (scorer, train, schema, seed))
 
 
 def _shared_out(
-    context: SearchContext, function: Callable[[Shared, Features], Floats], shared: Shared
+    problem: Problem, function: Callable[[Shared, Features], Floats], shared: Shared
 ) -> Floats:
     """Return scores (d,) computed by the workers in batches of features."""
-    n_features = len(context.schema.features)
+    n_features = len(problem.schema.features)
     shares = np.array_split(np.arange(n_features), min(n_features, _MOST_SHARES))
-    return np.concatenate(context.workers.map(function, shared, shares, context.on_progress))
+    return np.concatenate(problem.workers.map(function, shared, shares, problem.on_progress))
 
 
-def _mean_shap(context: SearchContext, explained: _Judged) -> Floats:
+def _mean_shap(problem: Problem, explained: _Judged) -> Floats:
     """Return mean absolute SHAP values (d,) computed by the workers in batches of rows."""
     n_rows, weight = len(explained.rows), explained.rows.weight
     shares = np.array_split(np.arange(n_rows), min(n_rows, _MOST_SHARES))
-    means = context.workers.map(_shap_of_rows, explained, shares, context.on_progress)
+    means = problem.workers.map(_shap_of_rows, explained, shares, problem.on_progress)
     weights = [len(share) if weight is None else weight[share].sum() for share in shares]
     return np.asarray(np.average(means, axis=0, weights=weights))
 
@@ -209,11 +206,11 @@ def _shap_of_rows(shared: _Judged, share: NDArray[np.int64]) -> Floats:
     return tree_shap(shared.model, shared.rows.take(share))
 
 
-def _filter_scores(shared: tuple[RankingName, Rows, Schema, int], features: Features) -> Floats:
-    name, rows, schema, seed = shared
+def _scores(shared: tuple[Scorer, Rows, Schema, int], features: Features) -> Floats:
+    scorer, rows, schema, seed = shared
     mask = np.zeros(len(schema.features), dtype=bool)
     mask[features] = True
-    return filter_scores(name, rows.select(mask), schema.select(mask), seed)
+    return scorer.scores(rows.select(mask), schema.select(mask), seed)
 
 
 def _rises(shared: _Judged, features: Features) -> Floats:

@@ -15,7 +15,7 @@ import numpy as np
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold, Recipe
-from chaffinch.tasks.methods.protocol import SearchContext
+from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.selection.masked_loss.base import check_finite
@@ -78,10 +78,10 @@ class Refit:
         return model.predict(self.held_out.select(mask).X)
 
 
-def refit_of(context: SearchContext) -> Refit:
+def refit_of(problem: Problem) -> Refit:
     """Return the refits on training rows, scored on mask-validation rows."""
-    train, held_out = context.rows("train"), context.rows("mask_validation")
-    return Refit(train, held_out, context.schema, context.recipe, context.loss)
+    train, held_out = problem.rows("train"), problem.rows("mask_validation")
+    return Refit(train, held_out, problem.schema, problem.recipe, problem.loss)
 
 
 def refitted_loss(shared: Refit, mask: Mask) -> float:
@@ -100,14 +100,14 @@ class RefitLosses:
     Progress is reported only if the number of refits is known.
     """
 
-    def __init__(self, context: SearchContext, n_refits: int | None = None) -> None:
-        self._context, self._n_refits = context, n_refits
-        self._refit = refit_of(context)
+    def __init__(self, problem: Problem, n_refits: int | None = None) -> None:
+        self._problem, self._n_refits = problem, n_refits
+        self._refit = refit_of(problem)
         self._seen: set[float] = set()
         self._n_done = 0
 
     def __call__(self, masks: Sequence[Mask]) -> list[float]:
-        losses = self._context.workers.map(refitted_loss, self._refit, masks, self._report)
+        losses = self._problem.workers.map(refitted_loss, self._refit, masks, self._report)
         check_losses(self._refit.loss.name, masks, losses)
         self._seen.update(losses)
         self._n_done += len(masks)
@@ -115,21 +115,21 @@ class RefitLosses:
 
     def _report(self, done: int, _: int) -> None:
         if self._n_refits is not None:
-            self._context.on_progress(self._n_done + done, self._n_refits)
+            self._problem.on_progress(self._n_done + done, self._n_refits)
 
     def check_that_features_matter(self) -> None:
         """Raise InputError if every mask has the same loss: the result would be arbitrary."""
-        context, n_features = self._context, len(self._context.schema.features)
-        if context.keep or len(self._seen) > 1 or self._n_done == 1:
+        problem, n_features = self._problem, len(self._problem.schema.features)
+        if problem.keep or len(self._seen) > 1 or self._n_done == 1:
             return
         (loss,) = self._seen
         raise InputError(
-            f"model {context.recipe.name} makes no use of any of the {n_features} features: "
-            f"whichever it is fitted on, its {loss_in_words(context.loss.name)} is {loss:.4g}; "
+            f"model {problem.recipe.name} makes no use of any of the {n_features} features: "
+            f"whichever it is fitted on, its {loss_in_words(problem.loss.name)} is {loss:.4g}; "
             "give more rows, or another model or loss"
         )
 
 
-def log_refits(kind: str, context: SearchContext, n_refits: int, at_most: str = "") -> None:
-    name = context.recipe.name
+def log_refits(kind: str, problem: Problem, n_refits: int, at_most: str = "") -> None:
+    name = problem.recipe.name
     logger.info("%s fits model %s %s%d times", kind, name, at_most, n_refits)

@@ -3,50 +3,43 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from chaffinch.tasks.methods.masks import MaskMethod
-from chaffinch.tasks.methods.protocol import Candidate, Recorded, SearchContext, no_use_made
+from chaffinch.tasks.methods.protocol import Problem, no_use_made
 from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, refit_of
-from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
 from chaffinch.tasks.selection.bmo import eliminate
-from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Schema
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.reselection import Gap, Revision, revise
+from chaffinch.tasks.selection.reselection import Gap, revise
+from chaffinch.tasks.settings.method import Traits
 from chaffinch.tasks.settings.reselection import Reselect
+from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 from chaffinch.tasks.statistics.bootstrap import paired_error
 
 logger = logging.getLogger(__name__)
 
 
-class Reselection(Reselect, MaskMethod):
+class Reselection(Reselect):
     """The search of a reselection."""
 
-    finds_size = True
+    declared_traits = Traits(
+        refits="the search begins with the former features, lets one return where a model refitted "
+        "with it is shown to have a lower loss on the mask-validation rows, and lets one leave "
+        "where the loss without it is shown to be hardly higher",
+        score_is_place=True,
+        finds_size=True,
+        parts_used=PARTS_OF_REFITS,
+    )
 
-    @property
-    def refits(self) -> str:
-        return (
-            "the search begins with the former features, lets one return where a model refitted "
-            "with it is shown to have a lower loss on the mask-validation rows, and lets one leave "
-            "where the loss without it is shown to be hardly higher"
-        )
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        return PARTS_OF_REFITS
-
-    def search(self, context: SearchContext) -> Revision:
+    def search(self, problem: Problem) -> SearchResult:
         """Add and remove features, starting with the former mask."""
-        start = np.isin(context.schema.features, list(self.former))
-        start[list(context.keep)] = True
-        if context.feasible is not None and not context.feasible.allow(start):
-            start = context.feasible.best(context.by_masked_loss(start), int(start.sum()))
-        refits = _Refits(context)
+        start = np.isin(problem.schema.features, list(self.former))
+        start[list(problem.keep)] = True
+        if problem.feasible is not None and not problem.feasible.allow(start):
+            start = problem.feasible.best(problem.by_masked_loss(start), int(start.sum()))
+        refits = _Refits(problem)
         _check_that_features_matter(refits, start)
         revision = revise(
             refits,
@@ -54,45 +47,40 @@ class Reselection(Reselect, MaskMethod):
             gain=self.gain,
             slack=self.slack,
             rejections=self.rejections,
-            keep=context.keep,
-            feasible=context.feasible,
+            keep=problem.keep,
+            feasible=problem.feasible,
         )
         line = "%d former features, %d changes tried, %d made, %d features kept"
         n_made, n_kept = sum(one.is_made for one in revision.trials), revision.masks[-1].sum()
         logger.info(line, start.sum(), len(revision.trials), n_made, n_kept)
-        return revision
+        features = problem.schema.features
+        trials = [
+            {
+                "feature": features[trial.feature],
+                "change": "return" if trial.is_return else "leave",
+                "difference": trial.difference,
+                "highest": trial.highest if np.isfinite(trial.highest) else None,
+                "is_made": trial.is_made,
+            }
+            for trial in revision.trials
+        ]
+        return SearchResult.of_masks(
+            features, revision.masks, revision.losses, facts={"trials": trials}
+        )
 
-    def candidates(self, found: FoundMasks) -> list[Candidate]:
-        return [Candidate(found.masks[-1], [])]
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        return [Candidate(result.masks[-1], [])]
 
-    def record(self, found: Any, schema: Schema) -> Recorded:
-        recorded = super().record(found, schema)
-        facts = {
-            "trials": [
-                {
-                    "feature": schema.features[trial.feature],
-                    "change": "return" if trial.is_return else "leave",
-                    "difference": trial.difference,
-                    "highest": trial.highest if np.isfinite(trial.highest) else None,
-                    "is_made": trial.is_made,
-                }
-                for trial in found.trials
-            ]
-        }
-        return Recorded(recorded.columns, recorded.features_left, facts)
-
-    def report(
-        self, table: pa.Table, facts: Mapping[str, Any], names: Sequence[str], kept: Sequence[bool]
-    ) -> dict[str, Any]:
-        return {**super().report(table, facts, names, kept), "trials": facts["trials"]}
+    def report(self, result: SearchResult) -> dict[str, Any]:
+        return {**super().report(result), "trials": result.facts["trials"]}
 
 
 class _Refits:
     """Models fitted on the training rows, scored on the mask-validation rows; see `Refits`."""
 
-    def __init__(self, context: SearchContext) -> None:
-        self.context, self._refit = context, refit_of(context)
-        self._units = context.units("mask_validation")
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self._refit = problem, refit_of(problem)
+        self._units = problem.units("mask_validation")
         self._judged: dict[bytes, tuple[Floats, float]] = {}
         self._last: tuple[bytes, FittedModel] | None = None  # only one model, to save memory
 
@@ -102,7 +90,7 @@ class _Refits:
     def gap(self, mask: Mask, other: Mask) -> Gap:
         """Return the loss of `mask` minus that of `other`."""
         (first, loss), (second, other_loss) = self.judged(mask), self.judged(other)
-        of, rows, seed = self._refit.loss, self._refit.held_out, self.context.seed
+        of, rows, seed = self._refit.loss, self._refit.held_out, self.problem.seed
         error = paired_error(of, rows, second, first, self._units, seed=seed)
         return Gap(loss - other_loss, error, int(self._units.max()) + 1)
 
@@ -110,13 +98,13 @@ class _Refits:
         """Return the features outside the mask, the most important in the base model first."""
         if mask.all():
             return []
-        engine = self.context.masked_loss(int((~mask).sum()))
+        engine = self.problem.masked_loss(int((~mask).sum()))
         path = eliminate(engine, keep=np.flatnonzero(mask).tolist())
         return list(reversed(path.removed))
 
     def leaving(self, mask: Mask) -> list[int]:
         """Return the features of the mask, the lowest masked loss first."""
-        held_out, baseline = self.context.masked_rows().select(mask), self.context.baseline[mask]
+        held_out, baseline = self.problem.masked_rows().select(mask), self.problem.baseline[mask]
         engine = masked_loss(self._model(mask), held_out, self._refit.loss, baseline)
         order = np.argsort(engine.without_each(), kind="stable")
         return [int(j) for j in np.flatnonzero(mask)[order]]
@@ -132,7 +120,7 @@ class _Refits:
 
     def _model(self, mask: Mask) -> FittedModel:
         if mask.all():
-            return self.context.model
+            return self.problem.model
         key = mask.tobytes()
         if self._last is None or self._last[0] != key:
             self._last = key, self._refit.model(mask)
@@ -145,4 +133,4 @@ def _check_that_features_matter(refits: _Refits, start: Mask) -> None:
         prediction, _ = refits.judged(mask)
         if len(prediction) == 1 or np.ptp(prediction, axis=0).any():  # too few rows
             return
-    raise no_use_made(refits.context, refits.loss(start))
+    raise no_use_made(refits.problem, refits.loss(start))

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
-from chaffinch.tasks.methods.protocol import Candidate, Found, SearchContext
+from chaffinch.tasks.methods.paths import (
+    PARTS_OF_RANKINGS,
+    PLACE,
+    cross_validated_path,
+    of_ranking,
+)
+from chaffinch.tasks.methods.protocol import Problem, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.methods.refits import (
     Refit,
     at_most,
@@ -22,7 +28,6 @@ from chaffinch.tasks.methods.refits import (
     refitted_loss,
     within_one_standard_error,
 )
-from chaffinch.tasks.methods.removals import RankedMethod, masks_of_sizes, masks_on_the_way
 from chaffinch.tasks.selection.baselines.importances import check_importances, select_from_model
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import (
@@ -32,6 +37,8 @@ from chaffinch.tasks.selection.baselines.wrappers import (
 )
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask
 from chaffinch.tasks.settings.base import SIZES, Count, Share, Sizes, setting
+from chaffinch.tasks.settings.method import Method, Traits
+from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 if TYPE_CHECKING:
     from chaffinch.tasks.settings.method import Fit
@@ -52,7 +59,7 @@ _STEP = setting(
 )
 
 
-class _RecursiveElimination(RankedMethod[Found], Generic[Found]):
+class _RecursiveElimination(Method):
     """Base class of RFE and RFECV."""
 
     def check_model(
@@ -61,76 +68,78 @@ class _RecursiveElimination(RankedMethod[Found], Generic[Found]):
         check_importances(name, n_classes, fit, self.kind)
 
 
-class Rfe(_RecursiveElimination[RankedPath]):
+class Rfe(_RecursiveElimination):
     """Recursive feature elimination: refit, drop the least important, and again."""
 
     model_config = ConfigDict(title="RFE")
+    declared_traits = Traits(
+        score=PLACE, score_is_place=True, refits=_RFE, parts_used=PARTS_OF_RANKINGS
+    )
 
     kind: Literal["rfe"] = setting("rfe", 0, "Kind", f"rfe: {_RFE}.")
     n_features: Sizes = SIZES
     step: Share = _STEP
 
-    @property
-    def refits(self) -> str:
-        return _RFE
-
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
         return sizes_on_the_way(n_features, 1, self.step)[:-1]
 
-    def search(self, context: SearchContext) -> RankedPath:
+    def search(self, problem: Problem) -> SearchResult:
         """Repeatedly refit and drop the least important features."""
-        train = context.rows("train")  # nothing is held out
-        refit = Refit(train, train.take(slice(0)), context.schema, context.recipe, context.loss)
-        n_features = len(context.schema.features)
-        log_refits(self.kind, context, len(_sizes_of(context, self.step)) - 1)
-        return eliminate_by_refits(
-            lambda mask: _importances(refit.model(mask), self.kind, context.keep, n_features),
+        train = problem.rows("train")  # nothing is held out
+        refit = Refit(train, train.take(slice(0)), problem.schema, problem.recipe, problem.loss)
+        n_features = len(problem.schema.features)
+        log_refits(self.kind, problem, len(_sizes_of(problem, self.step)) - 1)
+        path = eliminate_by_refits(
+            lambda mask: _importances(refit.model(mask), self.kind, problem.keep, n_features),
             n_features,
             share=self.step,
-            keep=context.keep,
-            on_round=context.on_progress,
+            keep=problem.keep,
+            on_round=problem.on_progress,
         )
+        return of_ranking(path, problem.schema)
 
-    def candidates(self, found: RankedPath) -> list[Candidate]:
-        return masks_of_sizes(found, self.n_features)
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        return masks_of_sizes(result, self.n_features)
 
 
-class Rfecv(_RecursiveElimination[CrossValidatedPath]):
+class Rfecv(_RecursiveElimination):
     """Recursive feature elimination that finds the size by cross-validation."""
 
     model_config = ConfigDict(title="RFECV")
-    limits_size = True
-    finds_size = True
-    folded_parts = ("train",)
+    declared_traits = Traits(
+        score=PLACE,
+        score_is_place=True,
+        refits=_RFECV,
+        limits_size=True,
+        finds_size=True,
+        folded_parts=("train",),
+        parts_used=PARTS_OF_RANKINGS,
+    )
 
     kind: Literal["rfecv"] = setting("rfecv", 0, "Kind", f"rfecv: {_RFECV}.")
     n_features: Count | None = at_most(1)
     step: Share = _STEP
     within_one_standard_error: bool = within_one_standard_error(3)
 
-    @property
-    def refits(self) -> str:
-        return _RFECV
-
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
         return sizes_on_the_way(n_features, 1, self.step) * (n_folds + 1)
 
-    def search(self, context: SearchContext) -> CrossValidatedPath:
+    def search(self, problem: Problem) -> SearchResult:
         """Eliminate on all training rows, and in each fold for the loss of each size."""
-        train, folds = context.rows("train"), context.folds("train")
-        refit = Refit(train, train, context.schema, context.recipe, context.loss)
-        shared = _Eliminations(refit, folds, self.step, context.keep, self.kind)
-        sizes = _sizes_of(context, self.step)
-        log_refits(self.kind, context, len(folds) * len(sizes) + len(sizes) - 1)
+        train, folds = problem.rows("train"), problem.folds("train")
+        refit = Refit(train, train, problem.schema, problem.recipe, problem.loss)
+        shared = _Eliminations(refit, folds, self.step, problem.keep, self.kind)
+        sizes = _sizes_of(problem, self.step)
+        log_refits(self.kind, problem, len(folds) * len(sizes) + len(sizes) - 1)
         items = [*range(len(folds)), None]  # None: the path of all rows
-        *of_folds, (path, _) = context.workers.map(_elimination, shared, items, context.on_progress)
+        *of_folds, (path, _) = problem.workers.map(_elimination, shared, items, problem.on_progress)
         losses = np.array([of_fold for _, of_fold in of_folds])
-        return CrossValidatedPath.from_folds(path, sizes, losses)
+        return of_ranking(CrossValidatedPath.from_folds(path, sizes, losses), problem.schema)
 
-    def candidates(self, found: CrossValidatedPath) -> list[Candidate]:
-        by_rule = self.within_one_standard_error
-        size = found.best_size(at_most=self.n_features, within_one_standard_error=by_rule)
-        return masks_on_the_way(found, {size: []}, self.n_features)
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        path, by_rule = cross_validated_path(result), self.within_one_standard_error
+        size = path.best_size(at_most=self.n_features, within_one_standard_error=by_rule)
+        return masks_on_the_way(result, {size: []}, self.n_features)
 
 
 @dataclass(frozen=True)
@@ -175,6 +184,6 @@ def _importances(
     return scores
 
 
-def _sizes_of(context: SearchContext, share: float) -> list[int]:
-    fewest = max(1, len(context.keep))
-    return sizes_on_the_way(len(context.schema.features), fewest, share)
+def _sizes_of(problem: Problem, share: float) -> list[int]:
+    fewest = max(1, len(problem.keep))
+    return sizes_on_the_way(len(problem.schema.features), fewest, share)

@@ -6,23 +6,23 @@ The models are retrained in stages, each time three quarters of the features are
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import ConfigDict, model_validator
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.methods.fitting import Fold
-from chaffinch.tasks.methods.protocol import Candidate, SearchContext, Seen
-from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
-from chaffinch.tasks.methods.removals import (
-    RankedMethod,
-    best_first,
+from chaffinch.tasks.methods.paths import PLACE, cross_validated_path, of_ranking
+from chaffinch.tasks.methods.protocol import (
+    Problem,
+    Seen,
     masks_of_sizes,
     masks_on_the_way,
 )
+from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
 from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
@@ -38,6 +38,8 @@ from chaffinch.tasks.selection.robust_elimination import (
     with_masked_copies,
 )
 from chaffinch.tasks.settings.base import Sizes, setting
+from chaffinch.tasks.settings.method import Method, Traits
+from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best_first
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +50,21 @@ _ROBUST = (
 )
 
 
-class RobustElimination(RankedMethod[RankedPath]):
+class RobustElimination(Method):
     """Backward elimination by models that have seen masked rows, judged across folds."""
 
     model_config = ConfigDict(title="Robust elimination")
-    folded_parts = ("train", "mask_validation")
-    masks_rows = True
+    declared_traits = Traits(
+        score=PLACE,
+        score_is_place=True,
+        refits=_ROBUST,
+        folded_parts=("train", "mask_validation"),
+        masks_rows=True,
+        parts_used={
+            "train": "tuning, the folds of the search, fitting",
+            "mask_validation": "the folds of the search; then fitting",
+        },
+    )
 
     kind: Literal["robust_elimination"] = setting(
         "robust_elimination", 0, "Kind", f"robust_elimination: {_ROBUST}."
@@ -76,57 +87,49 @@ class RobustElimination(RankedMethod[RankedPath]):
             )
         return self
 
-    @property
-    def refits(self) -> str:
-        return _ROBUST
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        return {
-            "train": "tuning, the folds of the search, fitting",
-            "mask_validation": "the folds of the search; then fitting",
-        }
-
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
         # rows come with masked copies of themselves, which count as another fit
         stages = 2 * stage_sizes(n_features, 1)[:-1]
         sized = sizes_down(n_features, 1) if self.n_features is None else []
         return (stages + sized) * n_folds
 
-    def search(self, context: SearchContext) -> RankedPath:
+    def search(self, problem: Problem) -> SearchResult:
         """Remove features by the held-out masked losses of one model per fold.
 
         Without a number of features, refits on the same folds measure the loss of some sizes.
         """
-        n_features, keep = len(context.schema.features), context.keep
+        n_features, keep = len(problem.schema.features), problem.keep
         seen: tuple[Seen, ...] = ("train", "mask_validation")
-        rows, folds = context.rows(*seen), tuple(context.folds(*seen))
-        refit = Refit(rows, rows, context.schema, context.recipe, context.loss)
-        training = _Training(refit, folds, context.baseline, keep, context.seed)
+        rows, folds = problem.rows(*seen), tuple(problem.folds(*seen))
+        refit = Refit(rows, rows, problem.schema, problem.recipe, problem.loss)
+        training = _Training(refit, folds, problem.baseline, keep, problem.seed)
         n_fits = len(stage_sizes(n_features, max(1, len(keep)))[:-1]) * len(folds)
-        logger.info("robust_elimination trains model %s %d times", context.recipe.name, n_fits)
+        logger.info("robust_elimination trains model %s %d times", problem.recipe.name, n_fits)
 
         def judges(mask: Mask, stage: int) -> list[Judge]:
-            models = context.workers.map(
+            models = problem.workers.map(
                 _trained, training, [(mask, stage, fold) for fold in range(len(training.folds))]
             )
-            found = _judges(context, training, models, mask)
+            found = _judges(problem, training, models, mask)
             if stage == 0 and not keep and not any(judge.importances.any() for judge in found):
                 raise InputError(
-                    f"model {context.recipe.name} makes no use of any of the {n_features} "
+                    f"model {problem.recipe.name} makes no use of any of the {n_features} "
                     "features: not in one of the folds is any needed; give more rows, or another "
                     "model or loss"
                 )
             return found
 
-        path = eliminate_in_stages(judges, n_features, keep=keep, on_removal=context.on_progress)
-        return path if self.n_features else _sized(path, context, training)
+        path = eliminate_in_stages(judges, n_features, keep=keep, on_removal=problem.on_progress)
+        if self.n_features is None:
+            path = _sized(path, problem, training)
+        return of_ranking(path, problem.schema)
 
-    def candidates(self, found: Any) -> list[Candidate]:
+    def candidates(self, result: SearchResult) -> list[Candidate]:
         if self.n_features is not None:
-            return masks_of_sizes(found, self.n_features)
-        best = found.best_size(within_one_standard_error=self.within_one_standard_error)
-        return masks_on_the_way(found, {best: []})
+            return masks_of_sizes(result, self.n_features)
+        path = cross_validated_path(result)
+        best = path.best_size(within_one_standard_error=self.within_one_standard_error)
+        return masks_on_the_way(result, {best: []})
 
 
 @dataclass(frozen=True)
@@ -138,20 +141,20 @@ class _Training:
     seed: int
 
 
-def _sized(path: RankedPath, context: SearchContext, training: _Training) -> CrossValidatedPath:
+def _sized(path: RankedPath, problem: Problem, training: _Training) -> CrossValidatedPath:
     """Return the path with the held-out losses of refits at some sizes."""
 
     def fold_losses(size: int) -> Floats:
         mask = mask_of_size(path.n_features, path.removed, size)
-        if context.feasible is not None:
-            mask = context.feasible.best(best_first(path.n_features, path.removed), size)
+        if problem.feasible is not None:
+            mask = problem.feasible.best(best_first(path.n_features, path.removed), size)
         items = [(mask, fold) for fold in range(len(training.folds))]
-        return np.array(context.workers.map(_refitted_loss, training, items))
+        return np.array(problem.workers.map(_refitted_loss, training, items))
 
     sizes, losses = on_the_way_down(
         fold_losses, path.n_features, path.n_features - len(path.removed)
     )
-    name, words = context.recipe.name, ", ".join(map(str, sizes))
+    name, words = problem.recipe.name, ", ".join(map(str, sizes))
     logger.info("robust_elimination refitted model %s %d times: sizes %s", name, losses.size, words)
     return CrossValidatedPath.from_folds(path, sizes, losses)
 
@@ -175,13 +178,13 @@ def _trained(training: _Training, item: tuple[Mask, int, int]) -> FittedModel:
 
 
 def _judges(
-    context: SearchContext, training: _Training, models: Sequence[FittedModel], mask: Mask
+    problem: Problem, training: _Training, models: Sequence[FittedModel], mask: Mask
 ) -> list[Judge]:
     judges = []
-    groups = [] if context.feasible is None else context.feasible.all_or_none(mask)
+    groups = [] if problem.feasible is None else problem.feasible.all_or_none(mask)
     for model, (_, held_out) in zip(models, training.folds, strict=True):
         rows = training.refit.train.take(held_out).select(mask)
-        engine = masked_loss(model, rows, context.loss, training.baseline[mask])
+        engine = masked_loss(model, rows, problem.loss, training.baseline[mask])
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
         importances = importances_if_any(model)
         if importances is None:  # use increases of the masked loss instead

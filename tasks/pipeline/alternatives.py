@@ -28,7 +28,7 @@ from chaffinch.tasks.methods.alternatives import (
     quality_of,
 )
 from chaffinch.tasks.methods.fitting import Fold
-from chaffinch.tasks.methods.protocol import SearchContext, Seen
+from chaffinch.tasks.methods.protocol import Problem, Seen
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
@@ -48,11 +48,11 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
     # the requested tau, and each other one for the price curve
     others = [tau for tau in TAUS if asked.price_curve and tau != asked.tau]
     progress = _Progress(run, n_searches=1 + len(others))
-    context = replace(run.search_context("search_alternatives"), on_progress=progress.measured)
+    problem = replace(run.problem("search_alternatives"), on_progress=progress.measured)
     with as_input_error():
-        quality = quality_of(asked.quality, context, run.store, partial(_in_folds, run, context))
+        quality = quality_of(asked.quality, problem, run.store, partial(_in_folds, run, problem))
         search = Search(
-            quality, asked, tuple(np.flatnonzero(mask).tolist()), _of_every_set(run, context.keep)
+            quality, asked, tuple(np.flatnonzero(mask).tolist()), _of_every_set(run, problem.keep)
         )
         progress.searched(0)
         found = search.sets(asked.tau)
@@ -156,19 +156,19 @@ def _asked(run: SelectionRun) -> AlternativeSettings:
     return asked
 
 
-def _in_folds(run: SelectionRun, context: SearchContext) -> list[SearchContext]:
+def _in_folds(run: SelectionRun, problem: Problem) -> list[Problem]:
     """Return inputs whose model has not seen their mask-validation rows: one, or one a fold."""
     if len(run.splits.mask_validation):
-        return [context]
+        return [problem]
     rows, folds = run.rows("train"), run.folds("train")
     refit = Refit(rows, rows.take(slice(0)), run.schema, run.recipe, run.loss)
     models = run.workers.map(_model_outside, refit, folds)
     return [
         replace(
-            context,
+            problem,
             model=model,
             rows=partial(_held_out, rows.take(held_out)),
-            on_progress=partial(_part_done, context.on_progress, number, len(folds)),
+            on_progress=partial(_part_done, problem.on_progress, number, len(folds)),
         )
         for number, (model, (_, held_out)) in enumerate(zip(models, folds, strict=True))
     ]

@@ -14,13 +14,13 @@ from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import QUANTILES
 from chaffinch.tasks.data.roles import target_type
 from chaffinch.tasks.data.splits import PARTS
-from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.explanation import explanation_of, stand_ins_of
 from chaffinch.tasks.pipeline.judge import Judge, judge_of
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, EXPLANATION_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.settings.identity import versions
+from chaffinch.tasks.settings.search_result import step_of_each
 from chaffinch.tasks.statistics.metrics import compare_metrics, shares_of_classes
 from chaffinch.tasks.statistics.verdict import (
     compare,

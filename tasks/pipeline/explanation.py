@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.refits import Refit
-from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows
+from chaffinch.tasks.settings.search_result import step_of_each
 from chaffinch.tasks.statistics.associations import stand_ins
 from chaffinch.tasks.statistics.bootstrap import difference_of, paired_interval
 from chaffinch.tasks.statistics.metrics import prediction_figures

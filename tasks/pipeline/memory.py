@@ -79,7 +79,7 @@ def needed_memory(
     n_rows: int, n_columns: int, settings: SelectionSettings, *, in_files: bool = True
 ) -> float:
     """Return about how many bytes of memory a run needs, at least."""
-    needed = _needed(n_rows, n_columns, is_cross_fitted=settings.method.is_cross_fitted)
+    needed = _needed(n_rows, n_columns, is_cross_fitted=settings.method.traits.is_cross_fitted)
     if in_files and _reads_files(settings):
         needed = min(needed, _needed_in_files(n_rows, n_columns, settings))
     return needed
@@ -88,7 +88,7 @@ def needed_memory(
 def is_in_files(dataset: Dataset, settings: SelectionSettings) -> bool:
     """Return whether a run holds its rows in files; the result is the same."""
     shape = dataset.n_rows, len(dataset.columns)
-    needed = _needed(*shape, is_cross_fitted=settings.method.is_cross_fitted)
+    needed = _needed(*shape, is_cross_fitted=settings.method.traits.is_cross_fitted)
     return _reads_files(settings) and needed > SHARE_IN_MEMORY * free_memory()
 
 
@@ -150,7 +150,7 @@ def _histograms(n_columns: int) -> float:
 
 def _needed_in_files(n_rows: int, n_columns: int, settings: SelectionSettings) -> float:
     per_row = _PER_ROW_IN_FILES + _PER_VALUE_IN_FILES * n_columns
-    if settings.method.is_cross_fitted:
+    if settings.method.traits.is_cross_fitted:
         per_row += _PER_ROW_OF_FOLDS
     n_trees: int = settings.model.parameters.get("n_estimators", 100)
     masked = 8.0 * min(settings.mask_rows, n_rows) * (n_columns + n_trees)
@@ -162,7 +162,7 @@ def _needed_in_files(n_rows: int, n_columns: int, settings: SelectionSettings) -
 
 
 def _reads_files(settings: SelectionSettings) -> bool:
-    return settings.model.name in _MODELS_IN_FILES and settings.method.reads_files
+    return settings.model.name in _MODELS_IN_FILES and settings.method.traits.reads_files
 
 
 def gigabytes(n_bytes: float) -> str:

@@ -14,7 +14,6 @@ from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.storage.runs.stages import now
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table
-from chaffinch.tasks.methods.protocol import as_search
 from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.reporting.charts import overlap_chart, standing_alone
@@ -58,8 +57,7 @@ def content_of(run: StageResults) -> ReportContent:
     found = {name: record.result for name, record in run.records.items()}
     searched = found["optimise_mask"]
     # only the kind: settings of an earlier release may be invalid
-    method = as_search(declared(run.contract["settings"]["method"]["kind"]))
-    shown = (run.path, searched, run.description.features, run.mask.tolist())
+    method = declared(run.contract["settings"]["method"]["kind"])
     return ReportContent(
         run=run.name,
         contract=run.contract,
@@ -72,8 +70,8 @@ def content_of(run: StageResults) -> ReportContent:
         alternatives=found.get("score_alternatives"),
         changes=found.get("judge_changes"),
         explanation=run.explanation,
-        scores=method.scores(*shown),
-        **method.report(*shown),
+        scores=method.scores(run.search_result, run.mask.tolist()),
+        **method.report(run.search_result),
     )
 
 

@@ -222,8 +222,7 @@ def _begun(
 
 def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
     """Raise InputError for an invalid model, loss or method, independent of the table."""
-    settings.method.check_installed()
-    settings.method.check_memory()
+    settings.method.check_machine()
     if settings.model.name in PACKAGE_OF_MODEL:
         require(PACKAGE_OF_MODEL[settings.model.name], f"model {settings.model.name}")
     if settings.alternatives is not None and settings.alternatives.search == "simultaneous":

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 
 from chaffinch.errors import as_input_error
 from chaffinch.tasks.methods.fitting import baseline_of, tune
-from chaffinch.tasks.methods.protocol import Candidate, feasible_candidates
+from chaffinch.tasks.methods.protocol import feasible_candidates
 from chaffinch.tasks.methods.refits import check_losses, refitted_loss
 from chaffinch.tasks.pipeline.selection_run import OUT_OF_FOLD_FILE, PATH_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
+from chaffinch.tasks.settings.search_result import Candidate
 
 
 @stage("describe", "split")
@@ -51,30 +52,29 @@ def train_base_model(run: SelectionRun, writer: Writer) -> None:
 @stage("describe", "split", "train_base_model")
 def optimise_mask(run: SelectionRun, writer: Writer) -> None:
     """Search for the features to keep: by masked losses, by a ranking, or by refits."""
-    context, method = run.search_context("optimise_mask", writer.checkpoints), run.method
+    problem, method = run.problem("optimise_mask", writer.checkpoints), run.method
     with as_input_error():
-        run.found = found = method.search(context)
-    unmasked_loss = method.unmasked_loss(found)
+        result = method.search(problem)
+    unmasked_loss = result.facts.get("unmasked_loss")
     if unmasked_loss is None:
         held_out = run.rows("mask_validation")
         prediction = run.base_model.predict(held_out.X)
         unmasked_loss = run.loss(held_out.y, prediction, held_out.weight)
         check_losses(run.loss.name, [np.ones(len(run.schema.features), bool)], [unmasked_loss])
-    recorded = method.record(found, run.schema)
-    run.path = path = recorded.to_table()
-    writer.write(PATH_FILE, lambda file: pq.write_table(path, file))
-    run.out_of_fold = of_rows = recorded.out_of_fold
+    run.path = steps = result.steps
+    writer.write(PATH_FILE, lambda file: pq.write_table(steps, file))
+    run.out_of_fold = of_rows = result.out_of_fold
     if of_rows is not None:
         writer.write(OUT_OF_FOLD_FILE, lambda file: pq.write_table(of_rows, file))
-    writer.result = {"unmasked_loss": unmasked_loss, **recorded.facts}
+    writer.result = {"unmasked_loss": unmasked_loss, **result.facts}
 
 
 def candidates_of(run: SelectionRun) -> Sequence[Candidate]:
     """Return the candidate masks of a finished search; all satisfy the constraints."""
-    found = run.method.candidates(run.found)
+    candidates = run.method.candidates(run.search_result)
     if run.feasible.are_all:
-        return found
-    return feasible_candidates(found, run.search_context("choose_mask"))
+        return candidates
+    return feasible_candidates(candidates, run.problem("choose_mask"))
 
 
 @stage("describe", "split", "train_base_model", "optimise_mask")

@@ -25,8 +25,8 @@ from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.splits import PARTS, Roles, Splits, fold_indices
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.data.table_check import TableDescription
-from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner, loss_of, recipe_of
-from chaffinch.tasks.methods.protocol import SearchContext, SearchMethod, as_search
+from chaffinch.tasks.methods.fitting import Fold, Recipe, loss_of, recipe_of
+from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.memory import is_in_files
 from chaffinch.tasks.pipeline.progress import OnProgress, as_progress, no_progress
@@ -36,6 +36,7 @@ from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Sche
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.settings.method import Method
+from chaffinch.tasks.settings.search_result import SearchResult
 from chaffinch.tasks.settings.selection import SelectionSettings, SettingsFile
 from chaffinch.tasks.statistics.bootstrap import resampling_units
 from chaffinch.tasks.workers.interface import InProcess, Workers
@@ -88,6 +89,11 @@ class StageResults:
         """Predictions of the rows that folds held out; None unless the search made them."""
         record = self.records["optimise_mask"]
         return record.read_table(OUT_OF_FOLD_FILE) if OUT_OF_FOLD_FILE in record.files else None
+
+    @property
+    def search_result(self) -> SearchResult:
+        """The result of the search, without the predictions."""
+        return SearchResult(self.description.features, self.path, self.result("optimise_mask"))
 
     @property
     def mask(self) -> Mask:
@@ -149,8 +155,8 @@ class SelectionRun(StageResults):
         return other
 
     @property
-    def method(self) -> SearchMethod[Any]:
-        return as_search(self.settings.method)
+    def method(self) -> Method:
+        return self.settings.method
 
     @property
     def schema(self) -> Schema:
@@ -175,7 +181,7 @@ class SelectionRun(StageResults):
     @property
     def fitted_parts(self) -> tuple[str, ...]:
         """Sets that the final models are fitted on."""
-        return PARTS[:3] if self.method.is_cross_fitted else PARTS[:2]
+        return PARTS[:3] if self.method.traits.is_cross_fitted else PARTS[:2]
 
     @property
     def untuned_recipe(self) -> Recipe:
@@ -192,11 +198,6 @@ class SelectionRun(StageResults):
     def base_model(self) -> FittedModel:
         """The model fitted on the training set with every feature."""
         return self._read_model("train_base_model", "base_model", self.schema)
-
-    @cached_property
-    def found(self) -> Any:
-        """Result of the method's search."""
-        return self.method.read(self.path, self.result("optimise_mask"), self.schema)
 
     @cached_property
     def all_features_model(self) -> FittedModel:
@@ -246,28 +247,24 @@ class SelectionRun(StageResults):
         """The masks that satisfy the constraints."""
         return feasible_masks(self.schema.features, self.settings)
 
-    def search_context(self, step: str, checkpoints: Checkpoints | None = None) -> SearchContext:
+    def problem(self, step: str, checkpoints: Checkpoints | None = None) -> Problem:
         """Return the inputs of a search in a step of the run."""
-        schema, settings, feasible = self.schema, self.settings, self.feasible
-        return SearchContext(
-            schema=schema,
+        feasible = self.feasible
+        return Problem(
+            settings=self.settings,
+            schema=self.schema,
             recipe=self.recipe,
-            tuner=Tuner(self.untuned_recipe, settings),
             model=self.base_model,
             baseline=self.baseline,
-            loss=self.loss,
             keep=tuple(np.flatnonzero(feasible.always).tolist()),
-            seed=settings.seed,
             rows=self.rows,
             folds=self.folds,
             workers=self.workers,
             on_progress=partial(self.progress, step),
             warnings=self.description.warnings,
-            tolerance=settings.tolerance,
             units=self.units,
             checkpoints=checkpoints,
             feasible=None if feasible.are_all else feasible,
-            mask_rows=settings.mask_rows,
         )
 
     @property

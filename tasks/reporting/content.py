@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaffinch.storage.sources.formats import without_endings
-from chaffinch.tasks.settings.method import Method, declared
+from chaffinch.tasks.settings.method import Traits, declared
 
 PathStep = tuple[int, str, float | None, int]  # step, feature, loss once it is masked too, left
 MaskStep = tuple[int, int, float]  # step, number of features, loss
@@ -65,8 +65,8 @@ class ReportContent:
         return str(self.contract["settings"]["method"]["kind"])
 
     @property
-    def declared(self) -> Method:
-        return declared(self.method)
+    def traits(self) -> Traits:
+        return declared(self.method).traits
 
     @property
     def data_set(self) -> str:
@@ -75,7 +75,7 @@ class ReportContent:
     @property
     def is_sized(self) -> bool:
         """Whether the method found the number of features without the model-validation rows."""
-        return self.sizes is not None or self.declared.finds_size
+        return self.sizes is not None or self.traits.finds_size
 
     @property
     def searches_made(self) -> list[Mapping[str, Any]]:

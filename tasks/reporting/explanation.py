@@ -99,7 +99,7 @@ def _not_shown_to_matter(content: ReportContent) -> str:
     if not n:
         return ""
     kept = ""
-    if content.declared.is_cross_fitted:
+    if content.traits.is_cross_fitted:
         kept = " They were kept because smaller sets were not shown to be as good."
     return (
         f" {n} of the intervals reach{'es' * (n == 1)} zero or below: these rows do not show that "

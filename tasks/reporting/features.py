@@ -37,7 +37,7 @@ def features(content: ReportContent) -> Iterator[Block]:
 
 
 def _how_to_read(content: ReportContent) -> Block:
-    declared, usual = content.declared, "Baseline is its usual value in the training rows;"
+    traits, usual = content.traits, "Baseline is its usual value in the training rows;"
     if content.rounds is not None:
         return note(
             "In the table’s order: features left in rounds, above, and not at steps of their own."
@@ -62,13 +62,13 @@ def _how_to_read(content: ReportContent) -> Block:
             "In the table’s order: whole masks were judged, so that no feature left at a step of "
             f"its own. {usual} the search makes no use of it."
         )
-    if declared.is_cross_fitted:
+    if traits.is_cross_fitted:
         folds = (
             "are those that keep the feature, each by its own order and number of features. Folds "
             "share rows, so that other rows may agree less."
         )
         return Definitions(
-            {"Rank": f"is {declared.score}. 1 is the most useful feature."}
+            {"Rank": f"is {traits.score}. 1 is the most useful feature."}
             | ({"Folds": folds} if content.fold_sizes else {})
             | {
                 "Baseline": "is the value that a masked feature has in every row"
@@ -77,10 +77,10 @@ def _how_to_read(content: ReportContent) -> Block:
         )
     if content.scores is not None:
         use = "the ranking makes no use of it"
-        if declared.masks_rows:
+        if traits.masks_rows:
             use = "a masked feature has it in every row"
         return note(f"Rank 1 is the most useful feature. {usual} {use}.")
-    if declared.refits:
+    if traits.refits:
         return note(
             "Rank 1 is the feature that a refitted model can spare least, which would be removed "
             "last. The loss is that of the mask-validation rows once it is removed along with all "
@@ -179,10 +179,10 @@ def evidence_of(content: ReportContent) -> dict[str, Mapping[str, Any]]:
     if content.has_steps:
         evidence["Rank"] = _ranks(content)
     if content.scores is not None:
-        if not content.declared.score_is_place:
+        if not content.traits.score_is_place:
             evidence["Score" if content.searches is None else "Probability"] = content.scores
     elif content.has_steps:
-        heading = "Loss once removed" if content.declared.refits else "Loss once masked"
+        heading = "Loss once removed" if content.traits.refits else "Loss once masked"
         evidence[heading] = {feature: loss for _, feature, loss, _ in content.path}
     if (found := content.contract.get("stability")) is not None:
         shares, n_folds = found["share_of_folds"], found["n_folds"]

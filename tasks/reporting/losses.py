@@ -91,7 +91,7 @@ def losses(content: ReportContent) -> Iterator[Block]:
     rows = "the training and mask-validation rows, so their losses there flatter them"
     if is_out_of_fold:
         rows = "all rows, so their losses on the train part flatter them"
-    elif content.declared.is_cross_fitted:
+    elif content.traits.is_cross_fitted:
         rows = "all other rows, so their losses there flatter them"
     yield note(f"{judged} Both final models were fitted on {rows}.")
     if (table := metrics(content)).rows:
@@ -109,7 +109,7 @@ def losses(content: ReportContent) -> Iterator[Block]:
 @section("How the size was chosen")
 def how_the_size_was_chosen(content: ReportContent) -> Iterator[Block]:
     """Return the candidate sizes with their losses; empty where folds chose the size."""
-    if content.declared.is_cross_fitted:
+    if content.traits.is_cross_fitted:
         return
     loss_of = "is that of a model fitted on the training rows with these features alone"
     if content.is_sized:
@@ -269,8 +269,8 @@ _PURPOSE = {
 
 def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
     """Return what each part was used for by the method."""
-    purpose = _PURPOSE | dict(content.declared.parts_used)
-    if content.declared.is_cross_fitted:
+    purpose = _PURPOSE | dict(content.traits.parts_used)
+    if content.traits.is_cross_fitted:
         return purpose
     if content.searches is not None and not content.searches_made:
         purpose |= {"train": _PURPOSE["train"], "mask_validation": "fitting alone"}

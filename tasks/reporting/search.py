@@ -41,7 +41,7 @@ def search_of(content: ReportContent) -> Section:
         return _rounds(content, content.rounds)
     if content.searches is not None:
         return _searches(content)
-    if content.declared.is_cross_fitted:
+    if content.traits.is_cross_fitted:
         return _number_of_features(content)
     if content.masks is not None:
         return _masks(content, content.masks)
@@ -191,7 +191,7 @@ def _masks(content: ReportContent, masks: Sequence[MaskStep]) -> Iterator[Block]
     yield paragraph(
         "They were found by ",
         Code(content.method),
-        f": {content.declared.refits}. Each loss is that of a model fitted on the features of its "
+        f": {content.traits.refits}. Each loss is that of a model fitted on the features of its "
         f"mask alone; with all features it is {number(content.unmasked_loss)}.",
     )
     if content.method == "particle_swarm":
@@ -201,11 +201,11 @@ def _masks(content: ReportContent, masks: Sequence[MaskStep]) -> Iterator[Block]
 
 @section("The ranking")
 def _ranking(content: ReportContent) -> Iterator[Block]:
-    method, declared = Code(content.method), content.declared
+    method, traits = Code(content.method), content.traits
     lowest = content.contract["settings"]["method"].get("min_score")
-    if declared.refits:
-        masked = "" if declared.masks_rows else " Nothing was masked."
-        yield paragraph("The features were ranked by ", method, f": {declared.refits}.{masked}")
+    if traits.refits:
+        masked = "" if traits.masks_rows else " Nothing was masked."
+        yield paragraph("The features were ranked by ", method, f": {traits.refits}.{masked}")
         chart = elimination_chart_of(content)
         if content.sizes is not None and chart is not None:
             rows = "on the rows that a fold holds out"
@@ -230,18 +230,18 @@ def _ranking(content: ReportContent) -> Iterator[Block]:
             )
     term, order = "Score", "Higher is better; of equal scores, the feature further left in the "
     order += "table ranks lower"
-    if declared.score_is_place:
+    if traits.score_is_place:
         term, order = "Rank", "1 is the most useful feature"
     size = "is the number of features kept, given as a number or as a share of all."
     yield Definitions(
-        {term: f"is {declared.score}. {order}."}
+        {term: f"is {traits.score}. {order}."}
         | ({} if content.is_sized or lowest is not None else {"Size": size})
     )
 
 
 @section("The elimination curve")
 def _elimination(content: ReportContent) -> Iterator[Block]:
-    refits, chart = content.declared.refits, elimination_chart_of(content)
+    refits, chart = content.traits.refits, elimination_chart_of(content)
     if chart is None:
         yield paragraph(
             "There was nothing that could be removed, so there is no curve. The loss of the base "
@@ -408,7 +408,7 @@ def choices_of_folds(sizes: Sequence[int]) -> str | None:
 def _score_chart(content: ReportContent) -> Markup | None:
     """Return the chart of scores, or None where there are none or they are places alone."""
     scores = content.scores or {}
-    if content.declared.score_is_place or not np.isfinite(list(scores.values())).any():
+    if content.traits.score_is_place or not np.isfinite(list(scores.values())).any():
         return None
     kept = [feature["name"] for feature in content.contract["features"]]
     name = "score" if content.searches is None else "probability"
@@ -419,14 +419,14 @@ def elimination_chart_of(content: ReportContent) -> Markup | None:
     """Return the curve, or None where nothing could be removed, or no loss was measured."""
     if content.sizes is not None:
         curve = [(size["n_features"], size["loss"]) for size in content.sizes]
-        rows = "held-out rows" if content.declared.is_cross_fitted else "cross-validated"
+        rows = "held-out rows" if content.traits.is_cross_fitted else "cross-validated"
     else:
         curve = [(left, loss) for _, _, loss, left in content.path if loss is not None]
         curve = [(content.n_candidates, content.unmasked_loss), *curve]
         rows = "mask-validation rows"
     if len(curve) < 2:
         return None
-    is_on_curve = content.declared.is_cross_fitted or not content.is_constrained
+    is_on_curve = content.traits.is_cross_fitted or not content.is_constrained
     return charts.elimination_chart(
         [left for left, _ in curve],
         [loss for _, loss in curve],
@@ -439,6 +439,6 @@ def elimination_chart_of(content: ReportContent) -> Markup | None:
 
 def _margins(content: ReportContent) -> list[float] | None:
     """Return the half-width of the band at each size; None without a cross-fitted curve."""
-    if content.sizes is None or not content.declared.is_cross_fitted:
+    if content.sizes is None or not content.traits.is_cross_fitted:
         return None
     return [_NORMAL * content.widen * size["standard_error"] for size in content.sizes]

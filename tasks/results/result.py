@@ -18,8 +18,6 @@ from chaffinch.storage.files import file_to_write, path_from, write_file
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.methods.protocol import as_search
-from chaffinch.tasks.methods.removals import step_of_each
 from chaffinch.tasks.pipeline.ingestion import parts_in_order
 from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.pipeline.report import REPORT_FILE
@@ -39,6 +37,7 @@ from chaffinch.tasks.results.model import SelectedModel, check_there, in_table_o
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.method import declared
+from chaffinch.tasks.settings.search_result import step_of_each
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.verdict import judged_on
 
@@ -532,8 +531,8 @@ def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> Selec
     scored = found.get("score_alternatives")
     step_of, kept = step_of_each(run.path), set(features)
     mask = np.array([name in kept for name in candidates])
-    method = as_search(declared(contract["settings"]["method"]["kind"]))
-    scores = method.scores(run.path, found["optimise_mask"], candidates, mask.tolist())
+    method = declared(contract["settings"]["method"]["kind"])
+    scores = method.scores(run.search_result, mask.tolist())
     return SelectionResult(
         mask=mask,
         steps=np.array([step_of.get(name, 0) for name in candidates]),

@@ -93,17 +93,6 @@ class MaskingWalk:
         return 1 + sum(bool(one.removed) for one in self.rounds[:-1])
 
 
-@dataclass(frozen=True)
-class MaskingWalks:
-    """Searches with several slacks, at least one."""
-
-    walks: tuple[MaskingWalk, ...]
-
-    @property
-    def n_features(self) -> int:
-        return len(self.walks[0].mask)
-
-
 def alternate(
     train: Train,
     start: Mask,

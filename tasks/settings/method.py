@@ -1,9 +1,15 @@
-"""Base class of methods, and the registry that finds a method by its kind."""
+"""Base class of methods, and the registry that finds a method by its kind.
+
+A search is given its problem as `Any`: `Problem` belongs to a room above the settings.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, GetJsonSchemaHandler, SerializeAsAny
@@ -12,11 +18,11 @@ from pydantic_core import CoreSchema, core_schema
 
 from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.column_names import alike
-from chaffinch.tasks.selection.baselines.names import PLAIN
 from chaffinch.tasks.settings.base import Settings, choices_in_words
 
 if TYPE_CHECKING:
-    from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
+    from chaffinch.tasks.selection.core import FittedModel, Mask, Rows, Schema
+    from chaffinch.tasks.settings.search_result import Candidate, SearchResult
     from chaffinch.tasks.settings.selection import SelectionSettings
 
     Fit = Callable[[Rows, Schema], FittedModel]
@@ -27,65 +33,49 @@ PERCENT = (45, 30, 10, 15)
 MANY_ROWS = 20_000  # above it a test part judges, and one fold sizes
 
 
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What a method declares about itself, whatever its settings."""
+
+    summary: str = ""  # what it does, as one sentence, where `refits` does not say it
+    score: str | None = None  # what the score of a feature is; None if features have none
+    score_is_place: bool = False  # the score is a place in an order, and measures nothing more
+    refits: str | None = None  # how it refits the model as it searches; None if it does not
+    takes_sizes: bool = True  # numbers of features can be requested
+    limits_size: bool = False  # a requested number is only the largest
+    finds_size: bool = False  # it finds the number without the model-validation rows
+    folded_parts: tuple[str, ...] = ()  # parts of the rows that its search cuts into folds
+    fewest_folds: int = 2
+    is_cross_fitted: bool = False  # all rows train, mask and judge in turn, by folds
+    masks_rows: bool = False  # the models that it trains have seen masked rows
+    takes_weights: bool = True  # rows may have weights
+    reads_files: bool = False  # rows may be in files: the search holds no copy of them
+    # Use of each part of the rows, where it differs from GBMO.
+    parts_used: Mapping[str, str] = field(default_factory=dict)
+
+
 class Method(Settings):
-    """The settings of a method of selection, and what the method declares about itself."""
+    """The settings of a method of selection, what it declares about itself, and its search."""
 
     kind: str
+    declared_traits: ClassVar[Traits] = Traits()
 
-    # Whether it can be asked for a number of features, and whether that is only the largest.
-    takes_sizes: ClassVar[bool] = True
-    limits_size: ClassVar[bool] = False
-    # Whether it finds the number of features without the model-validation rows.
-    finds_size: ClassVar[bool] = False
-    # Parts of the rows that its search cuts into folds.
-    folded_parts: ClassVar[tuple[str, ...]] = ()
-    fewest_folds: ClassVar[int] = 2
-    # Whether it uses all rows to train, mask and judge in turn, by folds.
-    is_cross_fitted: ClassVar[bool] = False
-    # Whether the models that it trains have seen masked rows.
-    masks_rows: ClassVar[bool] = False
+    @property
+    def traits(self) -> Traits:
+        """What the method declares about itself; a class of several kinds overrides it."""
+        return self.declared_traits
 
     @property
     def summary(self) -> str:
         """What the method does, as one sentence."""
-        if self.refits:
-            return f"{self.refits.capitalize()}."
-        return type(self).model_fields["kind"].description or ""
-
-    @property
-    def score(self) -> str | None:
-        """What the score of a feature is; None if features have none."""
-        return None
-
-    @property
-    def score_is_place(self) -> bool:
-        """Whether the score of a feature is its place in an order, and measures nothing more."""
-        return self.is_cross_fitted or self.refits is not None
-
-    @property
-    def refits(self) -> str | None:
-        """How the method refits the model as it searches; None if it does not."""
-        return None
+        if self.traits.refits:
+            return f"{self.traits.refits.capitalize()}."
+        return self.traits.summary or type(self).model_fields["kind"].description or ""
 
     @property
     def why_all(self) -> str:
         """Why all features are kept if they are, for the verdict; empty if there is no reason."""
         return ""
-
-    @property
-    def parts_used(self) -> Mapping[str, str]:
-        """What each part of the rows is used for, where that differs from GBMO."""
-        return {}
-
-    @property
-    def takes_weights(self) -> bool:
-        """Whether rows may have weights."""
-        return True
-
-    @property
-    def reads_files(self) -> bool:
-        """Whether rows may be in files, because the search holds no copy of them."""
-        return False
 
     @property
     def named_features(self) -> tuple[str, ...]:
@@ -114,11 +104,8 @@ class Method(Settings):
         """Return how many training rows the method needs; `n_classes` is 0 for regression."""
         return 1
 
-    def check_installed(self) -> None:
-        """Raise InputError if the method needs a package that is not installed."""
-
-    def check_memory(self) -> None:
-        """Raise InputError if the settings need more memory than is free."""
+    def check_machine(self) -> None:
+        """Raise InputError if a package is not installed, or memory is too small."""
 
     def check_tuning(self, tuning: str) -> None:
         """Raise ValueError if the settings do not go with the tuning of the model."""
@@ -131,15 +118,65 @@ class Method(Settings):
     ) -> None:
         """Raise InputError if the method cannot be used with a model."""
 
+    @abstractmethod
+    def search(self, problem: Any) -> SearchResult:
+        """Return the result of the search; `problem` is a `Problem`.
 
-# The module and class of each method by its kind, in the order in which they are listed. A module
-# is imported when its method is first asked for: together they take two seconds to import.
+        Raises
+        ------
+        InputError, ValueError
+            If the method cannot be used with the model or the rows, or no feature is of any use.
+        """
+
+    @abstractmethod
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        """Return the candidate masks, the smallest first."""
+
+    def reaching(self, sizes: Sequence[int]) -> Method:
+        """Return the method with settings whose search includes some more sizes."""
+        return self
+
+    def of_sizes(
+        self, result: SearchResult, sizes: Sequence[int], problem: Any, seconds: float
+    ) -> list[tuple[int, Mask, float]]:
+        """Return each size of the result, with its mask and seconds; `seconds` took the search."""
+        masks = [(size, result.mask_of_size(size)) for size in sizes]
+        return [(size, mask, seconds) for size, mask in masks if mask is not None]
+
+    def scores(self, result: SearchResult, kept: Sequence[bool]) -> dict[str, float] | None:
+        """Return the score of each feature by name; None if features have none."""
+        scores: dict[str, float] | None = result.facts.get("scores")
+        return scores
+
+    def report(self, result: SearchResult) -> dict[str, Any]:
+        """Return the search's part of the report: fields of `ReportContent` by name."""
+        steps = result.steps.to_pydict()
+        if "features" in steps:
+            columns = (steps[name] for name in ("step", "features_left", "loss"))
+            return {"masks": list(zip(*columns, strict=True))}
+        losses = steps.get("loss", [None] * result.steps.num_rows)  # a ranking has scores instead
+        path = zip(steps["step"], steps["feature"], losses, steps["features_left"], strict=True)
+        return {"path": list(path), "sizes": result.facts.get("sizes")}
+
+
+# The module and class of each method by its kind, in the order in which they are listed; of a
+# ranking the module of its function. A module is imported when its method is first asked for:
+# together they take two seconds to import.
 _CLASSES: dict[str, str] = {
     "auto": "chaffinch.tasks.methods.auto:Auto",
     "gbmo": "chaffinch.tasks.methods.bmo:Gbmo",
     "flbmo": "chaffinch.tasks.methods.bmo:Flbmo",
     "afs_bm": "chaffinch.tasks.methods.afs_bm:AfsBm",
-    **dict.fromkeys(PLAIN, "chaffinch.tasks.methods.rankings:Ranking"),
+    **dict.fromkeys(
+        ("correlation", "anova_f", "mutual_information", "mrmr", "relieff", "fcbf"),
+        "chaffinch.tasks.selection.baselines.filters",
+    ),
+    **dict.fromkeys(("lasso", "elastic_net"), "chaffinch.tasks.selection.baselines.penalised"),
+    **dict.fromkeys(
+        ("select_from_model", "permutation", "tree_shap"),
+        "chaffinch.tasks.selection.baselines.importances",
+    ),
+    "mission": "chaffinch.tasks.selection.baselines.mission",
     "dfs": "chaffinch.tasks.methods.dfs:Dfs",
     "rfe": "chaffinch.tasks.methods.rfe:Rfe",
     "rfecv": "chaffinch.tasks.methods.rfe:Rfecv",
@@ -158,20 +195,28 @@ def kinds() -> tuple[str, ...]:
     return tuple(_CLASSES)
 
 
+def plain_rankings() -> tuple[str, ...]:
+    """Return the kinds that are a function, without settings of their own."""
+    return tuple(kind for kind, place in _CLASSES.items() if ":" not in place)
+
+
 def rankings() -> tuple[str, ...]:
     """Return the kinds that keep features by a lowest score; imports all methods."""
     return tuple(kind for kind in _CLASSES if "min_score" in class_of(kind).model_fields)
 
 
 def register(kind: str, place: str) -> None:
-    """Add a method under its kind; `place` is ``module:class`` of a `SearchMethod`."""
+    """Add a method under its kind; `place` is ``module:class``, or a ranking's module."""
     if kind in (*_CLASSES, RESELECT):
         raise ValueError(f"there is a method {kind!r} already; choose another kind")
     _CLASSES[kind] = place
 
 
-def class_of(kind: object) -> type[Method]:
-    """Return the class of a method; InputError if there is none."""
+def imported(kind: object) -> tuple[ModuleType, str]:
+    """Return the module of a method and the name of its class; InputError if there is none.
+
+    The name is empty for a ranking that is a function.
+    """
     place = {**_CLASSES, RESELECT: _RESELECTION}.get(kind) if isinstance(kind, str) else None
     if place is None:
         close = alike(kind, _CLASSES) if isinstance(kind, str) else []
@@ -180,7 +225,15 @@ def class_of(kind: object) -> type[Method]:
             f"did you mean {' or '.join(close)}?" if close else "",
         )
     module, _, name = place.partition(":")
-    found: type[Method] = getattr(import_module(module), name)
+    return import_module(module), name
+
+
+def class_of(kind: object) -> type[Method]:
+    """Return the class of a method; InputError if there is none."""
+    module, name = imported(kind)
+    if not name:
+        module, name = import_module("chaffinch.tasks.methods.rankings"), "Ranking"
+    found: type[Method] = getattr(module, name)
     return found
 
 
@@ -211,7 +264,7 @@ def method_settings(
         return method
     asked: dict[str, Any] = {} if min_score is None else {"min_score": min_score}
     if n_features is not None:
-        asked["n_features"] = n_features if method.limits_size else (n_features,)
+        asked["n_features"] = n_features if method.traits.limits_size else (n_features,)
         given, by_default = (
             one.model_dump()["n_features"] for one in (method, method_of(method.kind))
         )

@@ -250,9 +250,10 @@ class SelectionSettings(Settings):
     @model_validator(mode="after")
     def _method_fits(self) -> "SelectionSettings":
         self.method.check_tuning(self.model.tuning)
-        if self.model.folds < self.method.fewest_folds:
+        fewest = self.method.traits.fewest_folds
+        if self.model.folds < fewest:
             raise ValueError(
-                f"folds must be at least {self.method.fewest_folds} for method {self.method.kind} "
+                f"folds must be at least {fewest} for method {self.method.kind} "
                 f"but is {self.model.folds}; use more folds, or another method"
             )
         asked, weight, given = self.alternatives, self.columns.weight, self.columns.split
@@ -271,8 +272,8 @@ class SelectionSettings(Settings):
                 f"quality {asked.quality} takes no sample weights; leave out the weight column "
                 f"{weight!r}, or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
             )
-        if weight and not self.method.takes_weights:
-            those = [kind for kind in rankings() if declared(kind).takes_weights]
+        if weight and not self.method.traits.takes_weights:
+            those = [kind for kind in rankings() if declared(kind).traits.takes_weights]
             raise ValueError(
                 f"method {self.method.kind} takes no sample weights; leave out the weight column "
                 f"{weight!r}, or use {', '.join(those[:-1])} or {those[-1]}"

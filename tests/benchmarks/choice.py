@@ -69,8 +69,8 @@ from sklearn.model_selection import train_test_split
 from chaffinch import InputError
 from chaffinch.tasks.data.matrix import baseline_values
 from chaffinch.tasks.data.splits import PARTS, Roles, fold_indices, split_around
-from chaffinch.tasks.methods.fitting import Recipe, Tuner, recipe_of
-from chaffinch.tasks.methods.protocol import SearchContext, as_search
+from chaffinch.tasks.methods.fitting import Recipe, recipe_of
+from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.methods.rankings import scores_of
 from chaffinch.tasks.selection.baselines.importances import select_from_model
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
@@ -152,22 +152,20 @@ class Bench:
         self.loss_constant = self.loss(self.test.y, constant)
         self.loss_all = self.judged(np.ones(len(schema.features), bool))
 
-    def context(self, parts: dict[str, Any]) -> SearchContext:
+    def context(self, parts: dict[str, Any]) -> Problem:
         """Return what a method may look at, given the positions of the rows of each part."""
 
         def rows(*names: str) -> Rows:
             return self.dev.take(np.sort(np.concatenate([parts[name] for name in names])))
 
         train = rows("train")
-        return SearchContext(
+        return Problem(
+            settings=self.settings,
             schema=self.schema,
             recipe=self.recipe,
-            tuner=Tuner(self.recipe, self.settings),
             model=self.recipe.fit(train, self.schema),
             baseline=baseline_values(train, self.schema, "mean"),
-            loss=self.loss,
             keep=(),
-            seed=self.seed,
             rows=rows,
             folds=lambda *names: fold_indices(Roles(rows(*names).y), self.settings),
             workers=InProcess(),
@@ -190,12 +188,12 @@ class Bench:
             return cut(scores_of("permutation", self.context(parts)), np.nextafter(0, 1))
         splits = split_around(np.array([], np.int64), Roles(self.dev.y), self.settings)
         context = self.context({part: getattr(splits, part) for part in PARTS})
-        method = as_search(method_of(name))
-        found = method.search(context)
-        masks = [candidate.mask for candidate in method.candidates(found)]
+        method = method_of(name)
+        result = method.search(context)
+        masks = [candidate.mask for candidate in method.candidates(result)]
         train, rest = context.rows("train"), self.dev.take(splits.model_validation)
         losses = [self.refitted(mask, train, rest, self.recipe) for mask in masks]
-        return masks[int(np.argmin(losses))], lambda size: method.mask_of_size(found, size)
+        return masks[int(np.argmin(losses))], result.mask_of_size
 
     def rfecv(self) -> tuple[Mask, Ranking]:
         """Return what scikit-learn's RFECV keeps, and its RFE down to a size."""

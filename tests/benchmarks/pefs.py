@@ -28,10 +28,10 @@ import torch
 from sklearn.datasets import load_digits
 
 from chaffinch.methods import Pefs
-from chaffinch.tasks.methods.fitting import Recipe, Tuner
-from chaffinch.tasks.methods.protocol import SearchContext
+from chaffinch.tasks.methods.fitting import Recipe
+from chaffinch.tasks.methods.pefs import searches_of
+from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.selection.core import Rows, Schema
-from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.models.mlp import adam
 from chaffinch.tasks.selection.models.runtime import single_torch_thread
 from chaffinch.tasks.selection.pefs.network import Prepared, Training
@@ -185,15 +185,13 @@ def workers(n_processes: int) -> dict[str, Any]:
     with open_workers("local" if n_processes > 1 else "none", n_processes) as opened:
         opened.map(_nothing, None, list(range(n_processes)))  # starts them
         recipe = Recipe("linear", {}, 0)
-        material = SearchContext(
+        material = Problem(
+            settings=SelectionSettings(target="y"),
             schema=schema,
             recipe=recipe,
-            tuner=Tuner(recipe, SelectionSettings(target="y")),
             model=recipe.fit(train.take(slice(100)), schema),  # nobody looks at it
             baseline=train.X.mean(axis=0),
-            loss=Loss("log_loss", "classification"),
             keep=(),
-            seed=0,
             rows=lambda part: train if part == "train" else test,
             folds=list,
             workers=opened,
@@ -203,11 +201,12 @@ def workers(n_processes: int) -> dict[str, Any]:
         start = time.perf_counter()
         found = SWEPT.search(material)
         seconds = time.perf_counter() - start
+    searches = searches_of(found).searches
     return {
         "what": "workers",
         "processes": n_processes,
-        "searches": len(found.searches),
-        "sweeps": sum(len(one.sweeps) for one in found.searches),
+        "searches": len(searches),
+        "sweeps": sum(len(one.sweeps) for one in searches),
         "seconds": seconds,
     }
 

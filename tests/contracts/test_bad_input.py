@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from chaffinch import InputError
-from chaffinch.tasks.selection.baselines.names import SCORES
+from chaffinch.tasks.settings.method import rankings
 from tests.made_up import N, bad_table
 from tests.refusals import AMOUNTS, chaffinch_here, changed, left_in, select
 
@@ -152,8 +152,8 @@ RANKINGS = [
         "'linear_tree' is True; leave it out, or use permutation", method="tree_shap",
         parameters={"linear_tree": True}),
     bad("a lowest score of what has no scores", "min_score is for a ranking but the method is "
-        f"flbmo; leave it out, or use one of {', '.join(SCORES)}", method="flbmo", min_score=0.5,
-        at_command=True),
+        f"flbmo; leave it out, or use one of {', '.join(rankings())}", method="flbmo",
+        min_score=0.5, at_command=True),
     bad("a lowest score beside a number", "n_features and min_score exclude each other but are 2 "
         "and 0.5; give one of them", method="mrmr", n_features=2, min_score=0.5, at_command=True),
     bad("a lowest score that is no number", "min_score must be a finite number but is nan",

@@ -142,7 +142,7 @@ def test_no_more_are_kept_than_are_asked_for(method):
     result = select(method, model, n_features=3, constraints=constraints)
     assert obeys(result.features, constraints)
     assert len(result.features) <= 3
-    if not declared(method).limits_size:  # the order goes on until the size is reached
+    if not declared(method).traits.limits_size:  # the order goes on until the size is reached
         assert len(result.features) == 3
 
 

@@ -16,7 +16,7 @@ from tests.made_up import good_table
 MASKED = ["gbmo", "flbmo", "afs_bm"]
 RANKED = list(rankings())
 PROBABLE = ["pefs"]
-REFITTED = [kind for kind in kinds() if declared(kind).refits]
+REFITTED = [kind for kind in kinds() if declared(kind).traits.refits]
 METHODS = ["auto", *MASKED, *RANKED, *REFITTED, *PROBABLE]
 UP_TO = [
     "auto",

@@ -15,8 +15,7 @@ import chaffinch.flows
 from chaffinch.errors import InputError
 from chaffinch.methods import Sequential
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.selection.baselines.names import SCORES
-from chaffinch.tasks.settings.method import kinds, method_of
+from chaffinch.tasks.settings.method import declared, kinds, method_of, rankings
 
 FLOWS = ("feature_selection", "comparison", "reselection", "differentiable_selection")
 
@@ -236,11 +235,11 @@ def test_the_method_is_a_toggle_of_forms(schema):
     directions = schema["definitions"]["Sequential"]["properties"]["kind"]
     assert directions["enum"] == ["sequential_forward", "sequential_backward"]
     kind = schema["definitions"]["Ranking"]["properties"]["kind"]
-    assert [*kind["enum"], "dfs"] == list(SCORES)
+    assert [*kind["enum"], "dfs"] == list(rankings())
     described = (
         kind["description"] + schema["definitions"]["Dfs"]["properties"]["kind"]["description"]
     )
-    assert all(f"{name}: {score}" in described for name, score in SCORES.items())
+    assert all(f"{name}: {declared(name).traits.score}" in described for name in rankings())
 
 
 def shown_by_the_ui(schema: dict[str, Any], choices: list[Any], value: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chaffinch.tasks.selection import models
-from chaffinch.tasks.selection.afs_bm import MaskingWalk, MaskingWalks, Rules, alternate
+from chaffinch.tasks.selection.afs_bm import Rules, alternate
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
@@ -336,12 +336,6 @@ def test_a_mask_that_did_not_change_is_not_trained_on_again() -> None:
     walk, training = walk_of([0.0] * 3 + [9.0] * 9, Rules(0.0, 1, 5), seed=2)
     masks = [mask.tobytes() for mask in training.masks]
     assert len(masks) == len(set(masks)) == walk.n_trainings < len(walk.rounds)
-
-
-def test_several_walks_know_how_many_features_there_are() -> None:
-    walk, _ = walk_of([0.0, 9.0], Rules(0.25, 1, 1))
-    assert walk.slack == 0.25
-    assert MaskingWalks((walk, MaskingWalk(0.5, walk.rounds))).n_features == 2
 
 
 class Counting(BlackBox):

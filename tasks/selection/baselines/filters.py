@@ -22,6 +22,7 @@ from chaffinch.tasks.selection.baselines.columns import (
     standardised,
     without_gaps,
 )
+from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats, Rows, Schema
 from chaffinch.tasks.selection.models.runtime import single_thread
 
@@ -29,6 +30,13 @@ _NEIGHBOURS = 3  # scikit-learn's default
 _LARGEST = float(np.finfo(np.float64).max)
 
 
+@ranking(
+    "correlation",
+    score="the absolute correlation with the target; for classes the greatest with one class "
+    "against the rest",
+    one_by_one=True,
+    weights=True,
+)
 def correlation(rows: Rows, schema: Schema) -> Floats:
     """Score by the absolute weighted correlation, 0..1; for classes with each against the rest."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
@@ -51,6 +59,7 @@ def correlation(rows: Rows, schema: Schema) -> Floats:
     return np.minimum(_best_columns(rows, schema, greatest), 1.0)
 
 
+@ranking("anova_f", score="the F statistic of the feature against the target", one_by_one=True)
 def anova_f(rows: Rows, schema: Schema) -> Floats:
     """Score by scikit-learn's F, at least 0; the largest float for a perfect feature."""
     return _best_columns(rows, schema, f_statistic(rows, schema))
@@ -74,6 +83,11 @@ def f_statistic(rows: Rows, schema: Schema) -> Callable[[Floats], float]:
     return statistic
 
 
+@ranking(
+    "mutual_information",
+    score="the mutual information with the target in nats, estimated from nearest neighbours",
+    one_by_one=True,
+)
 def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score by scikit-learn's estimate of the mutual information with the target, in nats."""
     # A category is discrete, a missing one a value of its own; numbers are continuous, standardised
@@ -142,6 +156,11 @@ def _best_columns(rows: Rows, schema: Schema, statistic: Callable[[Floats], floa
     )
 
 
+@ranking(
+    "fcbf",
+    score="the symmetrical uncertainty with the target, 0 to 1, less 1 if a better feature makes "
+    "it redundant",
+)
 def fcbf(rows: Rows, schema: Schema) -> Floats:
     """Score by the symmetrical uncertainty with the target, minus 1 for redundant features.
 
@@ -223,6 +242,12 @@ def entropy_of(counts: NDArray[np.int64]) -> float:
     return float(-(share * np.log(share)).sum())
 
 
+@ranking(
+    "mrmr",
+    score="the place in a greedy choice of least redundant, most relevant features; the first "
+    "chosen has the highest",
+    is_place=True,
+)
 def mrmr(rows: Rows, schema: Schema) -> Floats:
     """Score by the place in the greedy choice, d for the first; 0 without any relevance.
 
@@ -277,6 +302,10 @@ _NEIGHBOURS_OF_RELIEFF, _DECAY = 70, 20.0
 _CELLS_AT_ONCE = 1 << 21
 
 
+@ranking(
+    "relieff",
+    score="how much more the feature differs between near rows of unlike targets than of like ones",
+)
 def relieff(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score by how well each feature separates near rows with different targets, in -1..1.
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.errors import InputError
+from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import FittedModel, Floats, Predictor, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
@@ -23,6 +24,12 @@ _ALWAYS, _NEVER = ("lightgbm", "xgboost"), ("mlp",)
 _FEWEST_MADE_UP = 40
 
 
+@ranking(
+    "select_from_model",
+    score="the total gain in the base model's trees, or the sum of its absolute coefficients",
+    weights=True,
+    reads="model",
+)
 def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -> Floats:
     """Score as scikit-learn's SelectFromModel ranks.
 
@@ -92,6 +99,13 @@ def check_importances(
     select_from_model(model, asked_by)
 
 
+@ranking(
+    "permutation",
+    score="how much the base model's loss on the mask-validation rows rises, on average, when the "
+    "feature's values are shuffled",
+    weights=True,
+    reads="rows held out",
+)
 def permutation(
     model: Predictor, rows: Rows, loss: Loss, features: Sequence[int], seed: int
 ) -> Floats:
@@ -138,6 +152,13 @@ _CELLS_AT_ONCE = 1 << 21
 _READABLE = ("lightgbm", "xgboost")
 
 
+@ranking(
+    "tree_shap",
+    score="the mean absolute SHAP value of the base model, lightgbm or xgboost, on the "
+    "mask-validation rows; for classes in log odds",
+    weights=True,
+    reads="rows held out",
+)
 def tree_shap(model: FittedModel, rows: Rows) -> Floats:
     """Score by the weighted mean absolute SHAP value, summed over more than two classes.
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from chaffinch.tasks.selection.baselines.columns import one_table, standardised
+from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats, Rows, Schema
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
@@ -210,6 +211,11 @@ def mission(
     return np.sort(heap[: int(counts[0])]), out
 
 
+@ranking(
+    "mission",
+    score="the absolute weight of the standardised feature in a linear model, learnt one row "
+    "after the other by a count sketch that lets only the largest weights predict",
+)
 def mission_scores(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score by the absolute weights that MISSION learns, half of the columns predicting."""
     # a feature has its best column's; more than two classes the sum over each against the rest

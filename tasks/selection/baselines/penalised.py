@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.baselines.columns import columns_of, standardised
+from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats, Rows, Schema
 from chaffinch.tasks.selection.models.runtime import single_thread
 
@@ -37,6 +38,12 @@ _TOLERANCE, _PASSES = 1e-3, 50  # of SAGA at each step; of squared error scikit-
 _DOUBT = 1.01  # how far a gradient may be beyond the penalty before SAGA is asked again
 
 
+@ranking(
+    "lasso",
+    score="the strength of the penalty at which a lasso first makes use of the feature, as the "
+    "penalty falls",
+    weights=True,
+)
 def lasso(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score by the strength of the lasso's penalty at which a feature enters.
 
@@ -49,6 +56,11 @@ def lasso(rows: Rows, schema: Schema, seed: int) -> Floats:
     return _entries(rows, schema, seed, _LASSO)
 
 
+@ranking(
+    "elastic_net",
+    score="the same for an elastic net, half of whose penalty is the lasso's",
+    weights=True,
+)
 def elastic_net(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score as `lasso`; equal columns get the score of the one that is fitted."""
     return _entries(rows, schema, seed, _ELASTIC_NET)

@@ -1,42 +1,73 @@
-"""From scores to the order in which features leave."""
+"""What a ranking is: a function that scores features; and the order in which features leave."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Self
+from inspect import signature
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.baselines.filters import (
-    anova_f,
-    correlation,
-    fcbf,
-    mrmr,
-    mutual_information,
-    relieff,
-)
-from chaffinch.tasks.selection.baselines.mission import mission_scores
-from chaffinch.tasks.selection.baselines.names import WEIGHTED, RankingName, fewest_rows
-from chaffinch.tasks.selection.baselines.penalised import elastic_net, lasso
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, mask_of_size
 
-Filter = Callable[[Rows, Schema, int], Floats]
+Score = TypeVar("Score", bound=Callable[..., Floats])
 
-# Rankings that score each feature independently of the others.
-ONE_BY_ONE: tuple[RankingName, ...] = ("correlation", "anova_f", "mutual_information")
-_FILTERS: dict[RankingName, Filter] = {
-    "correlation": lambda rows, schema, seed: correlation(rows, schema),
-    "anova_f": lambda rows, schema, seed: anova_f(rows, schema),
-    "mutual_information": mutual_information,
-    "mrmr": lambda rows, schema, seed: mrmr(rows, schema),
-    "relieff": relieff,
-    "fcbf": lambda rows, schema, seed: fcbf(rows, schema),
-    "lasso": lasso,
-    "elastic_net": elastic_net,
-    "mission": mission_scores,
-}
+
+@dataclass(frozen=True)
+class Scorer:
+    """A function that scores d features, higher is better, and what it declares."""
+
+    name: str
+    function: Callable[..., Floats]
+    score: str  # what the score of a feature is
+    weights: bool  # whether it uses sample weights; if not, rows must have none
+    one_by_one: bool  # whether a feature's score does not depend on the other features
+    is_place: bool  # whether the score is a place in an order, and measures nothing more
+    reads: Literal["training rows", "model", "rows held out"]
+
+    def fewest_rows(self, n_classes: int) -> int:
+        """Return how many training rows it needs; `n_classes` is 0 for regression."""
+        return max(3, n_classes + 1) if self.reads == "training rows" else 1
+
+    def scores(self, rows: Rows, schema: Schema, seed: int, **settings: Any) -> Floats:
+        """Return the scores (d,) by training rows; InputError for too few rows, or weights."""
+        if rows.weight is not None and not self.weights:
+            raise InputError(f"{self.name} takes no sample weights; leave them out")
+        fewest = self.fewest_rows(schema.n_classes)
+        if len(rows) < fewest:
+            raise InputError(
+                f"{self.name} needs at least {fewest} training rows but has {len(rows)}; give more "
+                "rows"
+            )
+        if "seed" in signature(self.function).parameters:
+            settings["seed"] = seed
+        return self.function(rows, schema, **settings)
+
+
+SCORERS: dict[str, Scorer] = {}  # of the modules that are imported
+
+
+def ranking(
+    name: str,
+    *,
+    score: str,
+    weights: bool = False,
+    one_by_one: bool = False,
+    is_place: bool = False,
+    reads: Literal["training rows", "model", "rows held out"] = "training rows",
+) -> Callable[[Score], Score]:
+    """Return a decorator that makes a ranking of a function; see `Scorer` for what it declares.
+
+    A function of the training rows takes `rows`, `schema` and, if it is random, `seed`.
+    """
+
+    def register(function: Score) -> Score:
+        SCORERS[name] = Scorer(name, function, score, weights, one_by_one, is_place, reads)
+        return function
+
+    return register
 
 
 @dataclass(frozen=True)
@@ -71,20 +102,3 @@ class RankedPath:
     def size_at(self, min_score: float) -> int:
         """Return how many have at least `min_score`; kept ones, or one, always remain."""
         return self.n_features - sum(self.scores[j] < min_score for j in self.removed)
-
-
-def filter_scores(name: RankingName, rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score the features (d,), higher is better, by a filter's name; InputError as `check_rows`."""
-    check_rows(name, rows, schema)
-    return _FILTERS[name](rows, schema, seed)
-
-
-def check_rows(name: RankingName, rows: Rows, schema: Schema) -> None:
-    """Raise InputError if there are too few rows, or weights that the filter does not take."""
-    if rows.weight is not None and name not in WEIGHTED:
-        raise InputError(f"{name} takes no sample weights; leave them out")
-    fewest = fewest_rows(schema.n_classes)
-    if len(rows) < fewest:
-        raise InputError(
-            f"{name} needs at least {fewest} training rows but has {len(rows)}; give more rows"
-        )

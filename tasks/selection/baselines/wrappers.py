@@ -108,18 +108,6 @@ class FoundMasks:
     masks: tuple[Mask, ...]
     losses: tuple[float, ...]  # losses[i] is that of a model fitted on the features of masks[i]
 
-    @property
-    def n_features(self) -> int:
-        return len(self.masks[0])
-
-    def of_size(self, n_features: int) -> Mask:
-        """Return the last mask found of exactly `n_features`; InputError if none was found."""
-        for mask in reversed(self.masks):
-            if mask.sum() == n_features:
-                return mask
-        sizes = ", ".join(map(str, sorted({int(mask.sum()) for mask in self.masks})))
-        raise InputError(f"n_features must be one of the sizes found ({sizes}) but is {n_features}")
-
 
 # Keeps a probability between 0.0025 and 0.9975: Kennedy and Eberhart, section 4
 _FASTEST = 6.0

@@ -16,6 +16,7 @@ from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LinearRegression
 from xgboost import XGBRegressor
 
+from chaffinch.tasks.methods.rankings import scorer_of
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.filters import (
     anova_f,
@@ -25,7 +26,7 @@ from chaffinch.tasks.selection.baselines.filters import (
     relieff,
 )
 from chaffinch.tasks.selection.baselines.importances import permutation, select_from_model
-from chaffinch.tasks.selection.baselines.ranking import RankedPath, filter_scores
+from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 
@@ -345,7 +346,7 @@ def test_permutation_scores_the_features_it_is_asked_for_whoever_asks_for_the_ot
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_what_tells_something_ranks_above_noise_and_a_constant(name, n_classes) -> None:
     rows, schema = made_up(n_classes)
-    scores = filter_scores(name, rows, schema, 0)
+    scores = scorer_of(name).scores(rows, schema, 0)
     assert scores.shape == (5,)
     assert np.isfinite(scores).all()
     if name == "relieff":  # near rows share the category, so that it seldom differs between them
@@ -360,9 +361,9 @@ def test_the_place_of_a_column_does_not_matter_and_nothing_is_changed(name, n_cl
     X, y = rows.X.copy(), rows.y.copy()
     turned = Rows(np.ascontiguousarray(rows.X[:, ::-1]), rows.y)
     reverse = Schema(schema.features[::-1], schema.n_categories[::-1], schema.n_classes)
-    scores = filter_scores(name, rows, schema, 1)
-    np.testing.assert_array_equal(scores, filter_scores(name, rows, schema, 1))
-    np.testing.assert_allclose(filter_scores(name, turned, reverse, 1)[::-1], scores, rtol=1e-9)
+    scores = scorer_of(name).scores(rows, schema, 1)
+    np.testing.assert_array_equal(scores, scorer_of(name).scores(rows, schema, 1))
+    np.testing.assert_allclose(scorer_of(name).scores(turned, reverse, 1)[::-1], scores, rtol=1e-9)
     np.testing.assert_array_equal(rows.X, X)
     np.testing.assert_array_equal(rows.y, y)
 
@@ -372,7 +373,7 @@ def test_a_column_without_any_value_and_small_numbers_do_no_harm(name) -> None:
     rows, schema = made_up(2)
     X = rows.X.copy()
     X[:, 1], X[:, 0] = np.nan, X[:, 0] * 1e-200
-    scores = filter_scores(name, Rows(X, rows.y), schema, 0)
+    scores = scorer_of(name).scores(Rows(X, rows.y), schema, 0)
     assert np.isfinite(scores).all()
     assert scores[0] > scores[1]
 
@@ -383,7 +384,9 @@ def test_a_missing_category_is_a_value_of_its_own_and_a_missing_number_the_mean(
     y = random.integers(0, 2, 300)
     X = np.column_stack([np.where(y == 1, np.nan, 0.0), np.where(y == 1, np.nan, 0.0)])
     X = np.column_stack([X, random.normal(size=300)])
-    scores = filter_scores(name, Rows(X, y), Schema(("code", "number", "noise"), (1, 0, 0), 2), 0)
+    scores = scorer_of(name).scores(
+        Rows(X, y), Schema(("code", "number", "noise"), (1, 0, 0), 2), 0
+    )
     if name == "fcbf":  # where a missing number is a value of its own too
         assert scores[:2].tolist() == [0.0, 1.0]
         return
@@ -394,9 +397,9 @@ def test_a_missing_category_is_a_value_of_its_own_and_a_missing_number_the_mean(
 @pytest.mark.parametrize("name", FILTERS)
 def test_the_unit_of_the_target_does_not_matter(name) -> None:
     rows, schema = made_up()
-    scores = filter_scores(name, rows, schema, 0)
+    scores = scorer_of(name).scores(rows, schema, 0)
     for unit in (1e28, 1e-28):
-        scaled = filter_scores(name, Rows(rows.X, unit * rows.y), schema, 0)
+        scaled = scorer_of(name).scores(Rows(rows.X, unit * rows.y), schema, 0)
         np.testing.assert_allclose(scaled, scores, rtol=1e-9, atol=1e-12)
 
 
@@ -404,7 +407,7 @@ def test_the_unit_of_the_target_does_not_matter(name) -> None:
 def test_weights_are_refused_where_the_score_has_no_place_for_them(name) -> None:
     rows, schema = made_up()
     with pytest.raises(ValueError, match=f"{name} takes no sample weights"):
-        filter_scores(name, Rows(rows.X, rows.y, np.ones(N)), schema, 0)
+        scorer_of(name).scores(Rows(rows.X, rows.y, np.ones(N)), schema, 0)
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -412,9 +415,9 @@ def test_too_few_rows_are_refused_and_just_enough_are_ranked(name) -> None:
     rows, schema = made_up(3, gaps=False)
     some = np.concatenate([np.flatnonzero(rows.y == label)[:1] for label in range(3)])
     with pytest.raises(ValueError, match=f"{name} needs at least 4 training rows but has 3"):
-        filter_scores(name, rows.take(some), schema, 0)
+        scorer_of(name).scores(rows.take(some), schema, 0)
     enough = np.append(some, np.flatnonzero(rows.y == 0)[1])
-    assert np.isfinite(filter_scores(name, rows.take(enough), schema, 0)).all()
+    assert np.isfinite(scorer_of(name).scores(rows.take(enough), schema, 0)).all()
 
 
 # From scores to the order of removal

@@ -14,7 +14,6 @@ from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import select_from_model
 from chaffinch.tasks.selection.baselines.wrappers import (
     CrossValidatedPath,
-    FoundMasks,
     Swarm,
     eliminate_by_refits,
     n_refits_backward,
@@ -108,7 +107,7 @@ def test_sequential_is_that_of_scikit_learn_judged_on_the_same_rows(direction, s
         scoring="neg_mean_squared_error", cv=[(fitted, held_out)],
     )  # fmt: skip
     if direction == "forward":
-        ours = sequential_forward(Losses(loss), D, largest=size).of_size(size)
+        ours = sequential_forward(Losses(loss), D, largest=size).masks[-1]
     else:
         ours = sequential_backward(Losses(loss), D, smallest=size).flbmo(size)
     np.testing.assert_array_equal(ours, theirs.fit(X, y).get_support())
@@ -134,9 +133,6 @@ def test_sizes_that_cannot_be_are_refused() -> None:
         sequential_backward(at_random(4), 4, smallest=5)
     with pytest.raises(ValueError, match=r"keep must name features in 0..3 but is \[-1\]"):
         sequential_backward(at_random(4), 4, smallest=2, keep=(-1,))
-    found = FoundMasks((mask_of([0], 3), mask_of([0, 2], 3)), (1.0, 0.5))
-    with pytest.raises(ValueError, match=r"one of the sizes found \(1, 2\) but is 3"):
-        found.of_size(3)
 
 
 # Recursive feature elimination

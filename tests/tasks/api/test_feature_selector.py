@@ -44,7 +44,7 @@ def test_scikit_learn_checks_pass(method):
     left_out = LEFT_OUT | LEFT_OUT_OF.get(method, set())
     for estimator, check in estimator_checks_generator(selector):
         name = check.func.__name__
-        if "sample_weight" in name and not method_of(method).takes_weights:
+        if "sample_weight" in name and not method_of(method).traits.takes_weights:
             continue
         if "sparse" in name:  # their target has classes of three rows
             estimator = clone(estimator).set_params(task="regression")

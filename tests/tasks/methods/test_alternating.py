@@ -7,7 +7,6 @@ import logging
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
@@ -17,12 +16,11 @@ from sklearn.preprocessing import StandardScaler
 import chaffinch
 from chaffinch import InputError, ModelSettings, SelectionSettings
 from chaffinch.methods import AfsBm
-from chaffinch.tasks.methods.fitting import Recipe, Tuner
-from chaffinch.tasks.methods.protocol import SearchContext
+from chaffinch.tasks.methods.fitting import Tuner, recipe_of
+from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.reporting.losses import candidate_sizes
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import Rows, Schema
-from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.workers.interface import InProcess
 from tests.made_up import good_table
 from tests.tasks.pipeline.stages import stage
@@ -102,20 +100,20 @@ def made_of(method, workers=None, name="lightgbm", tuning="none"):
     X = random.normal(size=(200, 8))
     rows = Rows(X, X[:, 0] - X[:, 3] * X[:, 5] + random.normal(size=200))
     schema = Schema(tuple("abcdefgh"), (0,) * 8)
-    settings = SelectionSettings(target="y", model=ModelSettings(name=name, tuning=tuning))
+    parameters = {"n_estimators": 5, "min_child_samples": 5}
+    model = ModelSettings(name=name, tuning=tuning, parameters=parameters)
+    settings = SelectionSettings(target="y", model=model, seed=3)
     folds = [(fitted, held_out) for fitted, held_out in KFold(3).split(np.arange(100))]
-    tuner = Tuner(Recipe(name, {"n_estimators": 5, "min_child_samples": 5}, 0), settings)
+    tuner = Tuner(recipe_of(settings), settings)
     train, held_out = rows.take(slice(100)), rows.take(slice(100, None))
     recipe = tuner.recipe_for(train, schema, folds) if tuning != "none" else tuner.recipe
-    material = SearchContext(
+    material = Problem(
+        settings=settings,
         schema=schema,
         recipe=recipe,
-        tuner=tuner,
-        model=models.fit(name, train, schema, recipe.parameters, seed=0),
+        model=models.fit(name, train, schema, recipe.parameters, seed=3),
         baseline=np.zeros(8),
-        loss=Loss("squared_error", "regression"),
         keep=(),
-        seed=3,
         rows=lambda part: train if part == "train" else held_out,
         folds=lambda *_: folds,
         workers=workers or InProcess(),
@@ -131,7 +129,7 @@ def test_workers_change_no_bit(two_workers) -> None:
     few = AfsBm(slacks=(0.1, 0.01), rejections=4)
     _, here = made_of(few)
     _, there = made_of(few, two_workers)
-    assert repr(there) == repr(here)
+    assert there == here
 
 
 def test_hyper_parameters_are_those_of_the_base_model_or_tuned_for_each_mask() -> None:
@@ -140,15 +138,15 @@ def test_hyper_parameters_are_those_of_the_base_model_or_tuned_for_each_mask() -
         material, found = made_of(method, tuning="small")
         train, held_out = material.rows("train"), material.rows("mask_validation")
         recipes, mask = [], np.ones(8, dtype=bool)
-        for one in found.walks[0].rounds:
+        for one, kept in zip(found.steps.to_pylist(), found.masks, strict=True):
             rows, schema = train.select(mask), material.schema.select(mask)
             recipe = material.recipe
             if method.tune_every_round:
                 recipe = material.tuner.recipe_for(rows, schema, material.folds("train"))
             prediction = recipe.fit(rows, schema).predict(held_out.X[:, mask])
-            assert one.trained_loss == pytest.approx(material.loss(held_out.y, prediction, None))
+            assert one["trained_loss"] == pytest.approx(material.loss(held_out.y, prediction, None))
             recipes.append(json.dumps(dict(recipe.parameters)))
-            mask = one.mask
+            mask = kept
         assert (len(set(recipes)) > 1) == method.tune_every_round
 
 
@@ -207,16 +205,6 @@ def test_a_run_is_read_back_and_goes_on_from_what_was_found(kept) -> None:
         (stages / f"{later}.json").unlink()
     assert select(store=store).contract == result.contract
     assert (stages / "optimise_mask.json").read_bytes() == searched  # it tells the time as well
-
-
-def test_what_is_written_of_a_search_is_read_back_whole(tmp_path) -> None:
-    method = AfsBm(slacks=(0.02, 0.1))
-    material, found = made_of(method)
-    recorded = method.record(found, material.schema)
-    pq.write_table(recorded.to_table(), tmp_path / "found.parquet")
-    back = method.read(pq.read_table(tmp_path / "found.parquet"), {}, material.schema)
-    assert repr(back) == repr(found)
-    assert len({losses for walk in found.walks for losses in walk.rounds[0].losses}) > 2
 
 
 # What is asked for

@@ -50,6 +50,10 @@ def run_of(tmp_path):
     return run
 
 
+def mask_of_fold(result, number):
+    return np.isin(result.features, result.facts["folds"][number])
+
+
 def test_predictions_and_choices_are_those_of_a_plain_nested_cross_validation(run_of):
     run = run_of(table_of())
     rows, folds = run.rows("train"), run.folds("train")
@@ -57,7 +61,7 @@ def test_predictions_and_choices_are_those_of_a_plain_nested_cross_validation(ru
     assert sorted(found.index) == list(range(300))
     everything, chosen = np.empty(300), np.empty(300)
     for number, (fitted, held_out) in enumerate(folds):
-        mask = run.found.fold_masks[number]
+        mask = mask_of_fold(run.search_result, number)
         for made, columns in ((everything, slice(None)), (chosen, mask)):
             model = LinearRegression().fit(rows.X[fitted][:, columns], rows.y[fitted])
             made[held_out] = model.predict(rows.X[held_out][:, columns])
@@ -68,7 +72,7 @@ def test_predictions_and_choices_are_those_of_a_plain_nested_cross_validation(ru
     losses = run.contract["losses"]["out_of_fold"]
     assert losses["all_features"] == pytest.approx(np.square(everything - rows.y).mean())
     assert losses["selected"] == pytest.approx(np.square(chosen - rows.y).mean())
-    assert run.found.losses[0] == pytest.approx(losses["all_features"])
+    assert run.search_result.facts["sizes"][0]["loss"] == pytest.approx(losses["all_features"])
     assert run.contract["judged_on"] == "out_of_fold"
 
 
@@ -88,14 +92,14 @@ def test_the_final_models_are_fitted_on_all_rows(run_of):
 
 def test_what_a_fold_holds_out_has_no_part_in_its_order(run_of):
     run = run_of(table_of(), {"kind": "auto", "n_features": 1})
-    rows, context = run.rows("train"), run.search_context("optimise_mask")
+    rows, context = run.rows("train"), run.problem("optimise_mask")
     for number, fold in enumerate(run.folds("train")):
         # as if all hung on the last column: in the rows outside the fold, then in those inside
         for changed, top in zip(fold, (11, 0), strict=True):
             y = rows.y.copy()
             y[changed] = 1000 * rows.X[changed, 11]
             found = run.method.search(replace(context, rows=lambda *_, y=y: replace(rows, y=y)))
-            assert np.flatnonzero(found.fold_masks[number]) == [top]
+            assert np.flatnonzero(mask_of_fold(found, number)) == [top]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -246,11 +250,10 @@ def test_three_folds_are_enough_and_two_are_refused_before_any_work(roles):
 @pytest.mark.xdist_group("dask")
 def test_workers_change_no_bit(run_of, two_workers):
     run = run_of(table_of(n_rows=120))
-    context = run.search_context("optimise_mask")
+    context = run.problem("optimise_mask")
     here = run.method.search(context)
     there = run.method.search(replace(context, workers=two_workers))
-    assert there.out_of_fold == here.out_of_fold
-    assert run.method.record(there, run.schema).facts == run.method.record(here, run.schema).facts
+    assert there == here
 
 
 def test_where_all_features_are_kept_the_verdict_says_why():

@@ -12,6 +12,7 @@ import chaffinch
 from chaffinch.methods import Pefs
 from chaffinch.storage.runs import stages as module
 from chaffinch.storage.runs.stages import Checkpoints
+from chaffinch.tasks.methods.pefs import searches_of
 from chaffinch.tasks.selection.pefs.search import Search
 from tests.made_up import good_table
 from tests.tasks.methods.test_probabilistic import material_of
@@ -29,7 +30,7 @@ def hasty(monkeypatch) -> None:
 @pytest.fixture(scope="module")
 def clean():
     """What searches find that nothing disturbs."""
-    return SHORT.search(material_of())
+    return searches_of(SHORT.search(material_of()))
 
 
 def left_behind(checkpoints: Checkpoints, monkeypatch, method=SHORT) -> None:
@@ -58,7 +59,7 @@ def read_back(checkpoints: Checkpoints, monkeypatch, method=SHORT):
             checkpoints=checkpoints,
             on_progress=lambda done, total: seen.append((done, total)),
         )
-        found = method.search(material)
+        found = searches_of(method.search(material))
     assert seen[-1] == (len(found.searches), len(found.searches))
     return found, len(made)
 
@@ -139,7 +140,7 @@ def test_a_disk_that_is_full_stops_no_search(hasty, tmp_path, monkeypatch, caplo
     (tmp_path / "key" / "search-1.safetensors" / "in the way").mkdir(parents=True)
     one = SHORT.model_copy(update={"penalties": (0.1,)})
     found, _ = read_back(Checkpoints(tmp_path / "key"), monkeypatch, one)
-    same_searches(found, one.search(material_of()))
+    same_searches(found, searches_of(one.search(material_of())))
     said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert sum("the work continues without this checkpoint" in one for one in said) == 2
 

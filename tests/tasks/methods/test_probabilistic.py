@@ -12,10 +12,10 @@ import pytest
 import chaffinch
 from chaffinch import InputError, ModelSettings, SelectionSettings
 from chaffinch.methods import Pefs
-from chaffinch.tasks.methods.fitting import Recipe, Tuner
-from chaffinch.tasks.methods.protocol import SearchContext
+from chaffinch.tasks.methods.fitting import Recipe
+from chaffinch.tasks.methods.pefs import searches_of
+from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.selection.core import Rows, Schema
-from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.workers.interface import InProcess
 from tests.made_up import good_table
 from tests.tasks.pipeline.stages import stage
@@ -54,15 +54,13 @@ def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
     schema = Schema(tuple("abcdefgh"[:d]), (0,) * d)
     train, held_out = rows.take(slice(200)), rows.take(slice(200, None))
     recipe = Recipe("linear", {}, 0)
-    return SearchContext(
+    return Problem(
+        settings=SelectionSettings(target="y", seed=3),
         schema=schema,
         recipe=recipe,
-        tuner=Tuner(recipe, chaffinch.SelectionSettings(target="y")),
         model=recipe.fit(train, schema),
         baseline=np.zeros(d),
-        loss=Loss("squared_error", "regression"),
         keep=keep,
-        seed=3,
         rows=lambda part: train if part == "train" else held_out,
         folds=list,
         workers=workers or InProcess(),
@@ -77,13 +75,7 @@ def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
 @pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
 def test_workers_change_no_bit(two_workers) -> None:
-    here, there = QUICK.search(material_of()), QUICK.search(material_of(two_workers))
-    assert [one.held_out_loss for one in here.searches] == [
-        one.held_out_loss for one in there.searches
-    ]
-    for one, other in zip(here.searches, there.searches, strict=True):
-        for sweep, same in zip(one.sweeps, other.sweeps, strict=True):
-            assert (sweep.probabilities == same.probabilities).all()
+    assert QUICK.search(material_of()) == QUICK.search(material_of(two_workers))
 
 
 @pytest.fixture(scope="module")
@@ -93,30 +85,30 @@ def found():
 
 
 def test_each_penalty_has_as_many_searches_as_seeds_and_each_seed_its_own(found) -> None:
-    found = found[QUICK]
+    found = searches_of(found[QUICK])
     assert [(one.asked, one.seed) for one in found.searches] == [
         (0.05, 0), (0.05, 1), (0.2, 0), (0.2, 1),
     ]  # fmt: skip
     first, second = (one.probabilities for one in found.searches[:2])
     assert (first != second).any()
     assert found.probabilities(0.05) == pytest.approx((first + second) / 2)
-    alone = QUICK.model_copy(update={"seeds": 1}).search(material_of())
+    alone = searches_of(QUICK.model_copy(update={"seeds": 1}).search(material_of()))
     assert (alone.searches[0].probabilities == first).all()
 
 
 def test_the_network_of_each_search_is_measured_on_the_mask_validation_rows(found) -> None:
     constant = np.var(material_of().rows("mask_validation").y)
-    assert all(0 < one.held_out_loss < constant / 2 for one in found[QUICK].searches)
+    assert all(0 < one.held_out_loss < constant / 2 for one in searches_of(found[QUICK]).searches)
 
 
 def test_there_is_nothing_to_search_where_all_or_only_those_to_keep_are_asked_for() -> None:
     sized = SIZED.model_copy(update={"n_features": (6, 2)})
-    found = sized.search(material_of(keep=(1, 4)))
+    found = searches_of(sized.search(material_of(keep=(1, 4))))
     assert [one.sweeps[-1].iteration for one in found.searches] == [0, 0]
     assert [found.mask(size).tolist() for size in (6, 2)] == [
         [True] * 6, [False, True, False, False, True, False],
     ]  # fmt: skip
-    alone = QUICK.search(material_of(d=1))
+    alone = searches_of(QUICK.search(material_of(d=1)))
     assert alone.mask(0.05).tolist() == [True]
 
 
@@ -166,20 +158,10 @@ def test_masks_stand_for_choice_by_penalty_or_by_size(found) -> None:
 
 @pytest.mark.parametrize("method", [QUICK, SIZED])
 def test_what_is_written_of_a_search_is_read_back_whole(found, method, tmp_path) -> None:
-    found, schema = found[method], material_of().schema
-    recorded = method.record(found, schema)
-    pq.write_table(recorded.to_table(), tmp_path / "found.parquet")
-    facts = json.loads(json.dumps(recorded.facts))
-    back = method.read(pq.read_table(tmp_path / "found.parquet"), facts, schema)
-    for one, other in zip(found.searches, back.searches, strict=True):
-        assert (one.asked, one.seed, one.held_out_loss) == (
-            other.asked, other.seed, other.held_out_loss,
-        )  # fmt: skip
-        for sweep, same in zip(one.sweeps, other.sweeps, strict=True):
-            assert (sweep.iteration, sweep.loss, sweep.penalty) == (
-                same.iteration, same.loss, same.penalty,
-            )  # fmt: skip
-            assert (sweep.probabilities == same.probabilities).all()
+    pq.write_table(found[method].steps, tmp_path / "found.parquet")
+    facts = json.loads(json.dumps(found[method].facts))
+    back = replace(found[method], steps=pq.read_table(tmp_path / "found.parquet"), facts=facts)
+    assert back == found[method]
 
 
 def test_the_path_has_a_row_for_each_sweep_with_the_probability_of_each_feature(kept) -> None:

@@ -16,11 +16,10 @@ from sklearn.preprocessing import StandardScaler
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.methods import ParticleSwarm, Ranking, Rfe, Rfecv, Sequential
-from chaffinch.tasks.methods.fitting import Recipe, Tuner
-from chaffinch.tasks.methods.protocol import SearchContext
+from chaffinch.tasks.methods.fitting import Recipe
+from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import Rows, Schema
-from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.settings.method import declared, kinds, method_of
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.workers.interface import InProcess
@@ -33,7 +32,7 @@ LINEAR = ModelSettings(name="linear", tuning="none")
 EXACTLY, AT_MOST = ["rfe", "sequential_forward", "sequential_backward"], ["rfecv", "particle_swarm"]
 SWARM = ParticleSwarm(individuals=4, generations=4)
 
-REFITTED = [kind for kind in kinds() if declared(kind).refits]
+REFITTED = [kind for kind in kinds() if declared(kind).traits.refits]
 
 
 def select(data=None, target="churned", *, model=LINEAR, **options):
@@ -141,15 +140,13 @@ def test_workers_change_no_bit(two_workers) -> None:
     ]
 
     def found(method, workers):
-        material = SearchContext(
+        material = Problem(
+            settings=SelectionSettings(target="y", seed=3),
             schema=schema,
             recipe=recipe,
-            tuner=Tuner(recipe, SelectionSettings(target="y")),
             model=models.fit("lightgbm", rows, schema, recipe.parameters, seed=0),
             baseline=np.zeros(8),
-            loss=Loss("squared_error", "regression"),
             keep=(),
-            seed=3,
             rows=lambda part: rows.take(slice(100) if part == "train" else slice(100, None)),
             folds=lambda *_: folds,
             workers=workers,
@@ -161,7 +158,7 @@ def test_workers_change_no_bit(two_workers) -> None:
     for name in sorted(set(REFITTED) - {"robust_elimination"}):  # see test_robust_search.py
         method = SWARM if name == "particle_swarm" else name
         here, there = found(method, InProcess()), found(method, two_workers)
-        assert repr(there) == repr(here), name
+        assert there == here, name
 
 
 class Diverging(LinearRegression):
@@ -347,7 +344,7 @@ def test_the_report_shows_what_was_measured_and_nothing_else(
     assert page.open == []
     assert page.heading_before("Losses") == heading
     assert len(page.charts) == n_charts
-    assert declared(name).refits in page.text
+    assert declared(name).traits.refits in page.text
     rows = page.tables["Losses of the two final models (log loss)"]
     assert [row[-1] for row in rows[1:4]] == [train, mask_validation, model_validation]
     assert not {"Mask", "Baseline is", "Loss once masked", "Slack"} & set(page.texts)

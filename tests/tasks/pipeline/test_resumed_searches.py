@@ -19,6 +19,7 @@ from chaffinch.methods import Pefs
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.runs.store import Run
 from chaffinch.storage.sources import source_of
+from chaffinch.tasks.methods.pefs import searches_of
 from chaffinch.tasks.pipeline import memory
 from chaffinch.tasks.pipeline import run as story
 from chaffinch.tasks.selection.pefs.search import Search
@@ -160,7 +161,7 @@ def test_the_search_of_a_killed_worker_goes_on_with_another_worker(tmp_path) -> 
     counted, checkpoints = counted_in(tmp_path / "counted"), Checkpoints(tmp_path / "key")
     method = LONG.model_copy(update={"penalties": (0.001,)})
     with hastened_workers(counted, partial(kill_the_first, counted), "local", 2) as workers:
-        found = method.search(replace(material_of(workers), checkpoints=checkpoints))
+        found = searches_of(method.search(replace(material_of(workers), checkpoints=checkpoints)))
     assert len(list(counted.iterdir())) == 2
     assert n_sweeps(counted) == len(found.searches[0].sweeps) + 1  # one was not kept any more
-    same_searches(found, method.search(material_of()))
+    same_searches(found, searches_of(method.search(material_of())))
