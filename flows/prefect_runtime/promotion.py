@@ -41,6 +41,7 @@ from chaffinch.tasks.promotion.promote import (
 )
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.settings.execution import PromotionSettings
+from chaffinch.tasks.settings.identity import digest
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 NEEDS_DECISION = "NeedsDecision"  # name of the final state, as in prefect.flow-run.NeedsDecision
@@ -114,7 +115,9 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
         ]
     verdict = publish(run, result, data_set, _logged([*outcome, *differs]), against.difference)
     if decision.outcome == "wait" and promotion.wait is not None:
-        answer, is_answered = _answer([outcome[0], *differs], promotion.wait)
+        # an answer is about one contract beside one that is promoted, also where a run starts again
+        question = f"{digest(dict(result.contract))[:16]}-{len(against.history)}"
+        answer, is_answered = _answer([outcome[0], *differs], promotion.wait, question)
         answered = f"Not promoted as {name}{f': {answer.reason}' if answer.reason else '.'}"
         is_done = True
         if answer.promote:
@@ -149,16 +152,20 @@ def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> tupl
     """Promote a run and send its event; return the outcome as a sentence, and whether it is so."""
     try:
         promote_by(run, against.name, how, reason, seen=len(against.history), owes_event=True)
-    except InputError as error:  # another contract was promoted meanwhile
+    except InputError as error:  # something was promoted meanwhile
+        history = _promotions_of(run).history(against.name)
+        if history and history[-1].run == run.name:
+            return f"It is in use as {against.name} already.", True
         return f"Not promoted as {against.name}: {error}.", False
     _send_events(against.name, run)
     return f"Promoted as {against.name}{f': {reason}' if reason else '.'}", True
 
 
-def _answer(lines: list[str], hours: float) -> tuple[Answer, bool]:
+def _answer(lines: list[str], hours: float, question: str) -> tuple[Answer, bool]:
     """Pause this flow run until a person has answered, or the time is over.
 
-    Returns the answer, and whether a person gave it.
+    Returns the answer, and whether a person gave it. One that was given to the same question before
+    the run was started again counts.
     """
     run_id, seconds = runtime.flow_run.id, 3600 * hours
     no_answer = {"promote": False, "reason": f"no answer came in {hours:g} h."}
@@ -175,6 +182,7 @@ def _answer(lines: list[str], hours: float) -> tuple[Answer, bool]:
             Answer.with_initial_data(description="\n\n".join(lines)),
             timeout=int(seconds) + _SECONDS_OF_GRACE,
             poll_interval=_SECONDS_BETWEEN_LOOKS,
+            key=question,
         )
     finally:
         deadline.cancel()

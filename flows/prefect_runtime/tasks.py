@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import wraps
 from inspect import signature
 from pathlib import PurePath
-from typing import Annotated, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
 import httpx
@@ -78,9 +78,14 @@ def _as_text(value: Any, about: ValidationInfo) -> Any:
     """Return a path as text; refuse all but text, which would be stored and logged."""
     if isinstance(value, str | PurePath):
         return str(value)
+    must, remedy = (
+        "a path or an address",
+        ("write a table in memory to Parquet, or give it to chaffinch.select"),
+    )
+    if about.field_name == "former":
+        must, remedy = "the name or path of a run", "give a result to chaffinch.reselect"
     raise ValueError(
-        f"{about.field_name} must be a path or an address but is of type {type(value).__name__}; "
-        "write a table in memory to Parquet, or give it to chaffinch.select"
+        f"{about.field_name} must be {must} but is of type {type(value).__name__}; {remedy}"
     )
 
 
@@ -164,6 +169,16 @@ def _is_generated(name: str) -> bool:
 
 class TableFlow(Flow[P, R]):
     """A flow whose parameter ``data`` is a table or a list of tables."""
+
+    if not TYPE_CHECKING:  # the overloads are those of Flow
+
+        def __call__(self, *args: Any, return_state: bool = False, wait_for: Any = None, **given):
+            """Run the flow; InputError for a parameter that is missing or unknown."""
+            try:
+                signature(self.fn).bind(*args, **given)
+            except TypeError as error:
+                raise InputError(f"{self.fn.__name__}: {error}; see its parameters") from None
+            return super().__call__(*args, return_state=return_state, wait_for=wait_for, **given)
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters as Prefect stores them; refuse tables and secrets before that."""

@@ -35,7 +35,9 @@ def reading_parquet(name: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise_if_out_of_memory(error)
-        raise InputError(f"{name} is no readable Parquet file: {error}") from error
+        raise InputError(
+            f"{name} is no readable Parquet file: {error}", "write or copy it again"
+        ) from error
 
 
 def begins_as_parquet(path: Path) -> bool:

@@ -459,6 +459,9 @@ def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
             f"the table lacks the kept feature {missing[0]!r}{more}; "
             "give one with the columns that the selection was made from"
         )
+    if hasattr(table, "iloc"):  # by position, as a label may be None
+        at = {text_of_label(name): position for position, name in enumerate(table.columns)}
+        return table.iloc[:, [at[name] for name in features]]
     names = [name_of[name] for name in features]
     return table.select(names) if hasattr(table, "select") else table[names]
 

@@ -204,6 +204,7 @@ def _warned(message: Any, category: type[Warning]) -> str:
     module = next(name for name in frames if name not in outside)
     of_the_model = category.__name__ in (
         "ConvergenceWarning",
+        "DataConversionWarning",  # of y in a table of one column, as scikit-learn's estimators do
         "FutureWarning",
         "UndefinedMetricWarning",
     )

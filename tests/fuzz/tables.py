@@ -282,14 +282,21 @@ def arguments(draws: Draws, names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def _check_unchanged(before: pd.DataFrame, after: pd.DataFrame) -> None:
+    try:
+        pd.testing.assert_frame_equal(before, after, check_exact=True)
+    except AssertionError as error:
+        raise Broken("the table of the caller was changed") from error
+
+
 def select_checked(data: Any, target: str, names: Sequence[str], **given: Any) -> None:
     """Select, and hold the result against the table."""
     before = pickle.dumps(data) if isinstance(data, pd.DataFrame) else b""
     try:
         result = chaffinch.select(data, target, **given)
     finally:
-        if before and pickle.dumps(data) != before:
-            raise Broken("the table of the caller was changed")
+        if before:
+            _check_unchanged(pickle.loads(before), data)  # noqa: S301
     features = [str(name) for name in result.features]
     if not set(features) <= {str(name) for name in result.candidates}:
         raise Broken(f"features that were no candidates: {features!r}")

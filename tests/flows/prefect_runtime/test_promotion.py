@@ -175,6 +175,53 @@ def test_another_promotion_meanwhile_is_not_overtaken(flow, server, started, sto
     assert message.startswith("needs a decision: Not promoted as raced: ")
 
 
+def test_an_answer_is_about_one_contract_beside_one_that_is_promoted(flow, server, started, store):
+    """A run that starts again after another promotion asks anew; the old approval is not for it."""
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.flow_runs import resume_flow_run
+    from prefect.states import AwaitingRetry
+
+    def again(run):
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(run, AwaitingRetry(), force=True)
+            flow_run = client.read_flow_run(run)
+        return run_flow(
+            chaffinch.feature_selection, flow_run, flow_run.parameters, return_type="state"
+        )
+
+    known = [run["id"] for run in server.find("flow_runs")]
+    asked = PromotionSettings(name="again", wait=0.02)
+    with ThreadPoolExecutor(1) as thread:
+        ended = thread.submit(copy_context().run, flow, asked)
+        run, *_ = eventually(lambda: question(server, known))
+        chaffinch.promote(started[1].run, "again", store=store)
+        resume_flow_run(run, {"promote": True, "reason": "of the first question"})
+        ended.result(timeout=300)
+        ended = thread.submit(copy_context().run, again, run)
+        same, *_ = eventually(lambda: question(server, known))
+        assert same == run
+        resume_flow_run(run, {"promote": False, "reason": "of the second question"})
+        ended.result(timeout=300)
+    assert [one.run for one in chaffinch.promotions("again", store=store)] == [started[1].run]
+
+
+def test_a_run_that_a_person_promoted_while_it_waited_is_in_use_already(flow, server, store):
+    from prefect.flow_runs import resume_flow_run
+
+    known = [run["id"] for run in server.find("flow_runs")]
+    with ThreadPoolExecutor(1) as thread:
+        asked = PromotionSettings(name="by-hand", wait=0.02)
+        ended = thread.submit(copy_context().run, flow, asked)
+        run, *_ = eventually(lambda: question(server, known))
+        (waiting,) = (path.name for path in (store / "runs").glob("*gbmo*"))
+        chaffinch.promote(waiting, "by-hand", store=store)
+        resume_flow_run(run, {"promote": True, "reason": "as I said"})
+        flow_run, _ = ended.result(timeout=300)
+    assert "It is in use as by-hand already." in verdict(server, flow_run)
+    assert ended_as(server, flow_run)[1] == "Completed"
+
+
 def test_a_promoted_contract_that_cannot_be_read_needs_a_decision_without_a_gate_too(
     flow, server, started, store
 ):
