@@ -10,15 +10,17 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from chaffinch.errors import StorageError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns, check_known
@@ -58,6 +60,7 @@ __all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
 logger = logging.getLogger(__name__)
 
 _TABLE, _MANIFEST = "table.parquet", "dataset.json"
+_ROW = "row"
 _FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
 _ROWS_PER_GROUP = 131_072
 _MOST_NUMBERED = 10_000
@@ -74,13 +77,15 @@ class Dataset:
 
     `path` is the folder with ``table.parquet`` and ``dataset.json``; `hash` has 64 hexadecimal
     digits over names, types, categories and values; `columns` has the type of each column, in table
-    order: float64, int64, bool, category, timestamp or other.
+    order: float64, int64, bool, category, timestamp or other. `source_order` is the file of the
+    row numbers in the source; None if the dataset was not opened for a source.
     """
 
     path: Path
     hash: str
     n_rows: int
     columns: dict[str, str]
+    source_order: Path | None = field(default=None, compare=False)
 
     @classmethod
     def open(cls, folder: Path, hash: str) -> Dataset:  # noqa: A002
@@ -121,6 +126,15 @@ class Dataset:
                 f"dataset {self.path} is damaged: {error}; run on its source again"
             ) from error
         return pa.table(columns_read, names=names)
+
+    def rows_in_source(self) -> NDArray[np.int64]:
+        """Return which row of the source each row was, shape (n,)."""
+        rows: NDArray[np.int64] = pa.parquet.read_table(self.source_order)[_ROW].to_numpy()
+        return rows
+
+    def in_source_order(self) -> pa.Table:
+        """Return the table with its rows in the order of the source."""
+        return self.read().take(pa.array(np.argsort(self.rows_in_source())))
 
 
 class LazyTable:
@@ -176,95 +190,77 @@ def ingest(
     The result is cached by the SHA-256 of the file, the arguments and the version of the reading
     rules, so that a file is parsed once. A table in memory is converted each time.
     """
-    fingerprint, labels = source.fingerprint(), _with_types(labels, numeric, source)
-    asked = [sorted(set(names)) for names in (categorical, numeric, ordered, drop)]
-    if labels is not None:
-        asked.append([labels])
-    digest = hashlib.sha256(json.dumps([_READING, fingerprint, *asked]).encode()).hexdigest()
-    note = folder / f"source-{digest[:16]}.json"
+    fingerprint, note = source.fingerprint(), None
+    if labels in numeric or not source.has_types():
+        labels = None  # a source without types gives it none of its own
     if fingerprint is not None:
+        asked = [sorted(set(names)) for names in (categorical, numeric, ordered, drop)]
+        note = _note(folder, [fingerprint, *asked, *([] if labels is None else [[labels]])])
         try:
-            return Dataset.open(folder, read_json(note, {"hash": str})["hash"])
+            return replace(Dataset.open(folder, _hash_in_note(note)), source_order=note)
         except FileNotFoundError:
             logger.debug("%s is to be read: no such file was read before", source)
         except StorageError as error:
             logger.info("%s is to be read: %s", source, error)
     with spill_folder(folder) as aside:
-        columns, dataset_hash, _ = _in_order(
-            source, aside, categorical, numeric, ordered, drop, labels, may_lack, on_done
-        )
-        dataset = _store(columns, column_types(columns.schema), dataset_hash, folder)
+        with source.scan(categorical, drop=drop, aside=aside) as raw:
+            lacking = set(may_lack).difference(raw)
+            there = [set(names) - lacking for names in (categorical, numeric, drop)]
+            categorical, numeric, drop = map(sorted, there)
+            _remove(drop, raw)
+            if labels is not None and labels in raw and labels not in categorical:
+                if _are_text_labels(raw[labels]):
+                    categorical = [*categorical, labels]
+                elif _are_whole_labels(raw[labels]):
+                    raw[labels] = decoded(raw[labels])
+            typed, columns = SpilledColumns(aside), SpilledColumns(aside)
+            n_columns, done = len(raw), count(1)
+
+            def each_done(
+                columns: Iterable[tuple[str, pa.Array]],
+            ) -> Iterator[tuple[str, pa.Array]]:
+                for column in columns:
+                    yield column
+                    on_done(next(done), 2 * n_columns)
+
+            each = typed_columns(
+                raw, categorical=categorical, numeric=numeric, ordered=ordered, has_others=True
+            )
+            order = row_order(each_done(typed.kept(each)))
+            types = column_types(typed.schema)
+            in_order = columns.kept(shuffled(typed, order))
+            dataset_hash = hash_columns(types, len(order), each_done(in_order))
+        dataset = _store(columns, types, dataset_hash, folder)
         del columns
     give_back()
-    if fingerprint is not None:
-        write_file(note, to_json({"format_version": FORMAT_VERSION, "hash": dataset.hash}))
-    return dataset
+    if note is None:  # such a source is always read; equal rows in the same order share a note
+        note = _note(folder, [dataset_hash, hashlib.sha256(order.to_numpy().data).hexdigest()])
+    _write_note(note, dataset_hash, order)
+    return replace(dataset, source_order=note)
 
 
-def order_of_rows(
-    source: Source,
-    *,
-    categorical: Collection[str] = (),
-    numeric: Collection[str] = (),
-    ordered: Collection[str] = (),
-    drop: Collection[str] = (),
-    labels: str | None = None,
-    may_lack: Collection[str] = (),
-) -> tuple[str, pa.Array]:
-    """Return the hash of the dataset that a table becomes, and which row each of its rows was.
-
-    The arguments are those of `ingest`.
-    """
-    labels = _with_types(labels, numeric, source)
-    with TemporaryDirectory(prefix="chaffinch-") as aside:
-        _, dataset_hash, order = _in_order(
-            source, Path(aside), categorical, numeric, ordered, drop, labels, may_lack
-        )
-    return dataset_hash, order
+def _note(folder: Path, key: list[Any]) -> Path:
+    digest = hashlib.sha256(json.dumps([_READING, *key]).encode()).hexdigest()
+    return folder / f"source-{digest[:16]}.parquet"
 
 
-def _with_types(labels: str | None, numeric: Collection[str], source: Source) -> str | None:
-    """Return the column of labels if a source gives it a type that is not its own."""
-    return labels if labels not in numeric and source.has_types() else None
+def _write_note(path: Path, dataset_hash: str, order: pa.Array) -> None:
+    """Write which dataset a source became, and which row of the source each of its rows was."""
+    rows = pa.table({_ROW: order}).replace_schema_metadata(
+        {"format_version": str(FORMAT_VERSION), "hash": dataset_hash}
+    )
+    encoding = {"use_dictionary": False, "column_encoding": "DELTA_BINARY_PACKED"}
+    write_file(path, lambda file: pa.parquet.write_table(rows, file, **encoding))
 
 
-def _in_order(
-    source: Source,
-    aside: Path,
-    categorical: Collection[str],
-    numeric: Collection[str],
-    ordered: Collection[str],
-    drop: Collection[str],
-    labels: str | None,
-    may_lack: Collection[str],
-    on_done: OnDone = ignored,
-) -> tuple[SpilledColumns, str, pa.Array]:
-    """Return the typed and shuffled columns of a source, their hash, and the order of its rows."""
-    with source.scan(categorical, drop=drop, aside=aside) as raw:
-        lacking = set(may_lack).difference(raw)
-        there = [set(names) - lacking for names in (categorical, numeric, drop)]
-        categorical, numeric, drop = map(sorted, there)
-        _remove(drop, raw)
-        if labels is not None and labels in raw and labels not in categorical:
-            if _are_text_labels(raw[labels]):
-                categorical = [*categorical, labels]
-            elif _are_whole_labels(raw[labels]):
-                raw[labels] = decoded(raw[labels])
-        typed, columns = SpilledColumns(aside), SpilledColumns(aside)
-        n_columns, done = len(raw), count(1)
-
-        def each_done(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[tuple[str, pa.Array]]:
-            for column in columns:
-                yield column
-                on_done(next(done), 2 * n_columns)
-
-        each = typed_columns(
-            raw, categorical=categorical, numeric=numeric, ordered=ordered, has_others=True
-        )
-        order = row_order(each_done(typed.kept(each)))
-        types = column_types(typed.schema)
-        in_order = columns.kept(shuffled(typed, order))
-        return columns, hash_columns(types, len(order), each_done(in_order)), order
+def _hash_in_note(path: Path) -> str:
+    try:
+        metadata: dict[bytes, bytes] = pa.parquet.read_schema(path).metadata or {}
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise StorageError(f"{path} is damaged ({error}); remove it") from error
+    return metadata.get(b"hash", b"").decode(errors="replace")
 
 
 def _are_text_labels(column: pa.ChunkedArray) -> bool:

@@ -273,7 +273,7 @@ def read_table(
     try:
         with with_hints_for(of_any):
             dataset = ingest(source, of_any, store.datasets)
-            with rows_counted_in_the_source(source, of_any, settings.outer_folds):
+            with rows_counted_in_the_source(dataset, of_any, settings.outer_folds):
                 description = describe_table(LazyTable(dataset), of_any, settings.outer_folds)
     except InputError as error:
         error.message = f"in {label}, {error.message}"

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -108,13 +109,15 @@ def parts_in_order(
     `part` has the parts in the order of the dataset. Of equal rows the first in the table is the
     first in the dataset. InputError if the table is not the one of the run.
     """
-    found, order = dataset.order_of_rows(_with_history(source, settings), **_reading(settings))
-    if found != dataset_hash:
+    with TemporaryDirectory(prefix="chaffinch-") as folder:
+        found = dataset.ingest(_with_history(source, settings), Path(folder), **_reading(settings))
+        rows = found.rows_in_source()
+    if found.hash != dataset_hash:
         raise InputError(
             f"{source.label} does not have the rows and columns of the run; give the table that "
             "it was selected from"
         )
-    return part.take(pa.array(np.argsort(order.to_numpy())))
+    return part.take(pa.array(np.argsort(rows)))
 
 
 def check_header(source: Source, settings: SelectionSettings) -> None:
@@ -148,26 +151,16 @@ def _with_history(source: Source, settings: SelectionSettings) -> Source:
 
 @contextmanager
 def rows_counted_in_the_source(
-    source: Source, settings: SelectionSettings, outer_folds: OuterFolds | None = None
+    table: Dataset, settings: SelectionSettings, outer_folds: OuterFolds | None = None
 ) -> Iterator[None]:
     """Replace row numbers in an error of the block by those of the source.
 
-    The source is read again only after an error: the dataset is shuffled.
+    The dataset is shuffled; it is put in order only after an error.
     """
     try:
         yield
     except InputError:
-        columns = settings.columns
-        table = _with_history(source, settings).read(columns.categorical, drop=columns.drop)
-        there = set(table.column_names)  # a reselection skips missing columns
-        typed = dataset.type_columns(
-            table.drop_columns([name for name in columns.drop if name in there]),
-            categorical=there.intersection(columns.categorical),
-            numeric=there.intersection(columns.numeric),
-            ordered=there.intersection([columns.time]),
-            has_others=True,
-        )
-        describe_table(typed, settings, outer_folds)
+        describe_table(table.in_source_order(), settings, outer_folds)
         raise
 
 

@@ -204,7 +204,7 @@ def _begun(
             logger.info("rows are held in files, as memory is short for them")
         workers = workers_for(execution, [dataset], in_files=run.is_in_files)
         run.workers = opened.enter_context(workers)
-        with rows_counted_in_the_source(source, settings):
+        with rows_counted_in_the_source(dataset, settings):
             wrap_step(describe)(run)
         check_fit(settings, run.schema, estimator)
         refuse_warnings(run.description.warnings, strict=execution.strict)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from chaffinch.storage.datasets.dataset import Dataset
@@ -74,6 +75,6 @@ def test_a_note_of_how_a_file_was_read_before_the_rules_changed_is_not_believed(
     path.write_text("x\n00500\n10001\n")
     before = ingest(pa.table({"x": [500, 10001]}), store)
     key = json.dumps([sha256_of_file(path), [], [], []])
-    note = store / f"source-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-    note.write_text(json.dumps({"format_version": 1, "hash": before.hash}))
+    note = store / f"source-{hashlib.sha256(key.encode()).hexdigest()[:16]}.parquet"
+    pa.parquet.write_table(pa.table({"row": [0, 1]}, metadata={"hash": before.hash}), note)
     assert ingest(path, store).columns == {"x": "category"}

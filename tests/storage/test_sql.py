@@ -17,8 +17,10 @@ import pytest
 
 import chaffinch
 from chaffinch.errors import InputError
+from chaffinch.storage.datasets.dataset import LazyTable
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.pipeline.ingestion import each_read_once
+from chaffinch.tasks.data.table_check import describe_table
+from chaffinch.tasks.pipeline.ingestion import each_read_once, rows_counted_in_the_source
 from chaffinch.tasks.pipeline.ingestion import ingest as ingest_as_asked
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.sources import (
@@ -179,6 +181,22 @@ def test_inside_one_command_it_is_read_once(tmp_path: Path) -> None:
             assert n_rows(SelectionSettings(target="y", columns={"numeric": ["y"]})) == 2
         assert n_rows() == 2
     database.close()
+
+
+def test_an_error_counts_the_rows_of_a_database_without_another_query(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    with sqlite3.connect(path) as database:
+        values = [*range(150), None, *range(49)]
+        pd.DataFrame({"x": range(200), "y": values}).to_sql("t", database, index=False)
+    database.close()
+    settings = SelectionSettings(target="y")
+    dataset = ingest_as_asked(source_of(f"sqlite:///{path}#t"), settings, tmp_path / "store")
+    path.unlink()
+    with (
+        pytest.raises(InputError, match=r"'y' .*row 151\b"),
+        rows_counted_in_the_source(dataset, settings),
+    ):
+        describe_table(LazyTable(dataset), settings)
 
 
 def test_a_selection_its_model_and_its_contract(tmp_path: Path) -> None:

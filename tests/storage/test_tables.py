@@ -354,3 +354,31 @@ def test_ingesting_leaves_the_callers_table_alone(tmp_path: Path) -> None:
     before = frame.copy(deep=True)
     ingest(frame, tmp_path)
     pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet", "in memory"])
+def test_a_dataset_can_be_put_in_the_order_of_its_source(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"x": np.random.default_rng(0).permutation(200), "y": ["a", "b"] * 100})
+    orders = [frame, frame[::-1]]  # of one dataset
+    for number, rows in enumerate(orders):
+        path = tmp_path / f"{number}{name}"
+        if name == "in memory":
+            source = rows
+        else:
+            rows.to_csv(path, index=False) if name == "x.csv" else rows.to_parquet(path)
+            source = path
+        for _ in range(2):  # the second time a file is not read
+            dataset = ingest(source, tmp_path / "store")
+            assert dataset.in_source_order()["x"].to_pylist() == rows["x"].to_list()
+    assert len([*(tmp_path / "store").glob("source-*")]) == len(orders)
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1", b"{}"])
+def test_a_damaged_note_of_a_source_is_written_again(tmp_path: Path, damage: bytes) -> None:
+    path, store = tmp_path / "x.csv", tmp_path / "store"
+    path.write_text("x\n3\n1\n2\n")
+    dataset = ingest(path, store)
+    (note,) = store.glob("source-*")
+    note.write_bytes(damage)
+    assert ingest(path, store) == dataset
+    assert ingest(path, store).in_source_order()["x"].to_pylist() == [3, 1, 2]
