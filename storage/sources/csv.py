@@ -1,7 +1,7 @@
 """Delimited text: CSV, TSV and semicolons, read by all threads.
 
-Each column has the narrowest type that all its rows allow; integers with leading zeros stay text,
-and so do columns of numbers beyond 2^53, of which float64 may lose digits.
+Each column has the narrowest type that all its rows allow. What may lose digits stays text, to be
+typed as text of every source is: integers with leading zeros, and numbers beyond 2^53.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -102,10 +102,18 @@ def _no_text(name: str) -> str:
 
 # bytes that a thread parses at a time: each block makes a chunk of every column
 _LEAST_BLOCK, _MOST_BLOCK, _BYTES_PER_COLUMN = 1 << 20, 1 << 23, 1 << 12
-_MOST_GUESSES = 8
 _SAMPLE = 1 << 18  # bytes, at each of three places
 # pandas takes two words for missing that pyarrow does not
 _MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
+_TRUTH = [*pa.csv.ConvertOptions().true_values, *pa.csv.ConvertOptions().false_values]
+# The types of columns, in the order in which they are tried. Categories of numbers stay text.
+_Kinds = tuple[pa.DataType, ...]
+_DATES: _Kinds = (
+    pa.date32(),
+    *(pa.timestamp(unit, zone) for zone in (None, "UTC") for unit in ("s", "ns")),
+)
+_KINDS: _Kinds = (pa.null(), pa.int64(), pa.float64(), pa.bool_(), *_DATES, pa.string())
+_KINDS_OF_CATEGORIES: _Kinds = (pa.null(), *_DATES, pa.string())
 
 
 def _read(
@@ -114,8 +122,7 @@ def _read(
     """Read UTF-8 text with a header; `categorical` columns of numbers stay text."""
     (path,) = files
     with _open(path) as text:
-        table = _read_guessing(text, categorical, aside)
-    _check_utf8(table, text)
+        table = _read_typed(text, categorical, aside)
     return _without_unnamed_index(table, path.name)
 
 
@@ -186,18 +193,11 @@ class _Text:
     def as_it_is(self) -> pa.csv.ConvertOptions:
         return pa.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.binary()))
 
-    def read(self, **conversion: Any) -> pa.Table:
-        return pa.csv.read_csv(self.path, **self.options(), convert_options=_conversion(conversion))
-
     def options(self) -> dict[str, Any]:
         return {
             "read_options": pa.csv.ReadOptions(block_size=self.block),
             "parse_options": pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
         }
-
-
-def _conversion(options: dict[str, Any]) -> pa.csv.ConvertOptions:
-    return pa.csv.ConvertOptions(strings_can_be_null=True, null_values=_MISSING, **options)
 
 
 @contextmanager
@@ -219,114 +219,102 @@ def _open(path: Path) -> Iterator[_Text]:
         raise InputError(f"{path.name} is damaged ({error}); write it again") from error
 
 
-def _read_guessing(text: _Text, categorical: Collection[str], aside: Path | None) -> pa.Table:
-    """Read with the types of the first block; read again where a later row has another type.
+def _read_typed(text: _Text, categorical: Collection[str], aside: Path | None) -> pa.Table:
+    """Read the fields as text, each column in the first type that all its values allow.
 
-    pyarrow alone would hold the whole text until every type is certain.
+    The rows are read again if a later value changes a type: the text of all would take more memory.
     """
-    with pa.csv.open_csv(text.path, **text.options(), convert_options=_conversion({})) as stream:
-        types = {field.name: field.type for field in stream.schema}
-    doubtful = {name for name, kind in types.items() if pa.types.is_null(kind)}
-    certain: set[str] = set()
+    nulls: dict[str, Any] = {"strings_can_be_null": True, "null_values": _MISSING}
+    guess, conversion = (
+        pa.csv.ConvertOptions(column_types=types, **nulls)
+        for types in ({}, dict.fromkeys(text.names, pa.string()))
+    )
+    with pa.csv.open_csv(text.path, **text.options(), convert_options=guess) as stream:
+        kinds = [
+            _types_from(_KINDS_OF_CATEGORIES if field.name in categorical else _KINDS, field.type)
+            for field in stream.schema  # of the first block
+        ]
+    empty = pa.table({name: pa.nulls(0) for name in text.names})
     while True:
-        if doubtful:
-            # the types that every row allows: a pass over the file
-            some = [name for name in text.names if name in doubtful]
-            types |= {field.name: field.type for field in text.read(include_columns=some).schema}
-            pa.default_memory_pool().release_unused()
-            certain |= doubtful
-        try:
-            table, inexact, others = _read_typed(text, _with_text(types, categorical), aside)
-        except pa.ArrowInvalid as error:
-            column = re.match(r"In CSV column #(\d+)", str(error))
-            if not column or text.names[int(column[1])] in certain:
-                raise
-            few = len(certain) < _MOST_GUESSES
-            doubtful = {text.names[int(column[1])]} if few else set(text.names)
-            continue
-        if table is not None:
-            return table
-        doubtful = others - certain
-        types |= dict.fromkeys(inexact | (others & certain), pa.string())
-
-
-def _with_text(
-    types: dict[str, pa.DataType], categorical: Collection[str]
-) -> dict[str, pa.DataType]:
-    """Return the types, with text for categories whose spelling would be lost."""
-    loses = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-
-    def is_text(name: str, kind: pa.DataType) -> bool:
-        # no model takes a time of day, but its text is a category
-        return pa.types.is_time(kind) or (name in categorical and any(is_(kind) for is_ in loses))
-
-    return {name: pa.string() if is_text(name, kind) else kind for name, kind in types.items()}
-
-
-def _read_typed(
-    text: _Text, types: dict[str, pa.DataType], aside: Path | None
-) -> tuple[pa.Table | None, set[str], set[str]]:
-    """Read with these types; integers are read as text first, to find leading zeros.
-
-    Returns no table but the columns whose digits would be lost, as of integers with leading zeros,
-    and those of integers that hold others.
-    """
-    schema = pa.schema(types.items())
-    whole = {i: field.name for i, field in enumerate(schema) if pa.types.is_integer(field.type)}
-    as_read = types | dict.fromkeys(whole.values(), pa.string())
-    conversion = _conversion({"column_types": as_read})
-    rows = SpilledRows(aside, lambda tables: pa.concat_tables([*tables] or [schema.empty_table()]))
-    real = {i: field.name for i, field in enumerate(schema) if pa.types.is_floating(field.type)}
-    inexact: set[str] = set()
-    others: set[str] = set()
-    with pa.csv.open_csv(text.path, **text.options(), convert_options=conversion) as stream:
-        for batch in stream:
-            columns = batch.columns
-            for i, name in whole.items():
-                try:
-                    columns[i], has_zeros = _whole_numbers(columns[i])
-                except pa.ArrowInvalid:
-                    others.add(name)
+        rows = SpilledRows(aside, lambda tables: pa.concat_tables([*tables] or [empty]))
+        of_kept, is_whole = None, True
+        with pa.csv.open_csv(text.path, **text.options(), convert_options=conversion) as stream:
+            for batch in stream:
+                pairs = list(map(_converted, batch.columns, kinds))
+                kinds = [left for _, left in pairs]
+                of_kept = of_kept or kinds
+                is_whole = is_whole and kinds == of_kept
+                if is_whole:
+                    rows.append(pa.table([column for column, _ in pairs], names=text.names))
                 else:
-                    inexact |= {name} if has_zeros else set()
-            inexact |= {name for i, name in real.items() if _may_be_rounded(columns[i])}
-            if inexact or others:
-                rows.clear()  # to be read again
-            else:
-                rows.append(pa.table(columns, schema=schema))
-    if inexact or others:
-        return None, inexact, others
-    return rows.table(), inexact, others
+                    rows.clear()
+        if is_whole:
+            return rows.table()
 
 
-def _may_be_rounded(numbers: pa.DoubleArray) -> bool:
-    """Return whether a number is so large that it may have been a whole one of more digits."""
-    ends = pc.min_max(numbers).as_py()
-    largest = 0.0 if ends["max"] is None else max(-ends["min"], ends["max"])
-    return 2.0**53 <= largest < math.inf  # what is infinite is refused as such
+def _types_from(kinds: _Kinds, first: pa.DataType) -> _Kinds:
+    return kinds[kinds.index(first) if first in kinds else -1 :]
 
 
-def _whole_numbers(texts: pa.StringArray) -> tuple[pa.Int64Array, bool]:
-    """Return integers, and whether any has leading zeros."""
+def _converted(texts: pa.StringArray, kinds: _Kinds) -> tuple[pa.Array, _Kinds]:
+    """Return a column in the first of the types that all its values allow, and the types left."""
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), kinds[0]), kinds
+    for place, kind in enumerate(kinds[:-1]):
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no text becomes null
+            values = _as(texts, kind)
+            if pa.types.is_integer(kind) and _have_leading_zeros(texts):
+                break
+            return values, kinds[place:]
+    return texts, kinds[-1:]
+
+
+def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """Return texts in a type; raise ArrowInvalid if one is not of it, or may lose digits."""
+    if pa.types.is_boolean(kind):
+        is_word = pc.is_in(texts.drop_null(), pa.array(_TRUTH))
+        if not pc.all(is_word).as_py():
+            raise pa.ArrowInvalid("another spelling, such as tRue, which a cast would take")
     try:
-        numbers = texts.cast(pa.int64())
+        values = texts.cast(kind)
     except pa.ArrowInvalid:
+        if pa.types.is_timestamp(kind):  # with blanks around it, it is text in every source
+            raise
         texts = pc.utf8_trim_whitespace(texts)
-        numbers = texts.cast(pa.int64())
-    zeros = pc.starts_with(texts, "0")
-    if pc.any(zeros).as_py():
-        zeros = pc.and_(zeros, pc.greater(pc.binary_length(texts), 1))
-    return numbers, bool(pc.any(zeros).as_py())
+        values = texts.cast(kind)
+    if pa.types.is_floating(kind):
+        ends = pc.min_max(values).as_py()
+        largest = 0.0 if ends["max"] is None else max(-ends["min"], ends["max"])
+        if 2.0**53 <= largest < math.inf:  # what is infinite is refused as such
+            raise pa.ArrowInvalid("perhaps a whole number of more digits")
+    return values
+
+
+def _have_leading_zeros(whole_numbers: pa.StringArray) -> bool:
+    trimmed = pc.ascii_ltrim_whitespace(whole_numbers)
+    after = trimmed.filter(pc.starts_with(trimmed, "0"))
+    return bool(pc.any(pc.greater(pc.binary_length(after), 1)).as_py())
 
 
 def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
-    """Return the message for text that cannot be parsed; only one thread counts rows."""
+    """Return the message for text that cannot be read; only one thread counts rows."""
     options = text.options()
     options["read_options"].use_threads = False
+    n_before = 0
     try:
         with pa.csv.open_csv(text.path, **options, convert_options=text.as_it_is) as stream:
-            for _ in stream:
-                pass
+            for batch in stream:
+                for name, column in zip(text.names, batch.columns, strict=True):
+                    try:
+                        column.cast(pa.string())
+                    except pa.ArrowInvalid:
+                        values = column.to_pylist()
+                        row = next(i for i, v in enumerate(values, n_before + 1) if not _is_utf8(v))
+                        return (
+                            f"row {row} of column {name!r} of {text.path.name} is not UTF-8; "
+                            "save it as UTF-8"
+                        )
+                n_before += len(batch)
     except pa.ArrowInvalid as counted:
         error = counted
     if "straddling" in str(error):
@@ -353,18 +341,9 @@ def _without_unnamed_index(table: pa.Table, name: str) -> pa.Table:
     return table.remove_column(0)
 
 
-def _check_utf8(table: pa.Table, text: _Text) -> None:
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_binary(column.type):
-            row = next(i for i, v in enumerate(column, start=1) if not _is_utf8(v.as_py()))
-            raise InputError(
-                f"row {row} of column {name!r} of {text.path.name} is not UTF-8; save it as UTF-8"
-            )
-
-
-def _is_utf8(value: bytes | None) -> bool:
+def _is_utf8(value: bytes) -> bool:
     try:
-        (value or b"").decode()
+        value.decode()
     except UnicodeDecodeError:
         return False
     return True
