@@ -169,7 +169,8 @@ def describe(run: SelectionRun, writer: Writer) -> None:
     """Check the table against the settings and profile its columns."""
     table, former = dataset.LazyTable(run.dataset), run.settings.former
     on_done = partial(run.progress, "describe")
-    description = describe_table(table, run.settings, on_done=on_done)
+    with rows_counted_in_the_source(run.dataset, run.settings):
+        description = describe_table(table, run.settings, on_done=on_done)
     if former is not None:
         since = warnings_since(former, description.classes, run.dataset.hash)
         description = replace(description, warnings=(*since, *description.warnings))

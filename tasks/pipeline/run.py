@@ -30,7 +30,6 @@ from chaffinch.tasks.pipeline.evaluation import evaluate, retrain
 from chaffinch.tasks.pipeline.ingestion import (
     describe,
     ingest,
-    rows_counted_in_the_source,
     split,
 )
 from chaffinch.tasks.pipeline.memory import needed_memory, workers_for
@@ -204,8 +203,7 @@ def _begun(
             logger.info("rows are held in files, as memory is short for them")
         workers = workers_for(execution, [dataset], in_files=run.is_in_files)
         run.workers = opened.enter_context(workers)
-        with rows_counted_in_the_source(dataset, settings):
-            wrap_step(describe)(run)
+        wrap_step(describe)(run)
         check_fit(settings, run.schema, estimator)
         refuse_warnings(run.description.warnings, strict=execution.strict)
         if stored is not None and not stored.exists:
