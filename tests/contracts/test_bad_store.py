@@ -20,14 +20,17 @@ from chaffinch.storage.files import path_from
 from tests.made_up import bad_table, good_table
 from tests.refusals import chaffinch_here, chaffinch_run, left_in
 
-QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3})
+QUICK = {
+    "model": ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3}),
+    "method": "gbmo",
+}
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A store with one finished run of a small table."""
     store = tmp_path_factory.mktemp("finished")
-    return store, chaffinch.select(bad_table(), "y", model=QUICK, store=store)
+    return store, chaffinch.select(bad_table(), "y", **QUICK, store=store)
 
 
 def snapshot(folder):
@@ -166,7 +169,7 @@ def test_a_truncated_file_is_made_again(damaged, finished):
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
 
-    again = chaffinch.select(bad_table(), "y", model=QUICK, store=store)
+    again = chaffinch.select(bad_table(), "y", **QUICK, store=store)
     assert again.contract == result.contract
     if damaged in TELLS_THE_TIME:
         assert len(path.read_bytes()) > 0.9 * len(whole)
@@ -180,7 +183,7 @@ def test_a_truncated_table_is_made_again(finished):
     whole = parquet.read_bytes()
     parquet.write_bytes(whole[:-100])
 
-    assert chaffinch.select(bad_table(), "y", model=QUICK, store=store).run == result.run
+    assert chaffinch.select(bad_table(), "y", **QUICK, store=store).run == result.run
     assert parquet.read_bytes() == whole
 
 
@@ -352,9 +355,9 @@ def test_a_scheduler_with_tls_but_no_certificates(tmp_path, named, problem):
 
 def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    chaffinch.select(bad_table(), "y", model=QUICK)
+    chaffinch.select(bad_table(), "y", **QUICK)
     with pytest.raises(InputError):
-        chaffinch.select(bad_table(y="no"), "y", model=QUICK)
+        chaffinch.select(bad_table(y="no"), "y", **QUICK)
     assert not list(Path(tmp_path).iterdir())
 
 
@@ -363,7 +366,7 @@ def test_a_damaged_run_is_listed_beside_the_others(tmp_path):
         chaffinch.select(
             good_table(),
             "churned",
-            model=QUICK,
+            **QUICK,
             n_features=n,
             store=tmp_path,
         ).run

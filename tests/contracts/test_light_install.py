@@ -5,7 +5,11 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 from tests.made_up import good_table
+
+pytestmark = pytest.mark.e2e
 
 EXTRAS = (
     "torch", "xgboost", "ortools", "prefect", "fastapi", "uvicorn", "httpx", "dask",

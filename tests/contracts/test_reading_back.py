@@ -16,7 +16,10 @@ from chaffinch.storage.runs.store import Store
 from tests.made_up import bad_table, good_table
 from tests.refusals import chaffinch_here
 
-QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3})
+QUICK = {
+    "model": ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3}),
+    "method": "gbmo",
+}
 # The files that a result is read from, and the stage that wrote each.
 READ = {
     "selection.json": "evaluate",
@@ -30,7 +33,7 @@ READ = {
 def kept(tmp_path_factory):
     """A store with one finished run, never changed."""
     store = tmp_path_factory.mktemp("kept")
-    return store, chaffinch.select(bad_table(), "y", model=QUICK, store=store)
+    return store, chaffinch.select(bad_table(), "y", **QUICK, store=store)
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def finished(kept, tmp_path):
 
 def again(store):
     """Give the same command again."""
-    return chaffinch.select(bad_table(), "y", model=QUICK, store=store)
+    return chaffinch.select(bad_table(), "y", **QUICK, store=store)
 
 
 def refused(store, run, message):
@@ -67,8 +70,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize(("name", "damage"), [*zip(READ, DAMAGES, strict=True)])
 def test_a_changed_file_is_refused_by_name_and_mended_by_the_same_command(name, damage, finished):
     store, run = finished
     whole = (run / name).read_bytes()
@@ -249,7 +251,7 @@ def as_formerly(found):
 
 def test_a_contract_of_an_earlier_release_is_read_and_shown(tmp_path):
     store = tmp_path / "store"
-    run = chaffinch.select(bad_table(), "y", model=QUICK, method="gbmo", store=store).folder
+    run = chaffinch.select(bad_table(), "y", **QUICK, store=store).folder
     kept = Store.find(store)
     (record,) = [r for r in kept.existing(run.name).records() if r.stage == "evaluate"]
     with kept.run(run.name).stage("evaluate", record.key) as writer:
@@ -269,7 +271,7 @@ def test_a_contract_of_an_earlier_release_is_read_and_shown(tmp_path):
     assert (listed["verdict"], listed["judged_on"]) == ("does not help", "test")
     assert listed["loss_selected"] == back.losses["test"]["selected"]
     assert chaffinch.load_contract(run / "selection.json") == back.contract
-    newer = chaffinch.select(bad_table(), "y", model=QUICK, seed=1, store=store)
+    newer = chaffinch.select(bad_table(), "y", **QUICK, seed=1, store=store)
     found = chaffinch.difference(newer, run.name, store=store)
     assert found.is_same or found.loss.tolerance == 0.02
 

@@ -53,6 +53,7 @@ def pool() -> Iterator[pa.MemoryPool]:
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.e2e
 def test_ingestion_never_holds_the_table_twice(
     tmp_path: Path, pool: pa.MemoryPool, ending: str
 ) -> None:
@@ -145,6 +146,7 @@ for read in reads:
 
 
 @pytest.mark.parametrize("megabytes", [2, 8, 20, 40])
+@pytest.mark.e2e
 def test_memory_that_runs_out_is_no_damage(tmp_path: Path, megabytes: int) -> None:
     # too little for a thread's stack, or for a column
     table = pa.table(dict.fromkeys(map(str, range(10)), np.zeros(3_000_000)))

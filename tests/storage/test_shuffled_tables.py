@@ -191,6 +191,7 @@ def test_parquet_files_of_a_folder_are_one_table_of_numbers(tmp_path, monkeypatc
     assert (all_rows(sparse)[0] == rows).all()
 
 
+@pytest.mark.e2e
 def test_a_footer_may_be_as_large_as_that_of_a_million_columns(tmp_path) -> None:
     table = pa.table({"a": [1.0, 0.0], "y": [0.0, 1.0]})
     large = table.replace_schema_metadata(dict.fromkeys(map(str, range(1_000_002)), ""))

@@ -87,6 +87,7 @@ def test_every_variable_of_prefect_is_one_of_its_settings_and_can_be_read(servic
     Settings()
 
 
+@pytest.mark.e2e
 @of_ours
 def test_every_command_and_option_exists(service):
     for program, *words in service.commands:

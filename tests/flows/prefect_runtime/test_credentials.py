@@ -12,6 +12,8 @@ from chaffinch import ComparisonSettings, ExecutionSettings, InputError, Selecti
 from tests.flows.conftest import Server, day_of
 from tests.object_storage import ObjectStorage
 
+pytestmark = pytest.mark.e2e
+
 
 def kept_by(server: Server) -> bytes:
     """Return all that the server has written to its disk."""

@@ -92,6 +92,7 @@ def ponder() -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.e2e
 def test_a_stage_that_takes_too_long_is_stopped_and_named(server, tmp_path):
     @flow
     def limited() -> None:
@@ -150,6 +151,7 @@ def test_a_run_that_does_not_let_itself_be_stopped_is_ended(server, tmp_path):
     server.forget("deployments", [deployment])
 
 
+@pytest.mark.e2e
 def test_a_run_that_failed_is_tried_again(server, table, small, tmp_path):
     """The store is of a later release until the run has failed once."""
     (tmp_path / "store.json").write_text('{"format_version": 99}\n')
@@ -175,6 +177,7 @@ def test_a_run_that_failed_is_tried_again(server, table, small, tmp_path):
 
 
 @pytest.mark.parametrize(("retries", "tries"), [(0, 1), (1, 2)])
+@pytest.mark.e2e
 def test_it_is_given_up_after_as_many_tries(server, table, small, tmp_path, retries, tries):
     (tmp_path / "store.json").write_text('{"format_version": 99}\n')
     state = chaffinch.feature_selection(
@@ -189,6 +192,7 @@ def test_it_is_given_up_after_as_many_tries(server, table, small, tmp_path, retr
     assert server.get(f"/flow_runs/{state.state_details.flow_run_id}")["run_count"] == tries
 
 
+@pytest.mark.e2e
 def test_bad_input_is_not_tried_again(server, table, small, tmp_path):
     state = chaffinch.feature_selection(
         str(table),
@@ -203,6 +207,7 @@ def test_bad_input_is_not_tried_again(server, table, small, tmp_path):
     assert server.get(f"/flow_runs/{state.state_details.flow_run_id}")["run_count"] == 1
 
 
+@pytest.mark.e2e
 def test_a_table_too_large_for_the_memory_is_not_tried_again(server, table, small, tmp_path):
     @flow
     def limited() -> None:
@@ -294,6 +299,7 @@ def ended_while_another_has_the_turn(started: Any, store: Path, parameters: Any)
         ({"loss": "squared_eror"}, {}, "'squared_eror'"),
     ],
 )
+@pytest.mark.e2e
 def test_what_cannot_be_fails_at_once_and_waits_for_no_turn(
     server, table, small, tmp_path, settings, execution, said
 ):
@@ -314,6 +320,7 @@ def test_what_cannot_be_fails_at_once_and_waits_for_no_turn(
     assert said in message
 
 
+@pytest.mark.e2e
 def test_a_comparison_of_an_unknown_model_waits_for_no_turn_either(server, table, tmp_path):
     parameters = {
         "data": [str(table)],

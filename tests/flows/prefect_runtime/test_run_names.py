@@ -7,6 +7,8 @@ import pytest
 
 from tests.flows.conftest import Server, day_of
 
+pytestmark = pytest.mark.e2e
+
 SETTINGS = {"target": "y"}
 SOURCES = [
     ("", "a source must be named but is empty text"),

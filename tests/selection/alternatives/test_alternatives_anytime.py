@@ -41,11 +41,10 @@ def stopped(quality, k, n_looks, **options):
     return found
 
 
-@pytest.mark.parametrize("kind", [CFS, MRMR])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("kind", "seed"), [(CFS, 0), (MRMR, 1)])
 def test_more_time_never_leaves_a_worse_set(kind, seed):
     quality = kind(*correlations(40, seed))
-    found = [stopped(quality, 8, n_looks) for n_looks in (1, 3, 6, 12, 25, 50, 100, 200)]
+    found = [stopped(quality, 8, n_looks) for n_looks in (1, 3, 12, 50, 200)]
     worths = [one.quality for one in found]
     assert worths == sorted(worths)
     assert found[0].status == "feasible"
@@ -96,8 +95,7 @@ def test_whenever_a_set_is_stopped_its_bound_holds(kind, seed):
         assert one.quality <= best.quality <= one.bound + 1e-12
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("aggregate", ["sum", "min"])
+@pytest.mark.parametrize(("aggregate", "seed"), [("sum", 0), ("min", 1)])
 def test_whenever_sets_at_once_are_stopped_their_bound_holds(aggregate, seed):
     quality = MRMR(*correlations(14, seed))
     asked = {"k": 4, "n_alternatives": 2, "tau": 0.5}

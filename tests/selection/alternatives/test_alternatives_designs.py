@@ -60,7 +60,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @AGGREGATES
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(problems())
 def test_no_design_is_better(aggregate, way, problem) -> None:
     with pytest.MonkeyPatch.context() as patch:

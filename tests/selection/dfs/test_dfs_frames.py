@@ -26,10 +26,15 @@ NULLABLE = {
 }
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """Return what is found in the frame of plain numbers."""
+    return differentiable_selection(FRAME, Y, n_features=3, steps=20)
+
+
 @pytest.mark.parametrize("types", NULLABLE.values(), ids=NULLABLE)
-def test_columns_without_gaps_are_what_they_hold(types) -> None:
+def test_columns_without_gaps_are_what_they_hold(types, plain) -> None:
     frame, before = FRAME.astype(types), FRAME.astype(types)
-    plain = differentiable_selection(FRAME, Y, n_features=3, steps=20)
     found = differentiable_selection(frame, Y, n_features=3, steps=20)
     assert found.features.tolist() == [0, 4, 5]
     assert (found.scores == plain.scores).all()

@@ -89,8 +89,8 @@ def sources(folder):
 @pytest.mark.parametrize("kind", ["polars", "Arrow", "CSV", "path as text", "packed TSV",
                                   "Parquet", "folder of Parquet", "shuffled rows",
                                   "pandas categories"])  # fmt: skip
-def test_equal_tables_have_equal_contracts_wherever_they_come_from(kind, result, tmp_path):
-    assert select(sources(tmp_path)[kind]).contract == result.contract
+def test_equal_tables_have_equal_contracts_wherever_they_come_from(kind, walk, tmp_path):
+    assert select(sources(tmp_path)[kind], method="gbmo").contract == walk.contract
 
 
 def test_columns_named_by_numbers_are_named_so_in_the_result(tmp_path):
@@ -118,7 +118,7 @@ def test_columns_named_by_numbers_are_named_so_in_the_result(tmp_path):
 def test_what_is_given_is_never_changed():
     table, estimator = good_table(), RandomForestClassifier(5, random_state=3)
     columns, keep = table.copy(), ["age"]
-    select(table, model=estimator, keep=keep)
+    select(table, model=estimator, keep=keep, method="gbmo")
     pd.testing.assert_frame_equal(table, columns)
     assert keep == ["age"]
     assert estimator.random_state == 3
@@ -216,13 +216,14 @@ def test_the_same_again_does_nothing_again(kept_run):
 
 def test_the_same_columns_named_in_another_order_are_the_same_run(kept_run):
     store, _ = kept_run
-    one = select(store=store, drop=["noise_1", "noise_2"])
-    assert select(store=store, drop=("noise_2", "noise_1", "noise_1")).run == one.run
+    one = select(store=store, drop=["noise_1", "noise_2"], method="gbmo")
+    again = select(store=store, drop=("noise_2", "noise_1", "noise_1"), method="gbmo")
+    assert again.run == one.run
 
 
 def test_the_command_lines_store_is_the_default(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = select(store="chaffinch-store")
+    result = select(store="chaffinch-store", method="gbmo")
     assert chaffinch.load_run(result.run).features == result.features
 
 
@@ -359,7 +360,7 @@ def test_features_on_the_keep_list_outlast_everything():
 
 
 def test_dropped_columns_take_no_part():
-    result = select(drop=["age", "colour"])
+    result = select(drop=["age", "colour"], method="gbmo")
     assert result.candidates == ["income", "noise_1", "noise_2", "noise_3"]
     reasons = {entry["name"]: entry["reason"] for entry in result.contract["dropped"]}
     assert reasons["age"] == reasons["colour"] == "left out as asked"
@@ -368,7 +369,7 @@ def test_dropped_columns_take_no_part():
 def test_a_constant_an_empty_and_an_identifier_column_take_no_part():
     n = len(good_table())
     table = good_table().assign(same=1, empty=None, code=[f"#{i}" for i in range(n)])
-    assert select(table).candidates == list(FEATURES)
+    assert select(table, method="gbmo").candidates == list(FEATURES)
 
 
 def test_numbers_that_are_categories():
@@ -381,16 +382,16 @@ def test_numbers_that_are_categories():
 
 def test_fixed_parameters_are_the_ones_fitted():
     fixed = ModelSettings(parameters={"n_estimators": 5, "num_leaves": 4}, folds=3)
-    parameters = select(model=fixed).contract["model"]["parameters"]
+    parameters = select(model=fixed, method="gbmo").contract["model"]["parameters"]
     assert parameters.items() >= {"n_estimators": 5, "num_leaves": 4}.items()
 
 
-def test_weights_weigh():
+def test_weights_weigh(walk):
     table = good_table()
     table["w"] = np.where(table["churned"] == "yes", 100.0, 1.0)
-    weighted = select(table, weight="w")
+    weighted = select(table, weight="w", method="gbmo")
     assert "w" not in weighted.candidates
-    plain, said = ((result.model.predict(table) == "yes").mean() for result in (select(), weighted))
+    plain, said = ((result.model.predict(table) == "yes").mean() for result in (walk, weighted))
     assert said > plain + 0.1
 
 
@@ -450,7 +451,7 @@ def test_later_parts_are_later(tmp_path, method, parts):
 def test_a_regression():
     table = good_table().drop(columns="churned")
     table["price"] = table["income"].fillna(0) * 3 + table["age"].fillna(0)
-    result = select(table, "price", loss="absolute_error")
+    result = select(table, "price", loss="absolute_error", method="gbmo")
     assert result.contract["target"] == {
         "name": "price", "task": "regression", "type": "number", "classes": [],
     }  # fmt: skip
@@ -492,15 +493,16 @@ class Centroids(ClassifierMixin, BaseEstimator):
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_an_estimator_of_ones_own(estimator, tmp_path):
-    result = select(model=estimator, n_features=3, store=tmp_path)
+    options = {"model": estimator, "method": "gbmo", "n_features": 3, "store": tmp_path}
+    result = select(**options)
     assert len(result.features) <= 3
     assert set(result.features) & {"age", "colour", "income"}
     assert (result.model.predict(good_table(seed=1)) == good_table(seed=1)["churned"]).mean() > 0.6
-    assert select(model=estimator, n_features=3, store=tmp_path).contract == result.contract
+    assert select(**options).contract == result.contract
 
 
 def test_an_estimator_of_another_package_is_loaded_only_if_that_is_trusted(tmp_path):
-    run = select(model=Centroids(), store=tmp_path).run
+    run = select(model=Centroids(), method="gbmo", store=tmp_path).run
     with pytest.raises(InputError, match=r"types that are not trusted: .*Centroids; name"):
         chaffinch.load_run(run, store=tmp_path).model.predict(good_table())
     trusting = chaffinch.load_run(run, store=tmp_path, trusted=[Centroids.__module__])
@@ -508,13 +510,14 @@ def test_an_estimator_of_another_package_is_loaded_only_if_that_is_trusted(tmp_p
 
 
 def test_estimators_that_differ_in_a_parameter_are_different_runs(tmp_path):
-    runs = {select(model=Centroids(s), store=tmp_path).run for s in (0.1, 0.2)}
+    runs = {select(model=Centroids(s), method="gbmo", store=tmp_path).run for s in (0.1, 0.2)}
     assert len(runs) == 2
 
 
 # No server, no guard, no warning
 
 
+@pytest.mark.e2e
 def test_no_prefect_and_no_server_is_needed(tmp_path):
     good_table().to_csv(tmp_path / "table.csv", index=False)
     script = (
@@ -589,7 +592,7 @@ def numbers_and_a_word():
 )
 def test_an_estimator_of_scikit_learns_own_parts_is_trained_kept_and_read_back(estimator, tmp_path):
     table = numbers_and_a_word()
-    result = select(table, "y", model=estimator, store=tmp_path)
+    result = select(table, "y", model=estimator, method="gbmo", store=tmp_path)
     back = chaffinch.load_run(result.run, store=tmp_path)
     assert (back.model.predict(table) == table.y).mean() > 0.9
 
@@ -703,12 +706,12 @@ def test_a_target_that_is_not_one_value_for_each_row_is_refused(target, has):
 
 def test_a_column_may_be_a_table_of_one_a_period_or_sparse():
     rows = good_table().assign(month=pd.period_range("2020-01", periods=240, freq="D"))
-    usual = select(rows.assign(month=rows["month"].dt.to_timestamp()), time="month")
-    by_period = select(rows, time="month")
+    usual = select(rows.assign(month=rows["month"].dt.to_timestamp()), time="month", method="gbmo")
+    by_period = select(rows, time="month", method="gbmo")
     assert by_period.contract == usual.contract
     sparse = NUMBERS.astype(pd.SparseDtype(float, 0.0))
-    by_values = select(sparse, CLASSES.to_frame())
-    assert by_values.features == select(NUMBERS, CLASSES).features
+    by_values = select(sparse, CLASSES.to_frame(), method="gbmo")
+    assert by_values.features == select(NUMBERS, CLASSES, method="gbmo").features
 
 
 def test_no_traceback_quotes_a_table_that_was_given_for_a_setting():

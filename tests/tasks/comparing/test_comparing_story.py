@@ -37,14 +37,20 @@ def settings(**given: object) -> ComparisonSettings:
     return ComparisonSettings(target="y", **{**quick, **given})
 
 
-@pytest.fixture
-def source(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
     random = np.random.default_rng(0)
     table = pd.DataFrame(random.normal(size=(120, 6)).round(6), columns=list("abcdef"))
     table["y"] = table["a"] + table["b"] ** 2 + random.normal(size=120)
-    path = tmp_path / "made_up.csv"
+    path = tmp_path_factory.mktemp("table") / "made_up.csv"
     table.to_csv(path, index=False)
     return path
+
+
+@pytest.fixture(scope="module")
+def whole(source, tmp_path_factory) -> pd.DataFrame:
+    """Return the results of a comparison that was never stopped."""
+    return compared(source, tmp_path_factory.mktemp("whole"))
 
 
 def compared(source: object, store: Path, tell=lambda *_: None, **given: object) -> pd.DataFrame:
@@ -68,9 +74,7 @@ class StopError(Exception):
     pass
 
 
-def test_one_that_is_stopped_twice_ends_as_one_that_never_was(source, tmp_path) -> None:
-    whole = compared(source, tmp_path / "whole")
-
+def test_one_that_is_stopped_twice_ends_as_one_that_never_was(source, whole, tmp_path) -> None:
     def stop_at(cells: int):
         def tell(step: str, done: int, total: int) -> None:
             if step == "measure_cells" and done == cells:
@@ -96,10 +100,8 @@ def test_one_that_is_stopped_twice_ends_as_one_that_never_was(source, tmp_path) 
 
 @pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
-def test_nor_does_it_matter_who_computes(source, tmp_path, scheduler) -> None:
-    here = compared(source, tmp_path / "here")
-    there = compared(source, tmp_path / "there", cluster=scheduler)
-    assert_same(there, here)
+def test_nor_does_it_matter_who_computes(source, whole, tmp_path, scheduler) -> None:
+    assert_same(compared(source, tmp_path / "there", cluster=scheduler), whole)
 
 
 PROGRAM = """
@@ -129,13 +131,13 @@ def test_nor_that_it_was_killed(source, tmp_path) -> None:
     assert_same(done, whole)
 
 
-def test_more_methods_models_and_seeds_measure_only_what_is_new(source, tmp_path) -> None:
+def test_more_methods_models_and_seeds_measure_only_what_is_new(source, whole, tmp_path) -> None:
     compared(source, tmp_path / "store", methods=["anova_f"], models=[LINEAR], seeds=1)
     cells = tmp_path / "store" / "cells" / "stages"
     before = {path: path.stat().st_mtime_ns for path in cells.iterdir()}
     done = compared(source, tmp_path / "store")
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert_same(done, compared(source, tmp_path / "fresh"))
+    assert_same(done, whole)
 
 
 def test_when_the_time_is_up_what_is_done_is_there(source, tmp_path) -> None:

@@ -37,7 +37,7 @@ def folder(tmp_path_factory) -> Path:
 def run(
     source: Path, store: Path, *, cluster: str = "none", workers: int | None = None, **settings
 ) -> Run:
-    settings.setdefault("model", QUICK)
+    settings = {"model": QUICK, "method": "gbmo", **settings}
     return select_features(
         source_of(source),
         SelectionSettings(target="target", **settings),
@@ -111,7 +111,9 @@ def on_progress(step, done, total):
 
 select_features(
     source_of(sys.argv[1]),
-    SelectionSettings(target="target", model={"name": "lightgbm", "tuning": "none"}),
+    SelectionSettings(
+        target="target", method="gbmo", model={"name": "lightgbm", "tuning": "none"}
+    ),
     ExecutionSettings(store=sys.argv[2], cluster="none"),
     on_progress=on_progress,
 )
@@ -130,7 +132,7 @@ def test_a_killed_run_goes_on_with_the_stage_it_was_at(folder, tmp_path, step: s
     told: list[str] = []
     resumed = select_features(
         source_of(source),
-        SelectionSettings(target="target", model=QUICK),
+        SelectionSettings(target="target", model=QUICK, method="gbmo"),
         ExecutionSettings(store=store, cluster="none"),
         on_progress=lambda step, done, total: told.append(step) if done == 0 else None,
     )
@@ -161,7 +163,7 @@ def tuned_run(source: Path, store: Path, monkeypatch, stop_after=None, *, cluste
                 raise KeyboardInterrupt
 
     execution = ExecutionSettings(store=store, cluster=cluster)
-    settings = SelectionSettings(target="target", model=TUNED, seed=seed)
+    settings = SelectionSettings(target="target", model=TUNED, method="gbmo", seed=seed)
     made = None
     with monkeypatch.context() as patch:
         if cluster == "none":
@@ -228,7 +230,7 @@ def on_progress(step, done, total):
 
 select_features(
     source_of(sys.argv[1]),
-    SelectionSettings(target="target", model=TUNED),
+    SelectionSettings(target="target", model=TUNED, method="gbmo"),
     ExecutionSettings(store=sys.argv[2], cluster=sys.argv[3]),
     on_progress=on_progress,
 )
@@ -297,7 +299,7 @@ def test_two_processes_on_one_run_do_its_work_once(folder, tmp_path) -> None:
 
 
 def test_a_check_leaves_only_what_the_run_finds_done(folder, tmp_path) -> None:
-    settings = SelectionSettings(target="target", model=QUICK)
+    settings = SelectionSettings(target="target", model=QUICK, method="gbmo")
     execution = ExecutionSettings(store=tmp_path, cluster="none")
     check(source_of(folder / "wine.csv"), settings, execution)
     assert set(manifests(tmp_path)) == {"describe"}

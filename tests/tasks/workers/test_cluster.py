@@ -425,6 +425,7 @@ def test_a_scheduler_with_tls_takes_those_with_its_certificates_only(tmp_path) -
                 pytest.fail("it was opened")
 
 
+@pytest.mark.e2e
 def test_a_scheduler_without_workers_is_said_so(monkeypatch) -> None:
     monkeypatch.setattr(dask_cluster, "_SECONDS_TO_JOIN", 0.2)
     programs = scheduler_and_worker()
@@ -446,6 +447,7 @@ def test_a_scheduler_that_dies_is_said_so() -> None:
             workers.map(process_id, None, [0.1] * 20)
 
 
+@pytest.mark.e2e
 def test_a_connection_that_is_closed_meanwhile_is_said_so() -> None:
     with scheduler_and_worker() as address, open_workers(address) as workers:
         workers.map(add, 1, [1])
@@ -470,6 +472,7 @@ def test_a_result_that_is_lost_on_its_way_is_computed_again(two_workers, monkeyp
     assert lost
 
 
+@pytest.mark.e2e
 def test_a_local_scheduler_that_dies_as_it_starts_is_said_so() -> None:
     others = set(psutil.Process().children())
 
@@ -513,6 +516,7 @@ def test_nor_does_the_only_one_of_a_scheduler() -> None:
         killer.join()
 
 
+@pytest.mark.e2e
 def test_where_no_worker_comes_back_it_is_said_so(monkeypatch) -> None:
     monkeypatch.setattr(dask_map, "_SECONDS_TO_RETURN", 1.0)
     programs = scheduler_and_worker()
@@ -551,6 +555,7 @@ def killed_as_they_start(tmp_path, monkeypatch) -> Callable[[int], None]:
     return kill
 
 
+@pytest.mark.e2e
 def test_what_a_worker_that_dies_as_it_starts_was_to_do_the_others_do(
     killed_as_they_start, caplog
 ) -> None:

@@ -35,6 +35,7 @@ def is_dead(program: psutil.Process) -> bool:
         return True
 
 
+@pytest.mark.e2e
 def test_what_ends_before_it_is_killed_stops_nothing(monkeypatch) -> None:
     seen = psutil.Process.children
     gone = [ended(), ended()]  # as where a worker is being started again
@@ -52,6 +53,7 @@ def test_what_ends_before_it_is_killed_stops_nothing(monkeypatch) -> None:
     assert eventually(lambda: all(map(is_dead, programs)), 10)
 
 
+@pytest.mark.e2e
 def test_who_starts_workers_is_halted_before_they_are_killed(monkeypatch) -> None:
     """Else it starts another, or says on the caller's terminal that something died."""
     kill, n_halted = psutil.Process.kill, 0
