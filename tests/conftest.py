@@ -45,6 +45,17 @@ def pytest_configure() -> None:
     Dispatcher.compile = compile_once
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let what tests share be made by one xdist worker: of a file, or of the whole session."""
+    for item in items:
+        if "two_workers" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.e2e)
+            item.add_marker(pytest.mark.xdist_group("dask"))
+        elif item.get_closest_marker("xdist_group") is None and not item.get_closest_marker("e2e"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator["ObjectStorage"]:
     """Start S3-compatible storage; what asks for it names the xdist group "objects"."""
@@ -83,7 +94,7 @@ def gcs(google_objects: "GoogleStorage", monkeypatch: pytest.MonkeyPatch) -> "Go
 
 @pytest.fixture(scope="session")
 def two_workers() -> Iterator["OverDask"]:
-    """Start two worker processes; what asks for them names the xdist group "dask"."""
+    """Start two worker processes; what asks for them is e2e, in the xdist group "dask"."""
     from chaffinch.tasks.workers.dask_cluster import open_workers
     from chaffinch.tasks.workers.dask_map import OverDask
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import chaffinch
-from chaffinch import InputError
+from chaffinch import InputError, ModelSettings
 from chaffinch.tasks.selection.models.runtime import torch_by_default
 from tests.tasks.api.made_up_networks import network
 from tests.tasks.api.test_probabilistic_selection import found, same, table
@@ -112,7 +112,11 @@ def test_a_network_made_in_inference_mode_is_trained():
     "options",
     [
         {"method": chaffinch.methods.Pefs(n_features=2, most_sweeps=1, hidden_layer_sizes=(16,))},
-        {"model": chaffinch.ModelSettings(name="mlp", tuning="none"), "n_features": 2},
+        {
+            "method": "gbmo",
+            "model": ModelSettings(name="mlp", tuning="none", parameters={"max_iter": 20}),
+            "n_features": 2,
+        },
     ],
     ids=["pefs", "mlp"],
 )

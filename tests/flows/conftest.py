@@ -54,6 +54,7 @@ def names_of(*data_sets: str) -> set[str]:
     return ON_DEMAND | {name(one) for one in data_sets for name in (nightly, on_new_data)}
 
 
+@pytest.hookimpl(tryfirst=True)  # before files are groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group the tests of the server, and forgive Prefect its open sockets.
 

@@ -26,8 +26,6 @@ from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings, ShuffleSettings
 from tests.tasks.api.test_differentiable_selection import INFORMATIVE, made_up
 
-pytestmark = pytest.mark.xdist_group("dask")
-
 ASKED = DescentSettings(n_features=3, steps=20)
 NAME_IT = r"name the state that a descent left, such as state\.safetensors, or begin again, without"
 
@@ -108,8 +106,6 @@ def test_what_is_a_link_in_the_folder_is_written_where_it_leads(tables, tmp_path
     assert left_in(tmp_path / "elsewhere") == left_in(tmp_path / "plain")
 
 
-@pytest.mark.xdist_group("dask")
-@pytest.mark.e2e
 def test_it_is_the_same_to_the_byte_wherever_and_whoever_computes(tables, tmp_path, scheduler):
     asked = DescentSettings(penalty=0.5, steps=6, blocks_per_step=4)
     descend(tables[0], tmp_path / "here", asked)

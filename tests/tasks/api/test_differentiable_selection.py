@@ -22,8 +22,6 @@ from chaffinch.tasks.selection.dfs.passes import Sharing
 from chaffinch.tasks.selection.dfs.search import Rules, open_descent
 from chaffinch.tasks.workers.dask_cluster import open_workers
 
-pytestmark = pytest.mark.xdist_group("dask")
-
 FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
 INFORMATIVE = [3, 17, 25]
 

@@ -98,8 +98,6 @@ def test_one_that_is_stopped_twice_ends_as_one_that_never_was(source, whole, tmp
     ]
 
 
-@pytest.mark.xdist_group("dask")
-@pytest.mark.e2e
 def test_nor_does_it_matter_who_computes(source, whole, tmp_path, scheduler) -> None:
     assert_same(compared(source, tmp_path / "there", cluster=scheduler), whole)
 

@@ -123,8 +123,6 @@ def made_of(method, workers=None, name="lightgbm", tuning="none"):
     return material, method.search(material)
 
 
-@pytest.mark.xdist_group("dask")
-@pytest.mark.e2e
 def test_workers_change_no_bit(two_workers) -> None:
     few = AfsBm(slacks=(0.1, 0.01), rejections=4)
     _, here = made_of(few)
@@ -133,7 +131,7 @@ def test_workers_change_no_bit(two_workers) -> None:
 
 
 def test_hyper_parameters_are_those_of_the_base_model_or_tuned_for_each_mask() -> None:
-    once = AfsBm(slacks=(0.1,), rejections=2)
+    once = AfsBm(slacks=(0.1,), rejections=2, patience=1)
     for method in (once, once.model_copy(update={"tune_every_round": True})):
         material, found = made_of(method, tuning="small")
         train, held_out = material.rows("train"), material.rows("mask_validation")

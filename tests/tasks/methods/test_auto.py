@@ -23,7 +23,7 @@ LINEAR = ModelSettings(name="LinearRegression", tuning="none")
 SIGNAL = ["a", "b", "c"]
 
 
-def table_of(seed=0, n_rows=300, n_noise=9, noise=1.0):
+def table_of(seed=0, n_rows=300, n_noise=5, noise=1.0):
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, 3 + n_noise))
     y = X[:, :3] @ np.array([2.0, 1.0, 1.0]) + noise * random.normal(size=n_rows)
@@ -80,7 +80,7 @@ def test_predictions_and_choices_are_those_of_a_plain_nested_cross_validation(ru
 def test_informative_features_are_found_and_their_number():
     result = select(table_of())
     assert set(SIGNAL) <= set(result.features)
-    assert len(result.features) < 12
+    assert len(result.features) < 8
 
 
 def test_the_final_models_are_fitted_on_all_rows(run_of):
@@ -96,16 +96,16 @@ def test_what_a_fold_holds_out_has_no_part_in_its_order(run_of):
     rows, context = run.rows("train"), run.problem("optimise_mask")
     for number, fold in enumerate(run.folds("train")):
         # as if all hung on the last column: in the rows outside the fold, then in those inside
-        for changed, top in zip(fold, (11, 0), strict=True):
+        for changed, top in zip(fold, (7, 0), strict=True):
             y = rows.y.copy()
-            y[changed] = 1000 * rows.X[changed, 11]
+            y[changed] = 1000 * rows.X[changed, 7]
             found = run.method.search(replace(context, rows=lambda *_, y=y: replace(rows, y=y)))
             assert np.flatnonzero(mask_of_fold(found, number)) == [top]
 
 
 def test_features_on_the_keep_list_stay_and_no_more_than_asked_for():
-    result = select(table_of(), keep=["noise8"], n_features=3)
-    assert "noise8" in result.features
+    result = select(table_of(), keep=["noise4"], n_features=3)
+    assert "noise4" in result.features
     assert len(result.features) <= 3
 
 
@@ -174,8 +174,8 @@ def test_weights_decide_which_rows_matter():
 
 def test_a_model_without_importances_and_one_that_only_predicts():
     table = table_of(n_noise=3)
-    for name in ("mlp", "KNeighborsRegressor"):
-        model = ModelSettings(name=name, tuning="none")
+    for name, parameters in (("mlp", {"max_iter": 40}), ("KNeighborsRegressor", {})):
+        model = ModelSettings(name=name, tuning="none", parameters=parameters)
         assert select(table, model=model, n_features=1).features == ["a"]
 
 
@@ -247,7 +247,6 @@ def test_three_folds_are_enough_and_two_are_refused_before_any_work(roles):
     assert select(table, model=two, method="gbmo", drop=drop, **roles).features
 
 
-@pytest.mark.xdist_group("dask")
 def test_workers_change_no_bit(run_of, two_workers):
     run = run_of(table_of(n_rows=120))
     context = run.problem("optimise_mask")

@@ -72,8 +72,6 @@ def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
 # What is searched, and by whom
 
 
-@pytest.mark.xdist_group("dask")
-@pytest.mark.e2e
 def test_workers_change_no_bit(two_workers) -> None:
     assert QUICK.search(material_of()) == QUICK.search(material_of(two_workers))
 

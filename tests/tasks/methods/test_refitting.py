@@ -128,8 +128,6 @@ def test_a_swarm_judges_on_the_mask_validation_rows(tmp_path) -> None:
 # Who computes
 
 
-@pytest.mark.xdist_group("dask")
-@pytest.mark.e2e
 def test_workers_change_no_bit(two_workers) -> None:
     random = np.random.default_rng(0)
     X = random.normal(size=(200, 8))

@@ -188,9 +188,9 @@ def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, stor
     assert changes["sets"]["new"]["test_loss"] == moved.losses["test"]["selected"]
 
 
-@pytest.mark.parametrize("model", ["lightgbm", "mlp"])
-def test_so_it_goes_for_other_models_and_in_time_order(model) -> None:
-    quick = ModelSettings(name=model, tuning="none")
+@pytest.mark.parametrize(("model", "parameters"), [("lightgbm", {}), ("mlp", {"max_iter": 40})])
+def test_so_it_goes_for_other_models_and_in_time_order(model, parameters) -> None:
+    quick = ModelSettings(name=model, tuning="none", parameters=parameters)
     old, new = (
         causes(*names, n=900, seed=seed, day=np.arange(900)).sample(frac=1, random_state=1)
         for seed, names in enumerate((("x1", "x2"), ("x2", "x3")))
@@ -491,8 +491,6 @@ def test_the_report_says_what_changed_and_why(moved, tmp_path) -> None:
     assert "the search makes no use of it" not in page.text
 
 
-@pytest.mark.xdist_group("dask")
-@pytest.mark.e2e
 def test_whoever_computes_and_however_the_rows_lie_it_is_the_same(
     former, moved, tmp_path, scheduler
 ) -> None:

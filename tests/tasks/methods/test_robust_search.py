@@ -27,8 +27,6 @@ def select(table, **options):
     return chaffinch.select(table, "churned", **options)
 
 
-@pytest.mark.xdist_group("dask")
-@pytest.mark.e2e
 def test_whoever_computes_the_contract_is_the_same(scheduler) -> None:
     table = good_table(300)
     model = ModelSettings(name="lightgbm", tuning="none", folds=3)

@@ -218,8 +218,6 @@ def test_what_is_proven_of_the_sets_of_every_quality(quality) -> None:
         assert statuses == [proven] * 2
 
 
-@pytest.mark.xdist_group("dask")
-@pytest.mark.e2e
 @pytest.mark.parametrize("quality", get_args(QualityName))
 def test_every_quality_finds_the_same_sets_with_workers(quality, scheduler) -> None:
     asked = AlternativeSettings(number=2, quality=quality)

@@ -67,8 +67,6 @@ def test_the_contract_is_the_same_whoever_computes(
         assert (there.folder / name).read_bytes() == (here.folder / name).read_bytes()
 
 
-@pytest.mark.xdist_group("dask")
-@pytest.mark.e2e
 def test_so_is_a_ranking_whose_features_are_shared_out(folder, tmp_path, scheduler) -> None:
     settings = {"model": QUICK, "method": "permutation", "seed": 5}
     source = folder / "wine.csv"

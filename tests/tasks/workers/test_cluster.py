@@ -51,7 +51,6 @@ def too_large(shared: float, item: int) -> float:
     return float(np.full(2**50, shared)[0])
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize("item", [0, 1])
 def test_memory_that_runs_out_in_a_worker_is_told_as_that(two_workers, item: int) -> None:
     with pytest.raises(MemoryError, match=r"Unable to allocate|bad_alloc"), as_input_error():

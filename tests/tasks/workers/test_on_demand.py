@@ -150,7 +150,6 @@ def test_the_losses_of_one_step_are_not_worth_a_cluster(impatient):
     assert impatient._cluster.models == []
 
 
-@pytest.mark.xdist_group("dask")
 def test_real_workers_give_the_same_losses_to_the_last_bit(impatient, two_workers, monkeypatch):
     monkeypatch.setattr(distributed_masked_loss, "_WORTH_A_BATCH", -1.0)
     asked, workers = asked_about(A_BLACK_BOX), OnDemand(two_workers, 8)
