@@ -13,6 +13,7 @@ Every room may raise them::
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import log10
 
 # A thread that cannot be started lacks memory for its stack.
 _OUT_OF_MEMORY = (
@@ -21,6 +22,7 @@ _OUT_OF_MEMORY = (
 )
 _LONGEST, _BEGIN, _END = 1500, 1000, 400  # characters of a message: what is wrong, and the remedy
 _LONGEST_VALUE = 200  # characters
+_MOST_BITS = 200
 
 
 class ChaffinchError(Exception):
@@ -151,6 +153,8 @@ def one_line(message: object) -> str:
 
 def short_repr(value: object) -> str:
     """Return a value's repr, text shortened; its type if it is long, or rows of a table."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # which may have no repr
+        return f"a whole number of about {round(value.bit_length() * log10(2))} digits"
     rows = value if isinstance(value, list | tuple) else ()
     is_table = getattr(value, "ndim", 0) or any(
         isinstance(row, dict | list | tuple) for row in rows

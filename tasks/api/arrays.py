@@ -18,11 +18,7 @@ from chaffinch.storage.column_names import names_in_array, text_of_label
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.results.model import columns_of
-from chaffinch.tasks.selection.input_checks import (
-    check_no_mask,
-    check_same_order,
-    check_tensor,
-)
+from chaffinch.tasks.selection.input_checks import check_same_order, read_array
 
 
 def as_table(X: Any) -> pa.Table:
@@ -44,12 +40,8 @@ def as_table(X: Any) -> pa.Table:
 
 def _in_two_dimensions(X: Any) -> NDArray[Any]:
     """Return nested lists or an array as an array of rows and columns."""
-    check_no_mask("X", X, "give it with missing values, as by astype(float).filled(numpy.nan)")
-    try:
-        array = np.asarray(X)
-    except ValueError as error:  # rows of different lengths
-        raise InputError("the rows of an array must be of one length; give a table") from error
-    if array.ndim != 2 or not array.shape[1] or array.dtype.kind in "cmMV":
+    array: NDArray[Any] = read_array(X, "X", "give a table, as by pandas.DataFrame")
+    if array.ndim != 2 or not array.shape[1] or array.dtype.kind in "mMV":
         raise InputError(
             f"an array must have rows and columns of numbers, (n, d), but has shape {array.shape} "
             f"and type {array.dtype}; give a table, as by pandas.DataFrame"
@@ -82,19 +74,11 @@ def with_column(table: pa.Table, name: str, values: Any) -> tuple[pa.Table, str]
 
 def _values_of_rows(name: str, values: Any, n_rows: int) -> Any:
     """Return one value for each row, also of a table of one column, as a column of pandas."""
-    for method in ("collect", "compute", "toarray"):  # of lazy tables, and of sparse matrices
-        if hasattr(values, method):
-            raise InputError(f"{name} must hold values in memory, not sparse; give .{method}()")
     if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
         values = values.iloc[:, 0]
     column = values
     if not isinstance(values, pd.Series):
-        check_tensor(values, name)
-        check_no_mask(name, values, "leave these rows out")
-        try:
-            column = np.asarray(values)
-        except ValueError as error:  # lists of different lengths
-            raise InputError(f"{name} must hold one value for each row but holds lists") from error
+        column = read_array(values, name, "give one value for each row")
         column = column[:, 0] if column.ndim == 2 and column.shape[1] == 1 else column
     if column.shape != (n_rows,):
         has = f"has shape {column.shape}" if column.shape else f"is a {type(values).__name__}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
@@ -11,18 +10,14 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.errors import InputError, as_input_error, short_repr
-from chaffinch.tasks.data.user_input import (
-    GivenTable,
-    as_real_numbers,
-    read_given_table,
-    target_numbers,
-)
+from chaffinch.tasks.data.user_input import GivenTable, read_given_table, target_numbers
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.input_checks import (
+    check_count,
     check_same_order,
-    not_of_rows,
-    target_array,
-    without_order,
+    read_floats,
+    read_target,
+    refusals,
 )
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss.base import MaskState
@@ -35,7 +30,6 @@ from chaffinch.tasks.selection.masked_loss.external_models import (
 from chaffinch.tasks.selection.models.base import GivenModel
 from chaffinch.tasks.selection.models.runtime import single_thread
 
-_LEAST_WEIGHT = 1e-300
 _ROUNDING_OF_A_SUM = 1e-3  # of probabilities, which may be of float16
 
 
@@ -161,9 +155,10 @@ def evaluator_of(
         n_classes = prediction.shape[1] if prediction.ndim == 2 else 0
         classes = np.arange(n_classes if n_classes > 1 else 0)
     schema = Schema(table.names, (0,) * len(table.names), len(classes))
+    truth = read_target(y, len(table.matrix))
     if given.classes is None and len(classes):
-        _check_classes_are_meant(loss, y, len(classes))
-    rows = _rows(table.matrix, y, classes, sample_weight)
+        _check_classes_are_meant(loss, truth, len(classes))
+    rows = _rows(table.matrix, truth, classes, sample_weight)
     own = GivenModel(
         given.name,
         schema,
@@ -193,15 +188,16 @@ def _check_settings(loss: Any, threads: Any) -> None:
         raise InputError(
             f"loss must be the name of a loss or a scikit-learn scorer but is {short_repr(loss)}"
         )
-    if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 1:
-        raise InputError(f"threads must be a whole number of at least 1 but is {threads!r}")
+    check_count("threads", threads, 1)
 
 
 def _first_prediction(given: Given, table: GivenTable) -> Floats:
     """Return the prediction of the unmasked table; InputError if it is invalid."""
     with single_thread():
         predicted = given.predict(table.as_given(table.matrix))
-    prediction = as_real_numbers(predicted, "the model's prediction", "be an array of numbers")
+    prediction = read_floats(
+        predicted, "the model's prediction", "give a model that predicts numbers"
+    )
     n_rows = len(table.matrix)
     n_values = prediction.shape[1] if prediction.ndim == 2 else 1
     if given.classes is not None and not len(given.classes) and n_values > 1:
@@ -238,56 +234,44 @@ def _check_probabilities(prediction: Floats) -> None:
         )
 
 
-def _check_classes_are_meant(loss: str, y: Any, n_outputs: int) -> None:
+def _check_classes_are_meant(loss: str, truth: NDArray[Any], n_outputs: int) -> None:
     """Raise InputError for several outputs a row where numbers are to be compared with y."""
-    truth = target_array(y)
-    if truth.dtype.kind == "f" and (np.isfinite(truth) & (truth != np.round(truth))).any():
+    if truth.dtype.kind == "f" and (truth != np.round(truth)).any():
         raise InputError(
             f"the model predicts {n_outputs} values a row, which stand for classes 0 to "
             f"{n_outputs - 1}, but y holds numbers between; give a model of one output for {loss!r}"
         )
 
 
-def _rows(matrix: Floats, y: Any, classes: NDArray[Any], sample_weight: Any) -> Rows:
+def _rows(matrix: Floats, truth: NDArray[Any], classes: NDArray[Any], sample_weight: Any) -> Rows:
     """Return the rows with targets as numbers or positions among the classes."""
-    truth = target_array(y)
-    weight = None
-    if sample_weight is not None:
-        weight = as_real_numbers(sample_weight, "sample_weight", "hold numbers")
-    for name, values in (("y", truth), ("sample_weight", weight)):
-        if values is not None and values.shape != (len(matrix),):
-            raise InputError(not_of_rows(name, values.shape, len(matrix)))
-    if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
-        raise InputError("sample_weight must be above 0 and finite; leave out rows of no weight")
-    if weight is not None:
-        largest = weight.max()
-        if largest > np.finfo(np.float64).max / len(weight):
-            raise InputError(
-                f"sample_weight must have a finite sum but goes up to {largest:.3g}; divide it by "
-                "its largest value"
-            )
-        if largest < _LEAST_WEIGHT:
-            raise InputError(
-                f"sample_weight must reach {_LEAST_WEIGHT:g}, below which float64 has few digits, "
-                f"but goes up to {largest:.3g}; divide it by its largest value"
-            )
-    if len(classes):
-        missing = np.flatnonzero(pd.isna(truth))
-        if len(missing):
-            raise InputError(
-                f"y must have a class in every row but has none in row {missing[0]}; leave such "
-                "rows out"
-            )
-        if classes.dtype.kind in "iuf" and pd.api.types.infer_dtype(truth) == "boolean":
-            truth = truth.astype(np.int64)
-        try:
-            position = pd.Index(classes).get_indexer(pd.Index(truth))
-        except TypeError as error:
-            raise InputError(without_order(truth)) from error
-        if (position < 0).any():
-            raise InputError(
-                f"y must hold the model's classes, {', '.join(map(str, classes[:10]))}, but holds "
-                f"{truth[position < 0][0]}"
-            )
-        return Rows(matrix, position.astype(np.int64), weight)
-    return Rows(matrix, target_numbers(y, truth, "hold numbers for a model of numbers"), weight)
+    weight = None if sample_weight is None else _read_weight(sample_weight, matrix)
+    if not len(classes):
+        return Rows(matrix, target_numbers(truth), weight)
+    if classes.dtype.kind in "iuf" and truth.dtype.kind == "b":
+        truth = truth.astype(np.int64)
+    position = pd.Index(classes).get_indexer(pd.Index(truth))
+    if (position < 0).any():
+        raise InputError(
+            f"y must hold the model's classes, {', '.join(map(str, classes[:10]))}, but holds "
+            f"{truth[position < 0][0]}"
+        )
+    return Rows(matrix, position.astype(np.int64), weight)
+
+
+def _read_weight(sample_weight: Any, matrix: Floats) -> Floats:
+    """Return weights, shape (K,), divided by a power of two near the largest."""
+    from sklearn.utils.validation import _check_sample_weight
+
+    hint = "give a finite number above 0 for each row, or leave the row out"
+    given = read_floats(sample_weight, "sample_weight", hint)
+    with refusals("sample_weight", hint):
+        weight: Floats = _check_sample_weight(
+            given, matrix, dtype=np.float64, ensure_non_negative=True
+        )
+    if not weight.all():
+        row = weight.argmin() + 1
+        raise InputError(f"sample_weight must be above 0 but is 0 in row {row}", hint)
+    # so that no sum overflows or loses digits, and no share is rounded
+    shares: Floats = np.ldexp(weight, -np.frexp(weight.max())[1])
+    return shares

@@ -33,7 +33,7 @@ from chaffinch.tasks.methods.pefs import MOST_UNITS
 from chaffinch.tasks.results.model import check_all_within, check_there, warn_if_new
 from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
-from chaffinch.tasks.selection.input_checks import check_same_order
+from chaffinch.tasks.selection.input_checks import check_count, check_same_order
 from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes
 from chaffinch.tasks.selection.pefs.custom_module import checked
 from chaffinch.tasks.selection.pefs.distance_constraint import Repair
@@ -46,7 +46,7 @@ from chaffinch.tasks.selection.pefs.results import (
     predict_averaged,
     stability,
 )
-from chaffinch.tasks.selection.pefs.search import Rules, Search, check_count
+from chaffinch.tasks.selection.pefs.search import Rules, Search
 
 if TYPE_CHECKING:
     import torch
@@ -101,12 +101,6 @@ def _read_layers(given: Any, *, has_network: bool) -> tuple[int, ...]:
             f"{short_repr(layers)}"
         )
     return layers
-
-
-def _read_seed(given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, Integral) or given < 0:
-        raise InputError(f"seed must be a whole number of at least 0 but is {short_repr(given)}")
-    return int(given)
 
 
 def _read_path(given: Any) -> Path | None:
@@ -438,7 +432,8 @@ def probabilistic_selection(
     if penalty is None and n_features is None:
         penalty = 0.1
     sets = _read_sets(previous, schema.features)
-    seed, path = _read_seed(seed), _read_path(checkpoint)
+    check_count("seed", seed, 0)
+    seed, path = int(seed), _read_path(checkpoint)
     layers = _read_layers(hidden_layer_sizes, has_network=network is not None)
     rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
     largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity

@@ -7,13 +7,12 @@ are those of the rankings of the same name, see `tasks/selection/README.md`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from chaffinch.errors import InputError, as_input_error, short_repr
+from chaffinch.errors import InputError, as_input_error
 from chaffinch.tasks.api.masked_loss import evaluator_of
 from chaffinch.tasks.data.user_input import check_columns, read_given_table, rows_and_schema
 from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality
@@ -27,6 +26,7 @@ from chaffinch.tasks.selection.baselines.columns import (
 from chaffinch.tasks.selection.baselines.filters import relieff as relieff_scores
 from chaffinch.tasks.selection.baselines.filters import uncertainties
 from chaffinch.tasks.selection.core import MaskedLoss, Rows, Schema, Task
+from chaffinch.tasks.selection.input_checks import check_count
 from chaffinch.tasks.selection.masked_loss.external_models import read_model
 from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
 
@@ -35,18 +35,8 @@ _LARGEST_SEED = 2**32 - 1
 
 def checked_seed(seed: Any) -> int:
     """Return a seed; InputError if it is out of range."""
-    if not _is_whole(seed) or not 0 <= seed <= _LARGEST_SEED:
-        raise InputError(
-            f"seed must be a whole number in 0..{_LARGEST_SEED} but is {short_repr(seed)}"
-        )
+    check_count("seed", seed, 0, _LARGEST_SEED)
     return int(seed)
-
-
-def check_processes(processes: Any) -> None:
-    if not _is_whole(processes):
-        raise InputError(f"processes must be a whole number but is {short_repr(processes)}")
-    if processes < 1:
-        raise InputError(f"processes must be at least 1 but is {processes}")
 
 
 def check_engine(engine: Any) -> None:
@@ -61,15 +51,9 @@ def check_engine(engine: Any) -> None:
 
 def read_for_bins(X: Any, y: Any, task: Task | None, bins: int | None) -> tuple[Rows, Schema]:
     """Return `rows_and_schema` after a check of the number of bins."""
-    if bins is not None and (not _is_whole(bins) or bins < FEWEST_BINS):
-        raise InputError(
-            f"bins must be a whole number of at least {FEWEST_BINS} but is {short_repr(bins)}"
-        )
+    if bins is not None:
+        check_count("bins", bins, FEWEST_BINS)
     return rows_and_schema(X, y, task)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def mutual_information(
@@ -268,7 +252,7 @@ def mrmr(
     Estimates the mutual information of each pair of M features: minutes for hundreds of them.
     """
     seed = checked_seed(seed)
-    check_processes(processes)
+    check_count("processes", processes, 1)
     rows, schema = rows_and_schema(X, y, task)
     relevance = filters.mutual_information(rows, schema, seed)
     of_pairs = filters.mutual_information_of_pairs(rows, schema, seed, processes=processes)

@@ -22,7 +22,7 @@ from chaffinch.storage.sources.formats import find_format
 from chaffinch.storage.sources.parquet import PARQUET
 from chaffinch.tasks.pipeline.progress import OnProgress, as_progress, no_progress
 from chaffinch.tasks.selection.dfs.sources import read_rows
-from chaffinch.tasks.selection.input_checks import target_array
+from chaffinch.tasks.selection.input_checks import read_target
 from chaffinch.tasks.settings.descent import ShuffleSettings
 
 SHUFFLE = "shuffle_rows"
@@ -135,14 +135,15 @@ def shuffle_pieces(
 
 def _given_pieces(pieces: Iterable[tuple[Any, ArrayLike]]) -> Iterator[Piece]:
     n_before, first_names = 0, None
-    for X, y in _pairs(pieces):
+    for number, (X, y) in enumerate(_pairs(pieces), 1):
         columns = getattr(X, "columns", None)
         if columns is not None:
             first_names = _check_same(list(columns), first_names)
         if getattr(X, "shape", (1,))[:1] == (0,):
             continue
-        with as_input_error("a piece: "):
-            rows, target = read_rows(X), target_array(y)
+        with as_input_error(f"piece {number}: "):
+            rows = read_rows(X)
+            target = read_target(y, rows.shape[0])
         yield Piece(rows, target, partial(_row_after, n_before), by_names(columns))
         n_before += rows.shape[0]
 

@@ -21,26 +21,15 @@ from chaffinch.tasks.data.matrix import baseline_values
 from chaffinch.tasks.selection.core import Floats, Rows, Schema, Task
 from chaffinch.tasks.selection.input_checks import (
     asks_for_classes,
-    check_finite,
-    check_no_mask,
     check_same_order,
-    check_target,
-    check_tensor,
-    not_of_rows,
-    target_array,
-    without_order,
+    check_whole_numbers,
+    read_floats,
+    read_target,
 )
 
-_LARGEST_WHOLE = 2.0**53  # float64 represents every integer up to this
 _FEWEST_ROWS = 3
 _MOST_SHOWN = 10
-_NOT_YET_ARRAYS = {"sparse matrix": "toarray", "lazy frame": "collect"}
-COMPLEX = "{} must hold real numbers but holds complex ones; give their real parts, or sizes"
-
-# pandas' inferred type of a column -> remedy
-_REMEDIES = dict.fromkeys(
-    ("integer", "floating", "mixed-integer-float", "decimal"), "give it as astype(float)"
-) | {"boolean": "give it as astype('boolean')"}
+_AS_NUMBERS = "give an array of numbers, or a pandas frame"
 
 
 @dataclass(frozen=True)
@@ -149,38 +138,11 @@ def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> Give
     """Return a copy of a user's table; `categories` are those of the model's training."""
     if isinstance(X, pd.DataFrame):
         return _read_frame(X, categories)
-    check_no_mask("X", X, "leave them out, or give X.astype(float).filled(numpy.nan)")
-    matrix = as_real_numbers(X, "X", "be an array of numbers or a pandas frame")
+    matrix = read_floats(X, "X", _AS_NUMBERS)
     if matrix.ndim != 2 or not matrix.size:
         raise InputError(f"X must have rows and features, (K, M), but has shape {matrix.shape}")
     names = tuple(names_in_array(matrix.shape[1]))
     return GivenTable(matrix, names, (None,) * matrix.shape[1], None)
-
-
-def as_real_numbers(values: Any, name: str, must: str) -> Floats:
-    """Return a copy of an array as float64; raise InputError if the conversion is lossy."""
-    for kind, method in _NOT_YET_ARRAYS.items():
-        if hasattr(values, method):
-            raise InputError(f"{name} must be no {kind}; give {name}.{method}()")
-    check_tensor(values, name)
-    check_no_mask(name, values, "give a value for each row, as by its method filled(1.0)")
-    try:
-        plain = np.asarray(values)
-        source = values if plain.dtype == object else plain  # numpy copies a tensor only this way
-        matrix = None if plain.dtype.kind in "USc" else np.array(source, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must {must}: {error}") from error
-    if plain.dtype.kind == "c":
-        raise InputError(COMPLEX.format(name))
-    if plain.dtype.kind in "mM":
-        raise InputError(
-            f"{name} must {must} but holds {plain.dtype}; give numbers, as seconds since a start"
-        )
-    if matrix is None or (plain.dtype == object and any(isinstance(v, str) for v in plain.flat)):
-        raise InputError(f"{name} must {must} but holds text; give numbers, as astype(float) does")
-    if plain.dtype.kind in "iu":
-        _check_whole(plain, matrix, name)
-    return matrix
 
 
 def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> GivenTable:
@@ -214,39 +176,25 @@ def codes_or_numbers(
 
     `known` replaces the column's own categories. Raise InputError for other types.
     """
-    if pd.api.types.is_complex_dtype(column.dtype):
-        raise InputError(COMPLEX.format(f"column {name!r} of X"))
     kind = column.dtype
-    is_number = pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)
-    if is_number and not isinstance(kind, pd.CategoricalDtype):  # of booleans, pandas says both
+    is_number = pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind)
+    if is_number:
         numbers: Floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        if pd.api.types.is_integer_dtype(column.dtype):
-            _check_whole(column.array, numbers, f"column {name!r} of X")
+        if pd.api.types.is_integer_dtype(kind):
+            check_whole_numbers(column.array, numbers, f"column {name!r} of X")
         return numbers, None
-    if known is None and isinstance(column.dtype, pd.CategoricalDtype):
+    if known is None and isinstance(kind, pd.CategoricalDtype):
         known = list(column.cat.categories)
     elif known is None:
         values = column.dropna()
         if not all(isinstance(value, str) for value in values):
-            kind = pd.api.types.infer_dtype(values)
             raise InputError(
-                f"column {name!r} of X must hold numbers, categories or text but is "
-                f"{column.dtype}; {_REMEDIES.get(kind, 'make all its values numbers, or text')}"
+                f"column {name!r} of X must hold numbers, categories or text but is {kind}; make "
+                "all its values numbers, as by astype(float), or text"
             )
         known = sorted(values.unique())
     codes = pd.Index(known).get_indexer(column.to_numpy(dtype=object, na_value=np.nan))
     return np.where(codes < 0, np.nan, codes), known
-
-
-def _check_whole(given: Any, values: Floats, what: str) -> None:
-    """Raise InputError for an integer that float64 cannot represent."""
-    for i in np.argwhere(np.abs(values) >= _LARGEST_WHOLE).tolist():
-        number = int(given[tuple(i)])
-        if number != int(values[tuple(i)]):
-            raise InputError(
-                f"{what} must hold whole numbers that float64 has, as all up to 2^53, but holds "
-                f"{number}; round them with astype(float) if the model may see them so"
-            )
 
 
 def _column_as_given(values: Floats, dtype: Any, categories: Sequence[Any] | None) -> Any:
@@ -300,19 +248,13 @@ def with_truths(frame: pd.DataFrame) -> pd.DataFrame:
 
 def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]:
     """Return a `GivenTable` and its target as rows, with their schema."""
-    truth = target_array(y)
-    if truth.shape != (len(table.matrix),):
-        raise InputError(not_of_rows("y", truth.shape, len(table.matrix)))
     check_table_finite(table.matrix, table.names)
+    truth = read_target(y, len(table.matrix))
     if asks_for_classes(truth, task):
-        check_target(truth)
-        try:
-            labels, positions = np.unique(truth, return_inverse=True)
-        except TypeError as error:  # the labels have no order
-            raise InputError(without_order(truth)) from error
+        labels, positions = np.unique(truth, return_inverse=True)
         rows, n_classes = Rows(table.matrix, positions.astype(np.int64)), len(labels)
     else:
-        rows, n_classes = Rows(table.matrix, target_numbers(y, truth, "hold numbers")), 0
+        rows, n_classes = Rows(table.matrix, target_numbers(truth)), 0
     if len(rows) < _FEWEST_ROWS:
         raise InputError(f"X must have at least {_FEWEST_ROWS} rows but has {len(rows)}")
     if n_classes >= len(rows):
@@ -324,12 +266,13 @@ def rows_of(table: GivenTable, y: Any, task: Task | None) -> tuple[Rows, Schema]
     return rows, Schema(table.names, table.n_categories, n_classes)
 
 
-def target_numbers(y: Any, truth: NDArray[Any], must: str) -> Floats:
-    """Return a copy of a numeric target as float64; `truth` is its `target_array`."""
-    check_target(truth)
-    numbers = as_real_numbers(y, "y", must)
-    check_finite(numbers)
-    return numbers
+def target_numbers(truth: NDArray[Any]) -> Floats:
+    """Return a target, as of `read_target`, as float64; InputError if it is text."""
+    if truth.dtype.kind not in "biuf":
+        raise InputError(
+            f"y must hold numbers but holds text, such as {str(truth[0])!r}; give numbers"
+        )
+    return read_floats(truth, "y", "give numbers")
 
 
 def check_table_finite(matrix: Floats, names: Sequence[str]) -> None:

@@ -13,7 +13,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import chaffinch
 from chaffinch import InputError, qualities
-from chaffinch.tasks.selection.input_checks import target_array
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(400, 12))
@@ -42,48 +41,6 @@ AS_NUMBERS = {
     "true, 0 and 1": (np.array([True, *(Y[1:] > 0).astype(int)], object), [1, *(Y[1:] > 0)]),
 }
 each = pytest.mark.parametrize(("objects", "numbers"), AS_NUMBERS.values(), ids=AS_NUMBERS)
-
-
-@pytest.mark.parametrize(
-    ("objects", "expected"),
-    [
-        ([1, 2.5, np.float32(3)], np.array([1, 2.5, 3])),
-        ([1, np.int8(2), np.uint64(3)], np.array([1, 2, 3])),
-        ([2**60, 2**60 + 1], np.array([2**60, 2**60 + 1])),
-        ([2**70, 1], np.array([2.0**70, 1])),
-        ([True, np.False_], np.array([True, False])),
-        ([True, 0.5], np.array([1, 0.5])),
-        ([np.True_, 7], np.array([1, 7])),
-        ([0.5, np.inf], np.array([0.5, np.inf])),
-        ([[0.5, 1], [2, 3]], np.array([[0.5, 1], [2, 3]])),
-    ],
-)
-def test_numbers_come_in_the_type_of_numpy_that_holds_them(objects, expected) -> None:
-    found = target_array(np.array(objects, dtype=object))
-    assert found.dtype == expected.dtype
-    assert (found == expected).all()
-
-
-@pytest.mark.parametrize(
-    "objects",
-    [
-        ["a", "b"],
-        ["a", 1.5],
-        [True, "b"],
-        [0.5, None],
-        [0.5, np.nan],
-        [1, pd.NA],
-        [Decimal(1), Decimal(2)],
-        [1.5, 2j],
-        [np.timedelta64(1, "s"), np.timedelta64(2, "s")],
-        [],
-    ],
-)
-def test_what_is_not_all_numbers_stays_as_it_is(objects) -> None:
-    given = np.array(objects, dtype=object)
-    found = target_array(given)
-    assert found.dtype == object
-    assert found is given
 
 
 @each
@@ -185,57 +142,60 @@ def test_what_is_not_finite_is_refused_by_what_reads_rows_otherwise(tmp_path) ->
     y = np.array([*Y[1:], np.inf], dtype=object)
     with pytest.raises(ValueError, match=r"^y must be finite but is inf in row 400; leave"):
         chaffinch.residual_variance(X, y, np.ones(12))
-    with pytest.raises(InputError, match=r"^row 400 has the target inf"):
-        chaffinch.shuffle_pieces([(X, y)], tmp_path / "table")
+    pieces = [(X, Y), (X, y)]
+    with pytest.raises(InputError, match=r"^piece 2: y must be finite but is inf in row 400; le"):
+        chaffinch.shuffle_pieces(pieces, tmp_path / "table")
 
 
 DAYS = pd.Series(pd.date_range("2026-01-01", periods=400))
 NO_TARGETS = {
-    "days": (DAYS, r"datetime64\[.s\]; give numbers, as days since the first, or text of its"),
-    "dates": (DAYS.dt.date, r"datetime.date\(2026, 1, 1\) in row 1; give numbers, as days since"),
-    "months": (DAYS.dt.to_period("M"), r"Period\('2026-01', 'M'\) in row 1; give numbers, as days"),
-    "hours": (
-        [time(row % 2) for row in range(400)],
-        r"datetime.time\(0, 0\) in row 1; give numbers, as days since the first",
-    ),
-    "spans": (DAYS - DAYS[0], r"timedelta64\[.s\]; give numbers, as days since the first"),
-    "decimals": (
-        [Decimal(repr(value)) for value in Y.tolist()],
-        r"Decimal\(.*\) in row 1; give numbers, as \[float\(value\) for value in y\]",
-    ),
-    "two decimals": (
-        [Decimal(row % 2) for row in range(400)],
-        r"Decimal\('0'\) in row 1; give numbers, as \[float\(value\) for value in y\]",
-    ),
+    "days": (DAYS, r"datetime64\[.s\]"),
+    "dates": (DAYS.dt.date, r"datetime.date\(2026, 1, 1\) in row 1"),
+    "months": (DAYS.dt.to_period("M"), r"Period\('2026-01', 'M'\) in row 1"),
+    "hours": ([time(row % 2) for row in range(400)], r"datetime.time\(0, 0\) in row 1"),
+    "spans": (DAYS - DAYS[0], r"timedelta64\[.s\]"),
+    "spans as objects": (list((DAYS - DAYS[0]).to_numpy()), r"timedelta64\[.s\]"),
+    "decimals": ([Decimal(repr(value)) for value in Y.tolist()], r"Decimal\(.*\) in row 1"),
+    "two decimals": ([Decimal(row % 2) for row in range(400)], r"Decimal\('0'\) in row 1"),
+    "bytes": (np.where(Y > 0, b"yes", b"no"), r"\|S3"),
 }
 
 
 @door
 @pytest.mark.parametrize(("y", "said"), NO_TARGETS.values(), ids=NO_TARGETS)
-def test_times_and_decimals_are_refused_alike_with_what_to_give(ask, y, said) -> None:
-    with pytest.raises(InputError, match=rf"^y must hold numbers.* but holds {said}"):
+def test_times_decimals_and_bytes_are_refused_alike_with_what_to_give(ask, y, said) -> None:
+    with pytest.raises(InputError, match=rf"^y must hold numbers.* but holds {said}; give floats"):
         ask(y)
+
+
+@door
+@pytest.mark.parametrize("large", [2**63, 2**70, 10**400])
+def test_whole_numbers_of_more_than_64_bits_are_refused(ask, large) -> None:
+    with pytest.raises(InputError, match=r"^y must hold whole numbers .* but holds"):
+        ask(np.array([large + 1, *range(399)], dtype=object))
+
+
+@door
+def test_a_column_is_a_target_as_scikit_learn_takes_it(ask) -> None:
+    for column in (Y[:, np.newaxis], pd.DataFrame({"y": Y})):
+        assert ask(column) is not None
 
 
 OF_Y = torch.from_numpy(Y)
 TENSORS = {
-    "gradients": (OF_Y.clone().requires_grad_(), r"tensor with gradients; give y.detach\(\)$"),
-    "bfloat16": (OF_Y.bfloat16(), r"tensor of bfloat16; give y.float\(\)$"),
-    "sparse": (OF_Y.to_sparse(), r"sparse tensor; give y.to_dense\(\)$"),
-    "a list": (
-        list(OF_Y.clone().requires_grad_()),
-        r"tensor with gradients; give torch.stack\(tuple\(y\)\).detach\(\)$",
-    ),
+    "gradients": (OF_Y.clone().requires_grad_(), "detach"),
+    "bfloat16": (OF_Y.bfloat16(), "BFloat16"),
+    "sparse": (OF_Y.to_sparse(), "to_dense"),
+    "a list": (list(OF_Y.clone().requires_grad_()), "detach"),
 }
 
 
 @door
 @pytest.mark.parametrize(("y", "said"), TENSORS.values(), ids=TENSORS)
 def test_tensors_that_are_no_arrays_are_refused_with_what_to_give(ask, y, said) -> None:
-    with pytest.raises(InputError, match=rf"^y must be no {said}") as refusal:
+    with pytest.raises(InputError, match=rf"^y .*{said}"):
         ask(y)
-    remedy = str(refusal.value).partition("; give ")[2]
-    assert ask(eval(remedy, {"torch": torch, "y": y})) is not None  # noqa: S307
+    assert ask(OF_Y) is not None
 
 
 def test_an_array_has_no_column_to_name() -> None:

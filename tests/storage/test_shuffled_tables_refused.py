@@ -92,15 +92,15 @@ BAD = {
         of_pieces((FRAME3, Y3), (X3, Y3), (FRAME3[["a", "c", "b"]], Y3)),
         "column 1 of a piece is 'c' but 'b' in the first; give every piece the same columns in",
     ),
-    "targets": (of_pieces((X3, Y3[:2])), r"row 1 begins a piece of 3 rows but \(2,\) targets"),
+    "targets": (of_pieces((X3, Y3[:2])), r"piece 1: y must have shape \(3,\), .* has \(2,\)"),
     "kinds": (of_pieces((X3, Y3), (X3, ["a"] * 3)), "row 4 has text as target but .* have numbers"),
     "gap": (
         of_pieces((X3, np.array(["a", None, "b"]))),
-        "row 2 has the target None; leave out rows without one",
+        "piece 1: y .* has none in row 2; leave out",
     ),
     "gap in a list of text": (
         of_pieces((X3, ["a", "b", np.nan])),
-        "row 3 has the target nan; leave out rows without one",
+        "piece 1: y .* has none in row 3; leave out",
     ),
     "gap in true and false": (
         parquet_file({"a": [1, 2], "y": pd.array([True, None], "boolean")}),
@@ -108,16 +108,16 @@ BAD = {
     ),
     "types": (
         of_pieces((X3, ["a", 1, "b"])),
-        "row 2 has the target 1 among text; give all targets in one type, such as text",
+        "piece 1: y must hold labels of one type but holds 'a' and 1; make them all text",
     ),
     "objects": (
         of_pieces((X3, np.array([{1}, {2}, {3}]))),
-        r"must hold numbers, .* or text but holds objects, as \{1\} in row 1; convert it",
+        r"must hold numbers, .* or text but holds \{1\} in row 1; give",
     ),
-    "no columns": (of_pieces((X3[:, :0], Y3)), r"a piece: X must .* has shape \(3, 0\)"),
+    "no columns": (of_pieces((X3[:, :0], Y3)), r"piece 1: X must .* has shape \(3, 0\)"),
     "one target": (
         of_pieces((X3, 1)),
-        r"row 1 begins a piece of 3 rows but \(\) targets; give one",
+        r"piece 1: y must have shape \(3,\), .* has a int; give one",
     ),
     "no pair": (of_pieces(X3), "pieces must be several .* one is of type ndarray; of one table"),
     "three": (of_pieces((X3, Y3, Y3)), r"one is of type tuple of length 3; of one .* \[\(X, y\)\]"),
@@ -127,29 +127,25 @@ BAD = {
     ),
     "mask": (
         of_pieces((np.ma.masked_equal(X3, 1), Y3)),
-        "a piece: X must have no masked values, .* but has 3; leave out those rows, or .* by X.f",
+        "piece 1: X must have no masked values, .* but has 3; leave such rows out, or .* by X.f",
     ),
     "masked target": (
         of_pieces((X3, np.ma.masked_equal(Y3, 1))),
-        "a piece: y must have no masked values, .* but has 1; leave out the rows without",
-    ),
-    "masked entry": (
-        of_pieces((X3, [0.5, np.ma.masked, 1.0])),
-        "a piece: y must have a value in every row but has none in row 2; leave out the rows with",
+        "piece 1: y must have no masked values, .* but has 1; leave such rows out",
     ),
     "gap among objects": (
         of_pieces((X3, np.array([0.5, np.nan, 1], object))),
-        "row 2 has the target nan; leave out rows without one",
+        "piece 1: y .* has none in row 2; leave out",
     ),
     "infinite object": (
         of_pieces((X3, np.array([0.5, 2, -np.inf], object))),
-        "row 3 has the target -inf",
+        "piece 1: y must be finite but is -inf in row 3",
     ),
     "long numbers": (
         of_pieces((X3, [2**70 + 1, 1, 2])),
-        r"a piece: y must hold whole numbers below 2\^63, .* but holds 1180591620717411303425;",
+        r"piece 1: y must hold whole numbers of at most 64 bits but holds 1180591620717411303425;",
     ),
-    "text": (of_pieces((X3.astype(str), Y3)), "a piece: X must hold real numbers but holds <U"),
+    "text": (of_pieces((X3.astype(str), Y3)), "piece 1: X cannot be read .*strings"),
     "none": (of_pieces(), "the source has no rows"),
     "seed": (of_pieces((X3, Y3), seed=-1), "seed must be a whole number, at least 0, but is -1"),
     "blocks": (

@@ -22,10 +22,9 @@ from chaffinch.tasks.selection.alternatives.validation import (
     costs_of,
     groups_of,
     indices_of,
-    is_number,
-    is_whole,
 )
 from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.input_checks import check_count, is_number
 
 __all__ = ["Constraints", "Feature", "Group", "Rows", "indices_of"]
 
@@ -175,10 +174,7 @@ def _check_choice(
     most = done.max_sets_per_feature
     if most is None:
         return
-    if not is_whole(most):
-        raise InputError(f"max_sets_per_feature must be a whole number but is {most!r}")
-    if most < 1:
-        raise InputError(f"max_sets_per_feature must be at least 1 but is {most}")
+    check_count("max_sets_per_feature", most, 1)
     if done.must_include and most < n_sets:
         raise InputError(
             f"max_sets_per_feature must be at least the {n_sets} sets, since some features must "
@@ -189,8 +185,6 @@ def _check_choice(
 def _check_group(group: Group, k: int) -> None:
     """Raise InputError for a group that no set of size k satisfies."""
     most = len(group.features) if group.at_most is None else group.at_most
-    if most < 0:
-        raise InputError(f"a group's at_most must be at least 0 but is {most}")
     highest = {"k": k, "its at_most": most, "the features that it has": len(group.features)}
     limit = min(highest, key=lambda name: highest[name])
     if not 0 <= group.at_least <= highest[limit]:

@@ -53,12 +53,10 @@ from chaffinch.tasks.selection.alternatives.validation import (
     Feature,
     check_fits,
     check_n_alternatives,
-    in_short,
     indices_of,
-    is_number,
-    is_whole,
 )
 from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.input_checks import check_count, is_number
 
 GreedyName = Literal["greedy_replacement", "greedy_balancing", "greedy_depth_search"]
 SearchName = Literal["sequential", "simultaneous"] | GreedyName
@@ -214,10 +212,7 @@ class _Asked:
             raise InputError(f"time_limit must be above 0 seconds but is {time_limit!r}")
         if isinstance(previous, str) or not isinstance(previous, Iterable):
             raise InputError(f"previous must be a sequence of sets but is {previous!r}")
-        if not is_whole(k):
-            raise InputError(f"k must be a whole number but is {k!r}")
-        if not 1 <= k <= n:
-            raise InputError(f"k must be in 1..{n}, the number of features, but is {in_short(k)}")
+        check_count("k", k, 1, n)
         names = quality.names
         rules = (constraints or Constraints()).checked(n, int(k), n_sets, names)
         given = tuple(indices_of(one, n, names, "each set of previous") for one in previous)

@@ -34,9 +34,9 @@ from chaffinch.tasks.selection.alternatives.validation import (
     LARGEST,
     check_names,
     check_numbers,
-    is_whole,
 )
 from chaffinch.tasks.selection.core import MaskedLoss
+from chaffinch.tasks.selection.input_checks import check_count
 
 Score = Callable[[tuple[int, ...]], float]
 
@@ -77,10 +77,7 @@ class Wrapper:
         if not callable(score):
             raise InputError(f"score must be a function of a set's indices but is {score!r}")
         for name, number in (("n_features", n_features), ("max_steps", max_steps)):
-            if not is_whole(number):
-                raise InputError(f"{name} must be a whole number but is {number!r}")
-            if number < 1:
-                raise InputError(f"{name} must be at least 1 but is {number}")
+            check_count(name, number, 1)
         self.n_features = n_features = int(n_features)
         self.names = check_names(names, n_features)
         self.max_steps = int(max_steps)

@@ -27,12 +27,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.validation import (
-    as_floats,
     check_names,
     check_numbers,
     check_sizes,
 )
 from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.input_checks import read_floats
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 
 _ROWS = 512
@@ -155,7 +155,7 @@ class _OfPairs:
     ) -> None:
         self.relevance = check_numbers("relevance", relevance)
         n = len(self.relevance)
-        matrix = as_floats("redundancy", redundancy)
+        matrix = read_floats(redundancy, "redundancy", "give a float for each pair")
         if matrix.shape != (n, n):
             raise InputError(f"redundancy must have the shape ({n}, {n}) but has {matrix.shape}")
         np.fill_diagonal(matrix, 0.0)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, short_repr
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.selection.input_checks import check_no_mask
+from chaffinch.tasks.selection.input_checks import check_count, is_number, read_floats
 
+AS_FLOATS = "give a float for each feature"
 LARGEST = 1e300  # sums of any possible length stay finite
-_LONGEST = 60  # of a value in an error
-_MOST_BITS = 200
 
 
 def check_numbers(name: str, numbers: ArrayLike) -> Floats:
     """Return one number for each feature, shape (n,), as a copy; finite, at most `LARGEST`."""
-    vector = as_floats(name, numbers)
+    vector = read_floats(numbers, name, AS_FLOATS)
     if vector.ndim != 1 or not len(vector):
         raise InputError(
             f"{name} must be one number for each feature but is {vector.shape} of them"
@@ -35,19 +32,6 @@ def check_numbers(name: str, numbers: ArrayLike) -> Floats:
         )
     check_sizes(name, vector)
     return vector
-
-
-def as_floats(name: str, numbers: ArrayLike) -> Floats:
-    """Return a copy as float64, of any shape; InputError unless all are real and none is masked."""
-    check_no_mask(name, numbers, f"fill them with a value of yours, as by {name}.filled(0.0)")
-    with suppress(TypeError, ValueError, OverflowError):  # the error below names the wrong one
-        given = np.asarray(numbers)
-        if given.dtype.kind in "biufO":
-            return given.astype(np.float64)
-    entries = np.asarray(numbers, dtype=object).ravel().tolist()
-    wrong = next((entry for entry in entries if not isinstance(entry, Real)), numbers)
-    shown = " ".join(repr(wrong).split())[:_LONGEST]
-    raise InputError(f"{name} must be real numbers but hold {shown}; give floats")
 
 
 def check_sizes(name: str, numbers: Floats) -> None:
@@ -67,16 +51,8 @@ def check_fits(name: str, value: object) -> None:
             float(value)
     except OverflowError as error:
         raise InputError(
-            f"{name} must be at most {LARGEST:g} in size but is {in_short(value)}"
+            f"{name} must be at most {LARGEST:g} in size but is {short_repr(value)}"
         ) from error
-
-
-def in_short(value: object) -> str:
-    """Return a value as shown in an error; for a huge integer, its number of digits."""
-    n_bits = int(value).bit_length() if isinstance(value, Integral) else 0
-    if n_bits > _MOST_BITS:
-        return f"a whole number of about {round(n_bits * math.log10(2))} digits"
-    return repr(value)
 
 
 def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
@@ -203,8 +179,8 @@ def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
         if not isinstance(group, Group):
             raise InputError(f"groups must hold Group but hold {group!r}; give Group({group!r})")
         for name, count in (("at_least", group.at_least), ("at_most", group.at_most)):
-            if not is_whole(count) and not (name == "at_most" and count is None):
-                raise InputError(f"a group's {name} must be a whole number but is {count!r}")
+            if count is not None or name == "at_least":
+                check_count(f"a group's {name}", count, 0)
         if not isinstance(group.all_or_none, bool | np.bool_):
             raise InputError(
                 f"a group's all_or_none must be True or False but is {group.all_or_none!r}"
@@ -215,26 +191,9 @@ def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
     return found
 
 
-def is_whole(value: object) -> bool:
-    """Return whether a value is an integer but no boolean."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def is_number(value: object) -> bool:
-    """Return whether a value is a real number but no boolean."""
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-
-
 _MOST = 1_000_000  # alternatives: each takes a search
 
 
 def check_n_alternatives(n_alternatives: int) -> None:
     """Raise InputError unless it is a number of alternatives."""
-    if not (is_whole(n_alternatives) and n_alternatives >= 0):
-        raise InputError(
-            f"n_alternatives must be a whole number of at least 0 but is {n_alternatives!r}"
-        )
-    if n_alternatives > _MOST:
-        raise InputError(
-            f"n_alternatives must be at most {_MOST} but is {in_short(n_alternatives)}"
-        )
+    check_count("n_alternatives", n_alternatives, 0, _MOST)

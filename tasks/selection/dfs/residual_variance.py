@@ -46,7 +46,7 @@ from chaffinch.tasks.selection.dfs.sources import (
     is_source,
     read_rows,
 )
-from chaffinch.tasks.selection.input_checks import check_no_mask, check_target, target_array
+from chaffinch.tasks.selection.input_checks import read_floats, read_target
 
 
 def over_all_rows(
@@ -267,16 +267,11 @@ def _variance(outputs: Outputs) -> float:
 
 def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
     """Return the outputs, centred, shape (N, C)."""
-    given = target_array(y)
-    check_target(given)
+    given = read_target(y, n_rows, multi_output=True)
     if given.dtype.kind not in "biuf":
         raise InputError(
             f"y must hold numbers but holds {in_words(given.dtype)}; of two classes give one "
             "column of 0 and 1, of more one for each, or use differentiable_selection"
-        )
-    if given.ndim not in (1, 2) or len(given) != n_rows or not given.size:
-        raise InputError(
-            f"y must have shape ({n_rows},) or ({n_rows}, C), as X has rows, but has {given.shape}"
         )
     outputs = given.reshape(n_rows, -1).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
@@ -288,15 +283,7 @@ def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
 
 
 def _read_kept(s: ArrayLike, n_features: int) -> Floats:
-    check_no_mask("s", s, "give a number for each column, as by s.filled(0.0)")
-    try:
-        if np.iscomplexobj(s):
-            raise TypeError("they are complex")
-        kept = np.asarray(s, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"s must hold numbers but does not ({error}); give them in 0..1"
-        ) from error
+    kept = read_floats(s, "s", "give a number in 0..1 for each column")
     if kept.shape != (n_features,):
         raise InputError(
             f"s must have shape ({n_features},), as X has columns, but has {kept.shape}"

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from numbers import Integral, Real
 from typing import Any, cast
 
 import numpy as np
@@ -33,6 +32,7 @@ from chaffinch.tasks.selection.dfs.sources import (
     RowSource,
     check_one_target,
 )
+from chaffinch.tasks.selection.input_checks import check_count, is_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +180,7 @@ def _opened(
 ) -> Descent:
     """Check the settings, and return a descent before its first step."""
     for name, least in (("steps", 1), ("seed", 0)):
-        given = getattr(rules, name)
-        if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
-            raise InputError(f"{name} must be a whole number, at least {least}, but is {given!r}")
+        check_count(name, getattr(rules, name), least)
     check_one_target(X, y)
     source = cast(RowSource, X) if y is None else InMemory(X, y)
     check_aim(source.shape[1], aim)
@@ -190,8 +188,7 @@ def _opened(
 
 
 def _check_penalty(penalty: object) -> None:
-    is_number = isinstance(penalty, Real) and not isinstance(penalty, bool)
-    if not is_number or not 0 <= penalty <= sys.float_info.max:  # type: ignore[operator]
+    if not is_number(penalty) or not 0 <= penalty <= sys.float_info.max:  # type: ignore[operator]
         raise InputError(f"penalty must be a finite number, at least 0, but is {penalty!r}")
 
 
@@ -199,14 +196,8 @@ def check_aim(n_columns: int, aim: Aim) -> None:
     """Raise InputError if no table of so many columns can reach an aim."""
     if aim.penalty is not None:
         _check_penalty(aim.penalty)
-    n_features = aim.n_features
-    if n_features is None:
-        return
-    if isinstance(n_features, bool) or not isinstance(n_features, Integral):
-        must = f"n_features must be a whole number in 1..{n_columns} but is {n_features!r}"
-        raise InputError(f"{must}; give an int")
-    if not 1 <= int(n_features) <= n_columns:
-        raise InputError(f"n_features must be in 1..{n_columns} but is {n_features!r}")
+    if aim.n_features is not None:
+        check_count("n_features", aim.n_features, 1, n_columns)
 
 
 def _check_varying(n_features: int, scale: Scale, _outputs: Outputs) -> None:

@@ -15,53 +15,10 @@ from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Task
 from chaffinch.tasks.selection.input_checks import (
     asks_for_classes,
-    check_no_mask,
     check_same_order,
-    check_target,
-    not_of_rows,
-    target_array,
-    without_order,
+    read_numbers,
+    read_target,
 )
-
-
-def is_mixed_frame(X: Any) -> bool:
-    """Return whether X is a frame of pandas of which numpy would make objects, or worse."""
-    if not hasattr(X, "iloc") or getattr(X, "ndim", 0) != 2:
-        return False
-    return any(
-        getattr(dtype, "kind", "O") not in "iuf" or _is_nullable(dtype) for dtype in X.dtypes
-    )
-
-
-def numbers_of_frame(X: Any) -> NDArray[Any]:
-    """Return the numbers of a frame, in the type that numpy would give them together.
-
-    InputError if a column, which is named, holds no real numbers, or has a gap.
-    """
-    kinds = [_kind_in(X.iloc[:, position], name) for position, name in enumerate(X.columns)]
-    numbers: NDArray[Any] = X.to_numpy(dtype=np.result_type(*kinds))
-    return numbers
-
-
-def _is_nullable(dtype: Any) -> bool:
-    return hasattr(dtype, "numpy_dtype")
-
-
-def _kind_in(column: Any, name: object) -> np.dtype[Any]:
-    dtype = column.dtype
-    kind = dtype.numpy_dtype if _is_nullable(dtype) else np.asarray(column).dtype
-    if kind.kind not in "biuf":
-        raise InputError(
-            f"X must hold real numbers but column {name!r} holds {dtype}; give numbers, as float64"
-        )
-    missing = np.asarray(column.isna())
-    if _is_nullable(dtype) and missing.any():
-        raise InputError(
-            f"X must have a value in every row but has none in row {missing.argmax() + 1} of "
-            f"column {name!r}; fill what is missing, as with the mean, or leave the row out"
-        )
-    return kind
-
 
 _MOST_LABELS = 1_000  # as in a file: more are a quantity rather than classes
 _NOT_FINITE = "y must be finite but is not; leave out the rows without a finite target"
@@ -165,33 +122,10 @@ def n_outputs(labels: NDArray[Any] | None) -> int:
     return 1 if labels is None or len(labels) <= 2 else len(labels)
 
 
-def as_target(y: ArrayLike, n_rows: int) -> NDArray[Any]:
-    """Return y as an array; InputError if it has not one usable value per row."""
-    given = target_array(y)
-    if given.shape != (n_rows,):
-        raise InputError(not_of_rows("y", given.shape, n_rows))
-    check_target(given)
-    return given
-
-
 def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
-    """Return the different values of a target, ascending; None if there are more than 1,000.
-
-    InputError if its values have no order, or are of a type that no state can store.
-    """
-    try:
-        labels = np.unique(y)
-    except TypeError as error:
-        raise InputError(without_order(y)) from error
-    if len(labels) > _MOST_LABELS:
-        return None
-    strange = [one for one in labels.tolist() if not isinstance(one, str | bool | int | float)]
-    if strange:  # e.g. bytes, which a state cannot store
-        raise InputError(
-            f"y must hold numbers, true and false, or text but holds {strange[0]!r}; make text of "
-            "its classes, as [str(label) for label in y]"
-        )
-    return labels
+    """Return the different values of a target, ascending; None if there are more than 1,000."""
+    labels = np.unique(y)
+    return None if len(labels) > _MOST_LABELS else labels
 
 
 def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
@@ -215,7 +149,7 @@ def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
     return one_hot
 
 
-_FILL = "leave out those rows, or fill them with a value of yours, as by X.filled(0.0)"
+_AS_TABLE = "give an array (N, D), or a frame, of numbers in every row"
 
 
 class RowSource(Protocol):
@@ -270,7 +204,7 @@ class InMemory:
         are_text = bool(names) and all(isinstance(name, str) for name in names)
         self.columns: tuple[str, ...] | None = tuple(names) if are_text else None
         n_rows, n_columns = self._rows.shape
-        self._y = as_target(y, n_rows)
+        self._y = read_target(y, n_rows)
         self.shape: tuple[int, int] = (n_rows, n_columns)
         self.block_rows: tuple[int, ...] = (n_rows,)
         self.target_type: np.dtype[Any] = self._y.dtype
@@ -290,18 +224,23 @@ def read_rows(X: Any) -> Any:
 
     Float32 or float64. InputError if X is no table of numbers, or one is masked or missing.
     """
-    if not scipy.sparse.issparse(X):
-        check_no_mask("X", X, _FILL)
-        given = numbers_of_frame(X) if is_mixed_frame(X) else _as_array(X)
-        _check_numbers(given.dtype, given.shape)
-        return np.ascontiguousarray(given, dtype=_type_of(given.dtype))
-    sparse: Any = X
-    _check_numbers(sparse.dtype, sparse.shape)
-    rows = sparse.tocsr()
-    if not rows.has_canonical_format:
+    try:
+        rows: Any = read_numbers(X, "X", _AS_TABLE, "csr")
+    except InputError:
+        if hasattr(X, "iloc") and X.ndim == 2:  # a frame of pandas, whose column can be named
+            for position, name in enumerate(X.columns):
+                read_numbers(X.iloc[:, position], f"column {name!r} of X", _AS_TABLE)
+        raise
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise InputError(
+            f"X must have rows and features, (N, D), but has shape {rows.shape}", _AS_TABLE
+        )
+    is_sparse: bool = scipy.sparse.issparse(rows)
+    if is_sparse and not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
-    return rows.astype(_type_of(rows.dtype), copy=False)
+    rows = rows.astype(np.float32 if rows.dtype == np.float32 else np.float64, copy=False)
+    return rows if is_sparse else np.ascontiguousarray(rows)
 
 
 def is_source(X: Any) -> bool:
@@ -335,29 +274,3 @@ def check_one_target(X: Any, y: ArrayLike | None) -> None:
     if not is_source(X) and y is None:
         raise InputError("y must be given with a table in memory; give its target")
     check_same_order(X, y)
-
-
-def _as_array(X: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(X)
-    except ValueError as error:
-        raise InputError(
-            "X must have as many numbers in each row but has rows of several lengths; give an "
-            "array (N, D)"
-        ) from error
-
-
-def _type_of(given: Any) -> Any:
-    return np.float32 if given == np.float32 else np.float64
-
-
-def _check_numbers(kind: Any, shape: tuple[int, ...]) -> None:
-    if kind.kind == "O" and not shape:
-        raise InputError("X must be a table but is none; give an array (N, D) or a frame")
-    if kind.kind not in "biuf":
-        raise InputError(f"X must hold real numbers but holds {kind}; give numbers, as float64")
-    if len(shape) != 2 or 0 in shape:
-        raise InputError(
-            f"X must have rows and features, (N, D), but has shape {shape}; give one row for each "
-            "target, and one feature at least"
-        )

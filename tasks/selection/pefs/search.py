@@ -6,14 +6,14 @@ import copy
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.input_checks import check_count, is_number, is_whole
 from chaffinch.tasks.selection.models.runtime import single_torch_thread, torch_by_default
 from chaffinch.tasks.selection.pefs.custom_module import ModuleTraining
 from chaffinch.tasks.selection.pefs.distribution import Masks, moved, sample, utilities
@@ -56,7 +56,7 @@ class Rules:
                 f"penalty and n_features exclude each other but are {self.penalty} and "
                 f"{self.n_features}; give one of them"
             )
-        if self.penalty is not None and not (_is_number(self.penalty) and 0 <= self.penalty <= 1):
+        if self.penalty is not None and not (is_number(self.penalty) and 0 <= self.penalty <= 1):
             raise InputError(f"penalty must be in 0..1 but is {self.penalty!r}")
         for name, least in (("n_features", 1), ("samples", 2), ("batch_size", 2)):
             value = getattr(self, name)
@@ -64,7 +64,7 @@ class Rules:
                 check_count(name, value, least)
         check_count("most_sweeps", self.most_sweeps, 1)
         sizes = self.hidden_layer_sizes
-        if not sizes or not all(_is_whole(size) and size >= 1 for size in sizes):
+        if not sizes or not all(is_whole(size) and size >= 1 for size in sizes):
             raise InputError(
                 "hidden_layer_sizes must have at least one layer, each of at least 1 unit, a whole "
                 f"number, but is {sizes}"
@@ -80,22 +80,6 @@ class Rules:
                 f"{self.batch_size}; leave it out, or give more rows"
             )
         return self.batch_size or min(BATCH_SIZE, n_rows)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def check_count(name: str, value: Any, least: int) -> None:
-    """Refuse what is no whole number of at least `least`; InputError."""
-    if not _is_whole(value):
-        raise InputError(f"{name} must be a whole number of at least {least} but is {value!r}")
-    if value < least:
-        raise InputError(f"{name} must be at least {least} but is {value}")
 
 
 def _diverged(step: int, *, of_module: bool = False) -> InputError:

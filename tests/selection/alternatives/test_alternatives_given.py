@@ -87,7 +87,7 @@ def test_constraints_of_a_wrong_kind(rules, message) -> None:
 
 
 def test_a_size_of_a_wrong_kind() -> None:
-    with pytest.raises(ValueError, match=r"^k must be a whole number but is .*"):
+    with pytest.raises(ValueError, match=r"^k must be a whole number in 1..6 but is .*"):
         find_alternatives(Univariate(VALUES), k=np.array(3), n_alternatives=2, tau=0.5)
 
 

@@ -14,16 +14,16 @@ from chaffinch.tasks.selection.alternatives.validation import Group
 QUALITY = Univariate([4, 3, 2, 1], names=["age", "income", "city", "size"])
 
 SETTINGS = {
-    "k": ({"k": 5}, "k must be in 1..4, the number of features, but is 5"),
-    "half": ({"k": 1.5}, "k must be a whole number but is 1.5"),
+    "k": ({"k": 5}, "k must be in 1..4 but is 5"),
+    "half": ({"k": 1.5}, "k must be a whole number in 1..4 but is 1.5"),
     "too many": (
         {"n_alternatives": 10**12},
-        "n_alternatives must be at most 1000000 but is 1000000000000",
+        "n_alternatives must be in 0..1000000 but is 1000000000000",
     ),
-    "sizes": ({"k": [2, 2]}, r"k must be a whole number but is \[2, 2\]"),
+    "sizes": ({"k": [2, 2]}, r"k must be a whole number in 1..4 but is \[2, 2\]"),
     "fewer": (
         {"n_alternatives": -1},
-        "n_alternatives must be a whole number of at least 0 but is -1",
+        "n_alternatives must be in 0..1000000 but is -1",
     ),
     "tau": ({"tau": 0.0}, "tau must be above 0 and at most 1 but is 0.0"),
     "apart": ({"tau": 1.1}, "tau must be above 0 and at most 1 but is 1.1"),
@@ -77,11 +77,11 @@ QUALITIES = {
     "nan": (lambda: Univariate([1, np.nan]), "values must be finite but is nan for feature 1"),
     "masked": (
         lambda: Univariate(np.ma.masked_equal([1.0, 2, 3], 2)),
-        "values must have no masked values, which .*, but has 1; fill them .* as by values.fi",
+        "values must have no masked values, which .*, but has 1; leave .* by values.filled",
     ),
     "masked pairs": (
         lambda: CFS([1.0, 1], np.ma.masked_equal(np.eye(2), 1)),
-        "redundancy must have no masked values, .* 2; fill them .* as by redundancy.filled",
+        "redundancy must have no masked values, .* 2; leave .* by redundancy.filled",
     ),
     "names": (lambda: Univariate([1, 2], ["a", "a"]), "names must be 2 different ones"),
     "pairs": (lambda: MRMR([1, 2], [1, 2]), r"redundancy must have the shape \(2, 2\) but has"),
@@ -97,15 +97,15 @@ QUALITIES = {
     "no features": (lambda: Wrapper(sum, 0), "n_features must be at least 1 but is 0"),
     "half a feature": (
         lambda: Wrapper(sum, 4.0),
-        "n_features must be a whole number but is 4.0",
+        "n_features must be a whole number of at least 1 but is 4.0",
     ),
     "text for features": (
         lambda: Wrapper(sum, "4"),
-        "n_features must be a whole number but is '4'",
+        "n_features must be a whole number of at least 1 but is '4'",
     ),
     "half a step": (
         lambda: Wrapper(sum, 4, max_steps=2.5),
-        "max_steps must be a whole number but is 2.5",
+        "max_steps must be a whole number of at least 1 but is 2.5",
     ),
     "score": (lambda: Wrapper(3, 4), "score must be a function of a set's indices but is 3"),
     "start": (lambda: Wrapper(sum, 3, start=[1, 2]), "start must be 3 numbers but is 2"),
@@ -150,10 +150,10 @@ Q6 = Univariate([9, 8, 7, 3, 2, 1])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": 2.0}, "k must be a whole number but is 2.0"),
-        ({"k": "2"}, "k must be a whole number but is '2'"),
-        ({"k": True}, "k must be a whole number but is True"),
-        ({"n_alternatives": 1.5}, "n_alternatives must be a whole number of at least 0 but is 1.5"),
+        ({"k": 2.0}, "k must be a whole number in 1..6 but is 2.0"),
+        ({"k": "2"}, "k must be a whole number in 1..6 but is '2'"),
+        ({"k": True}, "k must be a whole number in 1..6 but is True"),
+        ({"n_alternatives": 1.5}, "n_alternatives must be a whole number in 0..1000000 but is 1.5"),
         ({"tau": "x"}, "tau must be above 0 and at most 1 but is 'x'"),
         ({"tau": None}, "tau must be above 0 and at most 1 but is None"),
         ({"time_limit": "5"}, "time_limit must be above 0 seconds but is '5'"),
@@ -225,16 +225,19 @@ def test_values_next_to_nothing_end_as_well() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Univariate(["a", "b"]), "values must be real numbers but hold 'a'; give floats"),
-        (lambda: Univariate([1, "b"]), "values must be real numbers but hold 'b'; give floats"),
+        (
+            lambda: Univariate(["a", "b"]),
+            "values cannot be read (dtype='numeric' is not",
+        ),
         (
             lambda: Univariate(np.array([1, None, "b"], dtype=object)),
-            "values must be real numbers but hold None; give floats",
+            "values cannot be read (could not convert string to float: 'b'); give a float for each",
         ),
-        (lambda: Univariate([1, 2 + 1j]), "values must be real numbers but hold (2+1j); give flo"),
-        (lambda: Univariate([[1], [2, 3]]), "values must be real numbers but hold [1]; give flo"),
+        (lambda: Univariate([1, None]), "values must be finite but is nan for feature 1"),
+        (lambda: Univariate([1, 2 + 1j]), "values cannot be read (Complex data not supported)"),
+        (lambda: Univariate([[1], [2, 3]]), "values cannot be read (setting an array element with"),
         (lambda: Univariate([1, 1e308]), "values must be at most 1e+300 in size but is 1e+308; d"),
-        (lambda: MRMR([1, 2], [["a", 0], [0, 0]]), "redundancy must be real numbers but hold 'a'"),
+        (lambda: MRMR([1, 2], [["a", 0], [0, 0]]), "redundancy cannot be read (dtype"),
         (lambda: MRMR([1, 2], [[0, -1e305], [0, 0]]), "redundancy must be at most 1e+300 in size"),
     ],
 )

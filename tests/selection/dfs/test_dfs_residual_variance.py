@@ -248,11 +248,11 @@ BAD = {
     "rows": (lambda X, y, s: (X, y[1:], s), r"y must have shape \(45,\) .* but has \(44,\)"),
     "masked s": (
         lambda X, y, s: (X, y, np.ma.masked_less(s, s.min() + 1e-9)),
-        "s must have no masked values, .*, but has 1; give a number for each column, as by s.fi",
+        "s must have no masked values, .*, but has 1; leave .* by s.filled",
     ),
     "masked y": (
         lambda X, y, s: (X, np.ma.masked_less(y, y.min() + 1e-9), s),
-        "y must have no masked values, .*, but has 1; leave out the rows without a target",
+        "y must have no masked values, .*, but has 1; leave .* by y.filled",
     ),
     "missing in y": (
         lambda X, y, s: (X, np.where(np.arange(N) == 3, None, y), s),
@@ -264,15 +264,18 @@ BAD = {
     ),
     "sparse targets": (
         lambda X, y, s: (X, scipy.sparse.csr_array(np.ones((N, 2))), s),
-        r"y must be no sparse matrix; give y.toarray\(\)$",
+        r"Sparse data was passed for y.*'.toarray\(\)'",
     ),
     "s": (lambda X, y, s: (X, y, s[1:]), r"s must have shape \(140,\), as X has columns"),
-    "s as text": (lambda X, y, s: (X, y, ["a"] * len(s)), "s must hold numbers but .*; give them"),
+    "s as text": (
+        lambda X, y, s: (X, y, ["a"] * len(s)),
+        r"s cannot be read .*; give a number in 0..1",
+    ),
     "s out of range": (lambda X, y, s: (X, y, s * 3), r"s must be in 0\.\.1 but holds"),
     "s is no number": (lambda X, y, s: (X, y, s * np.nan), r"s must be in 0\.\.1 but holds nan"),
     "constant": (lambda X, y, s: (X * 0 + 2, y, s), "must have a column that varies but all 140"),
-    "text": (lambda X, y, s: (X.astype(str), y, s), "X must hold real numbers but holds <U"),
-    "complex": (lambda X, y, s: (X * 1j, y, s), "X must hold real numbers but holds complex128"),
+    "text": (lambda X, y, s: (X.astype(str), y, s), "X cannot be read .*strings.*; give an array"),
+    "complex": (lambda X, y, s: (X * 1j, y, s), "X cannot be read .Complex data not supported"),
     "gaps": (
         lambda X, y, s: (np.where(np.arange(D) == 9, np.nan, X), y, s),
         "X must be finite but column 9 is not; fill what is missing",
@@ -287,7 +290,7 @@ BAD = {
     ),
     "masked": (
         lambda X, y, s: (np.ma.masked_less(X, X.min() + 1e-9), y, s),
-        "X must have no masked values, .*, but has 1; leave out those rows, or fill .* X.filled",
+        "X must have no masked values, .*, but has 1; leave .* by X.filled",
     ),
     "one dimension": (lambda X, y, s: (X[0], y, s), r"X must have rows and features, \(N, D\)"),
     "no rows": (lambda X, y, s: (X[:0], y[:0], s), r"\(N, D\), but has shape \(0, 140\)"),

@@ -209,11 +209,11 @@ BAD = {
     ),
     "none": ({"n_features": 0}, r"n_features must be in 1\.\.120 but is 0"),
     "too many": ({"n_features": 121}, r"n_features must be in 1\.\.120 but is 121"),
-    "half": ({"n_features": 2.5}, r"must be a whole number in 1\.\.120 but is 2\.5; give an int"),
+    "half": ({"n_features": 2.5}, r"must be a whole number in 1\.\.120 but is 2\.5"),
     "penalty": ({"penalty": -1}, "penalty must be a finite number, at least 0, but is -1"),
     "no penalty": ({"penalty": float("nan")}, "penalty must be a finite number"),
     "order": ({"n_features": 3, "order": 9}, r"order must be in 1\.\.8 but is 9: with each"),
-    "steps": ({"n_features": 3, "steps": 0}, "steps must be a whole number, at least 1, but is 0"),
+    "steps": ({"n_features": 3, "steps": 0}, "steps must be at least 1 but is 0"),
     "small batches": (
         {"n_features": 3, "batch_rows": 40},
         r"batch_rows must be in 1000\.\.1500 but is 40: of fewer rows the estimate varies too much",
@@ -221,7 +221,7 @@ BAD = {
     "large batches": ({"n_features": 3, "batch_rows": 1501}, r"in 1000\.\.1500 but is 1501"),
     "seed": (
         {"n_features": 3, "seed": -1},
-        "seed must be a whole number, at least 0, but is -1",
+        "seed must be at least 0 but is -1",
     ),
     "task": ({"n_features": 3, "task": "ranking"}, "task must be classification or regression"),
 }
@@ -267,39 +267,39 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
         (
             np.array(["2024-01-01", "2025-01-01"] * 750, "datetime64[D]"),
             None,
-            r"or text but holds datetime64\[D\]; give numbers, as days since the first, or text of",
+            r"or text but holds datetime64\[D\]; give floats, as days since the first, or text of",
         ),
         (
             [date(2024, 1, 1), date(2025, 1, 1)] * 750,
             None,
-            r"holds datetime.date\(2024, 1, 1\) in row 1; give numbers, as days since the first,",
+            r"holds datetime.date\(2024, 1, 1\) in row 1; give floats, as days since the first,",
         ),
         (
             [1.0, Decimal("2.5")] * 750,
             "regression",
-            r"int or float but holds Decimal\('2.5'\) in row 2; give numbers, as \[float\(value\)",
+            r"or text but holds Decimal\('2.5'\) in row 2; give floats",
         ),
         (
             [0.5, np.inf, 2.5] * 500,
             None,
-            "y must be finite but is inf in row 2; leave out such",
+            "y must be finite but is inf in row 2; leave out the rows",
         ),
         ([0.5, 2.5, np.nan] * 500, None, GAP.format(3)),
         (pd.array([0.5, 2.5, None] * 500, dtype="Float64"), None, GAP.format(3)),
         (
             dict(enumerate(np.arange(1500.0))),
             None,
-            r"is of type dict; give list\(y.values\(\)\), in the order of the rows",
+            r"but has a dict; give one for each row",
         ),
         (
             scipy.sparse.csr_array(np.ones((1500, 1))),
             None,
-            r"y must be no sparse matrix; give y.toarray\(\).ravel\(\)",
+            r"Sparse data was passed for y.*'.toarray\(\)'",
         ),
         (
             np.ma.masked_equal(np.arange(1500.0), 7),
             None,
-            "y must have no masked values, .*, but has 1; leave out the rows without a target",
+            "y must have no masked values, .*, but has 1; leave .* by y.filled",
         ),
     ],
 )
@@ -313,13 +313,13 @@ def test_a_path_and_rows_of_several_lengths_are_no_table() -> None:
     for y in (None, [1, 2]):
         with pytest.raises(ValueError, match=said):
             differentiable_selection("clicks.parquet", y, n_features=1)
-    with pytest.raises(ValueError, match=r"X must have as many numbers in each row .*; give an"):
+    with pytest.raises(ValueError, match=r"X cannot be read .*inhomogeneous.*; give an array"):
         differentiable_selection([[1, 2], [3]], [1, 2], n_features=1)
 
 
 def test_masked_values_of_a_table_are_not_taken_for_values() -> None:
     X, y = made_up()
-    said = "X must have no masked values, .*, but has 2; leave out those rows, or fill .* X.fill"
+    said = "X must have no masked values, .*, but has 2; leave .* by X.filled"
     for descend in (
         lambda table: differentiable_selection(table, y, n_features=3),
         lambda table: differentiable_path(table, y, penalties=[0.1, 1]),

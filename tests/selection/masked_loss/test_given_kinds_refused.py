@@ -25,18 +25,21 @@ def first(table) -> np.ndarray:
 @pytest.mark.parametrize(
     ("message", "changed"),
     [
-        ("X must be no sparse matrix; give X.toarray()", {"X": scipy.sparse.csr_array(X)}),
-        ("X must be no lazy frame; give X.collect()", {"X": polars.LazyFrame(X)}),
         (
-            "X must be no tensor with gradients; give X.detach()",
+            "Sparse data was passed for X",
+            {"X": scipy.sparse.csr_array(X)},
+        ),
+        ("; give an array of numbers, or a pandas frame", {"X": polars.LazyFrame(X)}),
+        (
+            "Use tensor.detach().numpy() instead",
             {"X": torch.tensor(X, requires_grad=True)},
         ),
         (
-            "X must be an array of numbers or a pandas frame but holds datetime64[s]; give",
+            "X must hold real numbers but holds datetime64[s]; give an array of numbers",
             {"X": X.astype("datetime64[s]")},
         ),
         (
-            "y must hold numbers, true and false, or text but holds datetime64[s]; give numbers",
+            "y must hold numbers, true and false, or text but holds datetime64[s]; give floats",
             {"y": np.arange(20).astype("datetime64[s]")},
         ),
         (
@@ -48,7 +51,7 @@ def first(table) -> np.ndarray:
             {"X": WITH_INFINITY, "baseline": "mean"},
         ),
         (
-            "the model's prediction must be no tensor with gradients",
+            "the model's prediction cannot be read (Can't call numpy() on Tensor",
             {"model": lambda table: torch.tensor(table[:, 0], requires_grad=True)},
         ),
     ],

@@ -85,7 +85,7 @@ RIDGE = functools.cache(lambda: fitted(Ridge(), 0))
         ),
         (
             lambda X, y: masked_loss(RIDGE(), [["a"] * 6], y, loss="r2"),
-            "X must be an array of numbers or a pandas frame",
+            "; give an array of numbers, or a pandas frame$",
         ),
         (
             lambda X, y: masked_loss(RIDGE(), X, y[:9], loss="r2"),
@@ -93,11 +93,11 @@ RIDGE = functools.cache(lambda: fitted(Ridge(), 0))
         ),
         (
             lambda X, y: masked_loss(RIDGE(), X, y, loss="r2", sample_weight=np.ones(3)),
-            r"sample_weight must have shape \(40,\), as X has rows, but has \(3,\)",
+            r"sample_weight.shape == \(3,\), expected \(40,\)",
         ),
         (
             lambda X, y: masked_loss(RIDGE(), X, y, loss="r2", sample_weight=np.zeros(40)),
-            "sample_weight must be above 0 and finite",
+            "non-zero number.*; give a finite number above 0 for each row, or leave the row out",
         ),
         (
             lambda X, y: masked_loss(FOREST(), X, ["low", "great"] * 20, loss="log_loss"),
@@ -109,7 +109,7 @@ RIDGE = functools.cache(lambda: fitted(Ridge(), 0))
         ),
         (
             lambda X, y: masked_loss(RIDGE(), X, ["a"] * 40, loss="r2"),
-            "y must hold numbers for a model of numbers",
+            "y must hold numbers but holds text, such as 'a'",
         ),
         (
             lambda X, y: masked_loss(RIDGE(), with_a_hole(X), y, loss="r2"),

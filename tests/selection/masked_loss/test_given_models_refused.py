@@ -59,9 +59,7 @@ def refused(message: str, model, table=X, y=Y, loss="squared_error", **how) -> N
 @pytest.mark.parametrize("threads", [0, 2.5])
 @pytest.mark.parametrize("make", [trees, lambda: first], ids=["trees", "function"])
 def test_threads_are_a_whole_number(make, threads) -> None:
-    refused(
-        f"threads must be a whole number of at least 1 but is {threads!r}", make(), threads=threads
-    )
+    refused(f"threads must be .*at least 1 but is {threads!r}", make(), threads=threads)
 
 
 def test_numpys_whole_numbers_are_whole_numbers() -> None:
@@ -78,17 +76,20 @@ def test_a_loss_is_a_name(loss) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (X + 1j, "X must hold real numbers but holds complex ones; give their real parts"),
+        (X + 1j, "Complex data not supported.*; give an array of numbers"),
         (
             pd.DataFrame(X).assign(z=X[:, 0] + 1j),
-            "column 'z' of X must hold real numbers but holds complex ones",
+            "column 'z' of X must hold numbers, .* but is complex128",
         ),
         (
             np.ma.masked_greater(X, 1),
-            r"X must have no masked values, .* give X\.astype\(float\)\.filled\(numpy\.nan\)",
+            "X must have no masked values, .* but has",
         ),
-        (X.astype(str), r"X must be an array of numbers .* but holds text; give numbers"),
-        (X.astype(str).astype(object), "X must be an array of numbers .* but holds text"),
+        (X.astype(str), "not compatible with .*strings.*; give an array of numbers"),
+        (
+            np.full(X.shape, "a", dtype=object),
+            "could not convert .* 'a'.*; give an array",
+        ),
     ],
     ids=["complex", "complex column", "masked", "text", "text as objects"],
 )
@@ -103,8 +104,8 @@ def test_a_masked_array_without_a_masked_value_is_an_array() -> None:
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (Y.astype(str), "y must hold numbers for a model of numbers but holds text"),
-        (Y + 1j, r"y must hold real numbers but holds .* in row 1; give their real"),
+        (Y.astype(str), "y must hold numbers but holds text"),
+        (Y + 1j, "y cannot be read .Complex data not supported"),
         (np.ma.masked_greater(Y, 1), "y must have no masked values"),
     ],
     ids=["text", "complex", "masked"],
@@ -116,7 +117,7 @@ def test_a_target_loses_nothing_in_silence(y, message: str) -> None:
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
-        (["a"] * 60, "sample_weight must hold numbers"),
+        (["a"] * 60, "sample_weight cannot be read .*; give a finite number above 0 for each row"),
         (np.ma.masked_greater(abs(Y) + 1, 2), "sample_weight must have no masked values"),
     ],
     ids=["text", "masked"],

@@ -290,7 +290,7 @@ def test_a_checkpoint_that_is_no_regular_file_is_refused_before_any_work(tmp_pat
             r"must have at most 65,536 units in each layer but is \(8, 10000000\)",
         ),
         ({"seed": 1.5}, "seed must be a whole number of at least 0 but is 1.5"),
-        ({"seed": -1}, "seed must be a whole number of at least 0 but is -1"),
+        ({"seed": -1}, "seed must be at least 0 but is -1"),
         (
             {"previous": [3, 4]},
             r"previous must hold sets of features but one is 3; give \[\[...\]\]",
@@ -348,7 +348,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
             "y must have a value in every row but has none in row 1",
         ),
         (["a", 1] * 250, None, "y must hold labels of one type but holds 'a' and 1; make them all"),
-        ([{1}, "a"] * 250, None, r"y must hold labels of one type but holds \{1\} and 'a'"),
+        ([{1}, "a"] * 250, None, r"y must hold numbers, .* or text but holds \{1\} in row 1"),
     ],
 )
 def test_a_target_of_which_nothing_can_be_learnt_is_refused(y, task, said):
@@ -503,17 +503,13 @@ def test_a_fraction_is_the_float_that_it_equals(options, tmp_path):
 
 def test_a_target_of_another_shape_or_of_complex_numbers_is_refused():
     X, y = table()
-    column = (
-        r"y must have shape \(500,\), as X has rows, but has \(500, 1\); give y.ravel\(\), or of"
-    )
-    for given in (y[:, None], pd.DataFrame({"y": y})):
-        with pytest.raises(InputError, match=column + r" a frame y.iloc\[:, 0\]$"):
-            found(X, given)
-    same(found(X, y[:, None].ravel(), most_sweeps=1), found(X, y, most_sweeps=1))
-    with pytest.raises(InputError, match=r"but has \(499,\); give one for each row$"):
-        found(X, y[:-1])
+    for column in (y[:, None], pd.DataFrame({"y": y})):
+        same(found(X, column, most_sweeps=1), found(X, y, most_sweeps=1))
+    for wrong in (y[:-1], np.column_stack((y, y))):
+        with pytest.raises(InputError, match=r"^y must have shape \(500,\), .*; give one for each"):
+            found(X, wrong)
     for task in ("classification", "regression", None):
-        with pytest.raises(InputError, match=r"y must hold real numbers but holds .* in row"):
+        with pytest.raises(InputError, match=r"^y .*Complex data not supported"):
             found(X, np.where(y == "yes", 1j, 0), task=task)
 
 
