@@ -17,7 +17,6 @@ from chaffinch.tasks.selection.input_checks import (
     check_same_order,
     read_floats,
     read_target,
-    refusals,
 )
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss.base import MaskState
@@ -261,17 +260,21 @@ def _rows(matrix: Floats, truth: NDArray[Any], classes: NDArray[Any], sample_wei
 
 def _read_weight(sample_weight: Any, matrix: Floats) -> Floats:
     """Return weights, shape (K,), divided by a power of two near the largest."""
-    from sklearn.utils.validation import _check_sample_weight
-
     hint = "give a finite number above 0 for each row, or leave the row out"
-    given = read_floats(sample_weight, "sample_weight", hint)
-    with refusals("sample_weight", hint):
-        weight: Floats = _check_sample_weight(
-            given, matrix, dtype=np.float64, ensure_non_negative=True
+    weight = read_floats(sample_weight, "sample_weight", hint)
+    if weight.shape != (len(matrix),):
+        raise InputError(
+            f"sample_weight must have shape ({len(matrix)},), as X has rows, but has "
+            f"{weight.shape}",
+            hint,
         )
-    if not weight.all():
-        row = weight.argmin() + 1
-        raise InputError(f"sample_weight must be above 0 but is 0 in row {row}", hint)
+    is_wrong = ~(np.isfinite(weight) & (weight > 0))
+    if is_wrong.any():
+        row = int(is_wrong.argmax())
+        raise InputError(
+            f"sample_weight must be finite and above 0 but is {weight[row]:g} in row {row + 1}",
+            hint,
+        )
     # so that no sum overflows or loses digits, and no share is rounded
     shares: Floats = np.ldexp(weight, -np.frexp(weight.max())[1])
     return shares

@@ -144,7 +144,7 @@ def test_a_removal_that_is_interrupted_at_any_line_is_done_or_is_not(name: str) 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_so_is_a_question_after_a_removal_that_was_interrupted(name: str) -> None:
-    k, lines = 0, 60 if name == "parts" else 7  # most of the lines there are those of new parts
+    k, lines = 0, 60 if name == "parts" else 5  # most of the lines there are those of new parts
     while True:
         k += 1
         engine = ENGINES[name]()

@@ -93,11 +93,11 @@ RIDGE = functools.cache(lambda: fitted(Ridge(), 0))
         ),
         (
             lambda X, y: masked_loss(RIDGE(), X, y, loss="r2", sample_weight=np.ones(3)),
-            r"sample_weight.shape == \(3,\), expected \(40,\)",
+            r"sample_weight must have shape \(40,\), as X has rows, but has \(3,\)",
         ),
         (
             lambda X, y: masked_loss(RIDGE(), X, y, loss="r2", sample_weight=np.zeros(40)),
-            "non-zero number.*; give a finite number above 0 for each row, or leave the row out",
+            "finite and above 0 but is 0 in row 1; give a finite number above 0 for each row, or",
         ),
         (
             lambda X, y: masked_loss(FOREST(), X, ["low", "great"] * 20, loss="log_loss"),

@@ -66,7 +66,7 @@ def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> Non
     heading, *rows = page.tables["Numbers of features"]
     assert heading == ["Features", "Mean loss", "Less that of all", "Its standard error", "Choice"]
     sizes = [int(row[0]) for row in rows]
-    assert (sizes[0], sizes[-1]) == (12, 1)
+    assert (sizes[0], sizes[-1]) == (8, 1)
     assert rows[0][2:4] == ["0", "0"]
     assert [int(row[0]) for row in rows if row[4] == "chosen"] == [len(result.features)]
     curve = page.of("svg")[2]["aria-label"]
@@ -101,7 +101,7 @@ def test_the_choices_of_the_folds_and_their_stability_are_on_the_page(page, resu
 
 def test_each_feature_comes_with_the_folds_that_keep_it(page, result) -> None:
     kept = page.tables[f"Kept features ({len(result.features)})"]
-    dropped = page.tables[f"Dropped columns ({12 - len(result.features)})"]
+    dropped = page.tables[f"Dropped columns ({8 - len(result.features)})"]
     assert kept[0][:3] == ["Feature", "Rank", "Folds"]
     assert dropped[0][:3] == ["Column", "Rank", "Folds"]
     shown = {row[0]: row[2] for row in [*kept[1:], *dropped[1:]]}
@@ -152,10 +152,10 @@ def test_the_terminal_shows_verdict_features_metrics_and_stability_first(result,
     assert lines[0] == f"{result.run}: features that predict y"
     assert lines[1] == result.verdict
     by_rank = sorted(result.features, key=result.ranks.__getitem__)
-    assert lines[2] == f"Kept {len(by_rank)} of 12: {', '.join(by_rank)}"
+    assert lines[2] == f"Kept {len(by_rank)} of 8: {', '.join(by_rank)}"
     at = lines.index(str(stability_in_words(result.contract)))
     (metrics,) = [place for place, line in enumerate(lines) if "metric, out-of-fold" in line]
-    (losses,) = [place for place, line in enumerate(lines) if "squared error, all 12" in line]
+    (losses,) = [place for place, line in enumerate(lines) if "squared error, all 8" in line]
     assert metrics < at < losses
 
 
