@@ -296,6 +296,14 @@ def test_transform_keeps_kind_and_rows(convert, table):
     )
 
 
+def test_transform_takes_a_column_whose_label_is_none():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(60, 3)), columns=["a", None, "y"])
+    table["y"] += table.iloc[:, 1]
+    result = chaffinch.select(table, "y", model="linear", method="anova_f", n_features=1)
+    assert result.transform(table).iloc[:, 0].equals(table.iloc[:, 1])
+
+
 def test_transform_takes_a_kept_feature_from_a_named_index():
     indexed = good_table().set_index("age")
     result = select(data=indexed)
