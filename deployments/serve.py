@@ -8,6 +8,7 @@ from chaffinch.flows.prefect_runtime.server import prepare
 prepare()
 
 from chaffinch.flows.serving.deployments import Served, serve_flows  # noqa: E402 - prepared first
+from chaffinch.storage.sources import source_of  # noqa: E402
 from chaffinch.tasks.settings.execution import ServeSettings  # noqa: E402
 
 if __name__ == "__main__":
@@ -18,4 +19,4 @@ if __name__ == "__main__":
         model=chaffinch.ModelSettings(name="xgboost"),
     )
     schedule = ServeSettings(cron="30 1 * * 1-5", timezone="Europe/Vienna")
-    serve_flows([Served(data, settings, schedule)], chaffinch.ExecutionSettings())
+    serve_flows([Served(source_of(data), settings, schedule)], chaffinch.ExecutionSettings())
