@@ -112,7 +112,10 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, Sequence[float] | None] | 
         n_tuned = len(candidates) * model.folds if len(candidates) > 1 else 0
         of_tuning = n_tuned * seconds(min(len(rows), model.tuning_rows)) * np.sqrt(mean / largest)
         estimate["train_base_model"] = (of_tuning + seconds(len(rows)),)
-    of_search = None if searched is None else [seconds(n_rows, size) for size in searched]
+    # a search fits on the rows that it folds, or on the training part
+    parts = run.method.traits.folded_parts or ("train",)
+    n_fitted = sum(len(getattr(run.splits, part)) for part in parts)
+    of_search = None if searched is None else [seconds(n_fitted, size) for size in searched]
     return estimate | {
         # masked losses alone take about as long as a fit
         "optimise_mask": of_search if of_search != [] else (seconds(n_rows),),
