@@ -298,3 +298,15 @@ def test_no_flow_module_postpones_its_annotations():
         nodes = ast.walk(ast.parse(module.read_text()))
         imported_from = [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
         assert "__future__" not in imported_from, module.name
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, r"^feature_selection: missing a required argument: 'settings'; see its parameters$"),
+        ({"foo": 1}, r"^feature_selection: .*'(settings|foo)'"),
+    ],
+)
+def test_a_flow_that_lacks_a_parameter_or_has_an_unknown_one_says_so_in_a_line(given, message):
+    with pytest.raises(InputError, match=message):
+        chaffinch.feature_selection("orders.csv", **given)
