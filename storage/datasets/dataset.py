@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -129,7 +130,8 @@ class Dataset:
 
     def rows_in_source(self) -> NDArray[np.int64]:
         """Return which row of the source each row was, shape (n,)."""
-        rows: NDArray[np.int64] = pa.parquet.read_table(self.source_order)[_ROW].to_numpy()
+        with _reading_note(self.source_order):
+            rows: NDArray[np.int64] = pa.parquet.read_table(self.source_order)[_ROW].to_numpy()
         return rows
 
     def in_source_order(self) -> pa.Table:
@@ -253,13 +255,20 @@ def _write_note(path: Path, dataset_hash: str, order: pa.Array) -> None:
     write_file(path, lambda file: pa.parquet.write_table(rows, file, **encoding))
 
 
-def _hash_in_note(path: Path) -> str:
+@contextmanager
+def _reading_note(path: Path | None) -> Iterator[None]:
+    """Raise StorageError for a damaged note; one that is missing stays FileNotFoundError."""
     try:
-        metadata: dict[bytes, bytes] = pa.parquet.read_schema(path).metadata or {}
+        yield
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:
         raise StorageError(f"{path} is damaged ({error}); remove it") from error
+
+
+def _hash_in_note(path: Path) -> str:
+    with _reading_note(path):
+        metadata: dict[bytes, bytes] = pa.parquet.read_schema(path).metadata or {}
     return metadata.get(b"hash", b"").decode(errors="replace")
 
 

@@ -322,7 +322,4 @@ def named_constraints(constraints: Any, name_of: Callable[[Any], Any]) -> Constr
 def constraint_settings(constraints: Constraints) -> ConstraintSettings | None:
     """Return settings of groups, costs and budget of `named` constraints; None without any."""
     limits = replace(constraints, must_include=(), must_exclude=())
-    settings: ConstraintSettings | None = None
-    if limits != Constraints():
-        settings = constraints_of(limits)
-    return settings
+    return None if limits == Constraints() else constraints_of(limits)

@@ -11,13 +11,12 @@ from chaffinch.tasks.comparing.summary import Outcome, Ranking, Summary, TableSu
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.section import (
     Block,
+    Bullets,
     Definitions,
     Figure,
     Kind,
-    Sentences,
     Subheading,
     Table,
-    Warnings,
     folded,
     note,
     numbers,
@@ -107,19 +106,19 @@ def _scope(summary: Summary) -> str:
 @section("What is missing")
 def what_is_missing(summary: Summary) -> Iterator[Block]:
     if missing := [*text.gaps_of(summary), *text.errors_of(summary)]:
-        yield Warnings(missing)
+        yield Bullets("warnings", missing)
 
 
 @section("Warnings about the data")
 def warnings_about_the_data(summary: Summary) -> Iterator[Block]:
     if summary.warnings:
-        yield Warnings(summary.warnings)
+        yield Bullets("warnings", summary.warnings)
 
 
 @section("Warnings of libraries")
 def warnings_of_libraries(summary: Summary) -> Iterator[Block]:
     if summary.remarks:
-        yield Warnings(summary.remarks)
+        yield Bullets("warnings", summary.remarks)
 
 
 @section("Ranks")
@@ -145,7 +144,7 @@ def ranks(summary: Summary) -> Iterator[Block]:
     yield note(
         "The lower the mean rank, the better; of equal losses each has the mean of their ranks. A "
         "contender is a method at the size that it was asked for or at its own, or all features; "
-        "the last two stand in each ranking. A bar joins those that are not told apart."
+        "the last two stand in each ranking. A bar joins those that are not shown to differ."
     )
 
 
@@ -172,7 +171,7 @@ def _of_table(summary: Summary, place: int) -> Iterator[Block]:
     if (chart := charts.losses_chart(table, f"losses-{place}")) is not None:
         yield Figure(chart, _LOSSES)
     if choices := text.choices_of(table):
-        yield Sentences(choices)
+        yield Bullets("sentences", choices)
     if len((of_metrics := metrics(table)).columns) > 2:
         yield Subheading("Metrics")
         yield note(

@@ -7,7 +7,7 @@ one class only. Either determines a numeric target if the two, or their ranks, c
 perfectly, as its logarithm does.
 A numeric feature determines the whole target if it does so for every class: the classes follow
 one another along its values. One class of several is worth a warning, as a part of a leak is,
-but is no leak: a flower's petal may well tell one species from two others.
+but is no leak: the petals of a flower may well separate one species from two others.
 """
 
 import numpy as np

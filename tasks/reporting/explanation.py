@@ -74,7 +74,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
     if any(one["interval"] is not None for one in features):
         intervals = f" A line is the {found['confidence']:.0%} interval of a paired bootstrap; "
         intervals += "each holds for one feature, so that of many intervals some are wrong."
-        intervals += _not_shown_to_matter(content)
+        intervals += _not_shown_to_matter(features, is_cross_fitted=content.traits.is_cross_fitted)
     yield Figure(
         _importance_chart(features[:_BARS]),
         f"By how much the loss ({loss_in_words(contract['loss'])}) of {number(found['rows'])} "
@@ -92,14 +92,13 @@ def importance(content: ReportContent) -> Iterator[Block]:
     yield folded(_importance_table(features, found["confidence"]), is_open=False)
 
 
-def _not_shown_to_matter(content: ReportContent) -> str:
+def _not_shown_to_matter(features: Sequence[Mapping[str, Any]], *, is_cross_fitted: bool) -> str:
     """Return how many intervals do not exclude zero, in a sentence; empty if all do."""
-    features = (content.explanation or {})["importance"]["features"]
     n = sum(one["interval"] is not None and one["interval"][0] <= 0 for one in features)
     if not n:
         return ""
     kept = ""
-    if content.traits.is_cross_fitted:
+    if is_cross_fitted:
         kept = " They were kept because smaller sets were not shown to be as good."
     return (
         f" {n} of the intervals reach{'es' * (n == 1)} zero or below: these rows do not show that "

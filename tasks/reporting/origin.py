@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.section import (
     Block,
+    Bullets,
     Kind,
     Table,
-    Warnings,
     folded,
     note,
     numbers,
@@ -22,7 +22,7 @@ from chaffinch.tasks.settings.stage_titles import title_of
 
 @section("Warnings about the data")
 def warnings(content: ReportContent) -> Iterator[Block]:
-    yield Warnings(content.warnings) if content.warnings else paragraph("None.")
+    yield Bullets("warnings", content.warnings) if content.warnings else paragraph("None.")
     for text in content.contract.get("notes", ()):
         yield note(f"{text[:1].upper()}{text[1:]}.")
 

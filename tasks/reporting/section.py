@@ -118,19 +118,12 @@ class Definitions:
 
 
 @dataclass(frozen=True)
-class Warnings:
-    """A list of warnings."""
+class Bullets:
+    """A list of warnings, or of other sentences."""
 
+    style: Literal["warnings", "sentences"]
     texts: Iterable[str]
-    kind: ClassVar = "warnings"
-
-
-@dataclass(frozen=True)
-class Sentences:
-    """A list of sentences."""
-
-    texts: Iterable[str]
-    kind: ClassVar = "sentences"
+    kind: ClassVar = "bullets"
 
 
 @dataclass(frozen=True)
@@ -142,18 +135,7 @@ class Subheading:
     kind: ClassVar = "subheading"
 
 
-Block = (
-    Paragraph
-    | Command
-    | Figure
-    | Pair
-    | Table
-    | Folded
-    | Definitions
-    | Warnings
-    | Sentences
-    | Subheading
-)
+Block = Paragraph | Command | Figure | Pair | Table | Folded | Definitions | Bullets | Subheading
 
 
 @dataclass(frozen=True)

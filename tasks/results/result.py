@@ -446,24 +446,23 @@ def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
         raise InputError(
             f"a table must be a pandas, polars or Arrow one but is a {type(table).__name__}"
         )
-    name_of = {text_of_label(name): name for name in columns}  # pandas has names that are no text
+    # pandas has labels that are no text
+    place = {text_of_label(label): at for at, label in enumerate(columns)}
     levels = list(getattr(getattr(table, "index", None), "names", ()))
-    from_index = [name for name in features if name in levels and name not in name_of]
+    from_index = [name for name in features if name in levels and name not in place]
     if from_index:
         table = table.reset_index([levels.index(name) for name in from_index])
-        name_of |= {name: name for name in from_index}
-    missing = [name for name in features if name not in name_of]
+        place = {text_of_label(label): at for at, label in enumerate(table.columns)}
+    missing = [name for name in features if name not in place]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
             f"the table lacks the kept feature {missing[0]!r}{more}; "
             "give one with the columns that the selection was made from"
         )
-    if hasattr(table, "iloc"):  # by position, as a label may be None
-        at = {text_of_label(name): position for position, name in enumerate(table.columns)}
-        return table.iloc[:, [at[name] for name in features]]
-    names = [name_of[name] for name in features]
-    return table.select(names) if hasattr(table, "select") else table[names]
+    if hasattr(table, "iloc"):
+        return table.iloc[:, [place[name] for name in features]]
+    return table.select(list(features)) if hasattr(table, "select") else table[list(features)]
 
 
 def load_run(

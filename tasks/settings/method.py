@@ -35,7 +35,7 @@ MANY_ROWS = 20_000  # above it a test part judges, and one fold sizes
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What a method declares about itself, whatever its settings."""
+    """What a method declares about itself, independent of its settings."""
 
     summary: str = ""  # what it does, as one sentence, where `refits` does not say it
     score: str | None = None  # what the score of a feature is; None if features have none

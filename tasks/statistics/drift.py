@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.tasks.data.arrow import as_numbers, categories_of
@@ -42,27 +43,18 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
     if not (feature in before.columns and feature in after.columns):
         return None
     columns = [dataset.read([feature]).column(0) for dataset in (before, after)]
-    has_values = [column.null_count < len(column) for column in columns]
-    typed = zip((before, after), has_values, strict=True)
-    # a column without values is stored as numbers, whatever it was
-    kinds = {dataset.columns[feature] == _CATEGORY for dataset, has_any in typed if has_any}
+    kinds = {
+        dataset.columns[feature] == _CATEGORY
+        for dataset, column in zip((before, after), columns, strict=True)
+        if column.null_count < len(column)  # without values, categories have the type of numbers
+    }
     if len(kinds) > 1:
         return None
     is_category = True in kinds
-    shared: list[str] = []  # categories become codes in their common list
-    if is_category:
-        shared = sorted(
-            {
-                name
-                for column, has_any in zip(columns, has_values, strict=True)
-                if has_any
-                for name in categories_of(column)
-            }
-        )
-    vectors = [
-        as_numbers(column, shared) if has_any else np.full(len(column), np.nan)
-        for column, has_any in zip(columns, has_values, strict=True)
-    ]
+    # categories become codes in their common list
+    texts = [column for column in columns if pa.types.is_dictionary(column.type)]
+    shared = sorted({name for column in texts for name in categories_of(column)})
+    vectors = [as_numbers(column, shared) for column in columns]
     before_missing, after_missing = (float(np.isnan(vector).mean()) for vector in vectors)
     first, second = (vector[~np.isnan(vector)] for vector in vectors)
     measure: Measure = "total variation" if is_category else "Kolmogorov-Smirnov"
