@@ -9,6 +9,8 @@ Every room may raise them::
         LaterReleaseError     a file of a later release
       TableTooLargeError      a MemoryError
       WorkersError            a RuntimeError: the workers could not finish
+
+`NotCovered` is none that a user sees: an engine declines a model, and the next engine is tried.
 """
 
 from collections.abc import Iterator, Sequence
@@ -102,6 +104,10 @@ class TableTooLargeError(ChaffinchError, MemoryError):
 
 class WorkersError(ChaffinchError, RuntimeError):
     """The workers could not finish: they died again and again, or the scheduler went away."""
+
+
+class NotCovered(Exception):  # noqa: N818 - it steers, it is not shown
+    """An engine does not support this model; the message gives the reason."""
 
 
 @contextmanager

@@ -7,12 +7,13 @@ are those of the rankings of the same name, see `tasks/selection/README.md`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from chaffinch.errors import InputError, as_input_error
+from chaffinch.errors import InputError, NotCovered, as_input_error
 from chaffinch.tasks.api.masked_loss import evaluator_of
 from chaffinch.tasks.data.user_input import check_columns, read_given_table, rows_and_schema
 from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality
@@ -28,7 +29,7 @@ from chaffinch.tasks.selection.baselines.filters import uncertainties
 from chaffinch.tasks.selection.core import MaskedLoss, Rows, Schema, Task
 from chaffinch.tasks.selection.input_checks import check_count
 from chaffinch.tasks.selection.masked_loss.external_models import read_model
-from chaffinch.tasks.selection.models import LightGBMModel, XGBoostModel
+from chaffinch.tasks.selection.models.scikit_learn import importances_of
 
 _LARGEST_SEED = 2**32 - 1
 
@@ -147,11 +148,10 @@ def model_gain(model: Any, X: Any) -> Univariate:
         names = read_given_table(X, given.categories).names
         if isinstance(X, pd.DataFrame):
             check_columns(model, given.name, names)
-        scores = importances.importances_of(model)
+        scores = importances_of(model)
         if given.n_features == len(names):
-            form = given.translate(Schema(names, (0,) * len(names)))
-            if isinstance(form, LightGBMModel | XGBoostModel):
-                scores = importances.select_from_model(form)
+            with suppress(NotCovered):  # of a booster the gains, which its estimator does not show
+                scores = given.translate(Schema(names, (0,) * len(names))).importances()
         if scores is None or len(scores) != len(names):
             raise InputError(
                 f"{given.name} must have one importance for each of the {len(names)} features but "

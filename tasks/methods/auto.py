@@ -35,7 +35,6 @@ from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.paths import of_ranking
 from chaffinch.tasks.methods.protocol import Problem, Seen, masks_on_the_way, no_use_made
 from chaffinch.tasks.methods.refits import Refit, at_most
-from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, mask_of_size
 from chaffinch.tasks.selection.cross_fitting import FoldJudge, cross_fitted_order
@@ -340,7 +339,7 @@ def _order(search: _Search, judges: Sequence[tuple[FittedModel, int]]) -> list[i
 def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     rows = search.held_out(fold)
     engine = masked_loss(model, rows, search.refit.loss, search.baseline)
-    importances = importances_if_any(model)
+    importances = model.importances()
     # boosters keep gains in float32, which a target of very large values exceeds
     if importances is None or not np.isfinite(importances).all():  # use increases of the loss
         importances = np.maximum(engine.without_each() - engine.loss, 0)

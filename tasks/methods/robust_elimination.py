@@ -23,7 +23,6 @@ from chaffinch.tasks.methods.protocol import (
     masks_on_the_way,
 )
 from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
-from chaffinch.tasks.selection.baselines.importances import importances_if_any
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, mask_of_size
@@ -186,7 +185,7 @@ def _judges(
         rows = training.refit.train.take(held_out).select(mask)
         engine = masked_loss(model, rows, problem.loss, training.baseline[mask])
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
-        importances = importances_if_any(model)
+        importances = model.importances()
         if importances is None:  # use increases of the masked loss instead
             importances = np.maximum(engine.without_each() - engine.loss, 0)
         judges.append(Judge(together(engine, groups), weight, summed(importances, groups)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.mapped import Floats as Floats
 from chaffinch.tasks.selection.mapped import cells
+
+if TYPE_CHECKING:
+    from chaffinch.tasks.selection.models.dense import DenseModel
+    from chaffinch.tasks.selection.models.forest import Forest
 
 Mask = NDArray[np.bool_]
 Task = Literal["regression", "classification"]
@@ -83,10 +87,22 @@ class Rows:
 
 
 class Predictor(Protocol):
-    """Interface of a trained model of `kind`, its name in the registry, trained on `schema`."""
+    """Interface of a trained model of `kind`, its name in the registry, trained on `schema`.
+
+    `models.base.Model` has the default of what a model need not offer.
+    """
 
     @property
     def kind(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reads_rows_alone(self) -> bool: ...
+
+    @property
+    def is_single_precision(self) -> bool: ...
 
     @property
     def schema(self) -> Schema: ...
@@ -103,6 +119,14 @@ class Predictor(Protocol):
     def used_features(self) -> Mask:
         """Features that can change a prediction, shape (d,); True where this is not known."""
         ...
+
+    def forest(self) -> Forest: ...
+
+    def dense(self) -> DenseModel: ...
+
+    def importances(self) -> Floats | None: ...
+
+    def shap_values(self, X: Floats) -> Floats | None: ...
 
 
 @runtime_checkable

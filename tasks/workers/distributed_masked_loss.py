@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chaffinch.errors import NotCovered
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss, Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
-from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.masked_loss.black_box import EvaluateMasks
 from chaffinch.tasks.selection.masked_loss.distributed_rows import Asked, Part, PartedLoss, parts_of
 from chaffinch.tasks.selection.masked_loss.row_blocks import Nodes, RowSums

@@ -16,8 +16,7 @@ from chaffinch.errors import InputError
 from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import FittedModel, Floats, Predictor, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
-from chaffinch.tasks.selection.models.scikit_learn import coefficients_of, feature_of_column
+from chaffinch.tasks.selection.models.lightgbm import SHAP_OF_LINEAR_LEAVES
 
 _REPEATS = 5  # scikit-learn's default
 _ALWAYS, _NEVER = ("lightgbm", "xgboost"), ("mlp",)
@@ -38,11 +37,10 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
     columns that a category becomes. Raises InputError, in the name of the method `asked_by`, if the
     model has no importances, or one that is not finite.
     """
-    name = type(model.estimator).__name__ if isinstance(model, ScikitLearnModel) else model.kind
-    scores = importances_if_any(model)
+    scores = model.importances()
     if scores is None:
-        raise InputError(_without_importances(name, asked_by))
-    check_finite(scores, name)
+        raise InputError(_without_importances(model.name, asked_by))
+    check_finite(scores, model.name)
     return scores
 
 
@@ -55,24 +53,6 @@ def check_finite(scores: Floats, name: str) -> None:
             f"{scores[~np.isfinite(scores)][0]}, as where the target has very large values; divide "
             "it by a constant, or use permutation"
         )
-
-
-def importances_if_any(model: FittedModel) -> Floats | None:
-    if isinstance(model, LightGBMModel):
-        return np.asarray(model.booster.feature_importance("gain"), dtype=np.float64)
-    scores = np.zeros(len(model.schema.features))
-    if isinstance(model, XGBoostModel):
-        for name, gain in model.booster.get_score(importance_type="total_gain").items():
-            scores[int(name.removeprefix("f"))] = gain
-        return scores
-    if not isinstance(model, ScikitLearnModel):
-        return None
-    importances = importances_of(model.estimator)
-    features = feature_of_column(model.pipeline.named_steps["columns"], model.schema)
-    if importances is None or len(importances) != len(features):
-        return None
-    np.add.at(scores, features, importances)
-    return scores
 
 
 def check_importances(
@@ -139,15 +119,6 @@ def _without_importances(model: str, asked_by: str) -> str:
     )
 
 
-def importances_of(estimator: object) -> Floats | None:
-    importances = getattr(estimator, "feature_importances_", None)
-    if importances is not None:
-        return np.asarray(importances, dtype=np.float64)
-    if getattr(estimator, "coef_", None) is None:
-        return None
-    return np.asarray(np.abs(np.atleast_2d(coefficients_of(estimator))).sum(axis=0))
-
-
 _CELLS_AT_ONCE = 1 << 21
 _READABLE = ("lightgbm", "xgboost")
 
@@ -179,15 +150,10 @@ def tree_shap(model: FittedModel, rows: Rows) -> Floats:
 
 def shap_values(model: FittedModel, X: Floats) -> Floats:
     """Return the SHAP values of each row, shape (n, k, d); k is 1, or n_classes above 2."""
-    if isinstance(model, LightGBMModel):
-        check_tree_shap("lightgbm", model.booster.params)
-        values = model.booster.predict(X, pred_contrib=True, num_threads=1)
-    elif isinstance(model, XGBoostModel):
-        values = _by_xgboost(model, X)
-    else:
-        raise InputError(_unreadable(_name(model)))
-    by_output = np.reshape(values, (len(X), -1, len(model.schema.features) + 1))
-    return np.asarray(by_output[:, :, :-1], dtype=np.float64)  # the last is the mean prediction
+    values = model.shap_values(X)
+    if values is None:
+        raise InputError(_unreadable(model.name))
+    return values
 
 
 def check_tree_shap(name: str, parameters: Mapping[str, Any]) -> None:
@@ -195,14 +161,7 @@ def check_tree_shap(name: str, parameters: Mapping[str, Any]) -> None:
     if name not in _READABLE:
         raise InputError(_unreadable(name))
     if parameters.get("linear_tree"):
-        raise InputError(
-            "tree_shap needs leaves of one value but lightgbm parameter 'linear_tree' is True; "
-            "leave it out, or use permutation"
-        )
-
-
-def _name(model: FittedModel) -> str:
-    return type(model.estimator).__name__ if isinstance(model, ScikitLearnModel) else model.kind
+        raise InputError(SHAP_OF_LINEAR_LEAVES)
 
 
 def _unreadable(model: str) -> str:
@@ -210,11 +169,3 @@ def _unreadable(model: str) -> str:
         f"tree_shap needs the model lightgbm or xgboost but has {model}; use permutation, or one "
         "of these two"
     )
-
-
-def _by_xgboost(model: XGBoostModel, X: Floats) -> Floats:
-    from xgboost import DMatrix
-
-    types = ["c" if n else "q" for n in model.schema.n_categories]
-    table = DMatrix(X, feature_types=types, enable_categorical=True, nthread=1)
-    return np.asarray(model.booster.predict(table, pred_contribs=True, strict_shape=True))

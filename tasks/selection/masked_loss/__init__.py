@@ -8,16 +8,14 @@ does a loss in which XGBoost's own rounding shows, or a forest's unit; the reaso
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, NotCovered
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
-from chaffinch.tasks.selection.masked_loss.dense_layers import read_dense
 from chaffinch.tasks.selection.masked_loss.linear import LinearMaskedLoss, is_least_squares
 from chaffinch.tasks.selection.masked_loss.networks import NetworkMaskedLoss
 from chaffinch.tasks.selection.masked_loss.trees.engine import (
@@ -52,28 +50,17 @@ def dense_engine(
     model: Predictor, rows: Rows, loss: Loss, baseline: Floats, threads: int
 ) -> MaskedLoss:
     """Return the masked loss of a network or a linear model; NotCovered if there is none."""
+    dense = model.dense()
     if not loss.is_mean_over_rows:
         # a rank or a threshold can turn on the last bit, and that is not the model's own here
         raise NotCovered(f"{loss.name} is no mean over rows")
     evaluator = MaskEvaluator(model, rows, loss, baseline)
-    dense = read_dense(model)
     if is_least_squares(evaluator, dense):
         return LinearMaskedLoss(evaluator, dense)
     return NetworkMaskedLoss(evaluator, dense, threads=threads)
 
 
 logger = logging.getLogger(__name__)
-
-Builder = Callable[[Predictor, Rows, Loss, Floats, int], MaskedLoss]
-
-# By a model's kind: the engines to try, in this order.
-_ENGINES: dict[str, tuple[Builder, ...]] = {
-    "lightgbm": (tree_engine,),
-    "xgboost": (tree_engine,),
-    "mlp": (dense_engine,),
-    "sklearn": (tree_engine, dense_engine),
-    "torch": (dense_engine,),
-}
 
 
 def masked_loss(
@@ -103,9 +90,9 @@ def exact_engine(
 ) -> MaskedLoss:
     """Return the first exact engine that covers a model, whatever its rounding; else NotCovered."""
     reasons = []
-    for build in _ENGINES.get(model.kind, ()):
+    for build in (tree_engine, dense_engine):
         try:
             return build(model, rows, loss, baseline, threads)
         except NotCovered as reason:
             reasons.append(str(reason))
-    raise NotCovered("; ".join(reasons) or "no engine knows how it is made")
+    raise NotCovered("; ".join(reasons))

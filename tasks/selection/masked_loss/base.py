@@ -15,21 +15,6 @@ import numpy as np
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask
-from chaffinch.tasks.selection.models.base import own_name, replaced_methods
-
-
-class NotCovered(Exception):  # noqa: N818 - it steers, it is not shown
-    """An engine does not support this model; the message gives the reason."""
-
-
-def check_own(thing: Any, package: str, library: str) -> None:
-    """Raise NotCovered unless an object behaves as its library wrote it; see `own_name`."""
-    if own_name(thing, package):
-        return
-    name, replaced = type(thing).__name__, replaced_methods(thing)
-    if replaced:
-        raise NotCovered(f"the {name}'s own {replaced[0]} was replaced")
-    raise NotCovered(f"{name} is no class of {library}'s own")
 
 
 class ForkSafeLock:

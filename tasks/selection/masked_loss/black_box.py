@@ -22,9 +22,7 @@ from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.base import MaskState, check_finite
-from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
 from chaffinch.tasks.selection.models.runtime import single_thread
-from chaffinch.tasks.selection.models.scikit_learn import is_made_of_trees
 
 _BYTES_AT_ONCE = 1 << 24  # of changed rows of several masks
 EvaluateMasks = Callable[[Sequence[Mask]], Floats]
@@ -71,7 +69,7 @@ class _Predictor:
 
     def each(self, masks: Sequence[Mask]) -> Iterator[tuple[int, Floats]]:
         """Yield the number of each mask and its prediction, not in their order."""
-        if len(masks) < 2 or not _rows_are_independent(self._model):
+        if len(masks) < 2 or not self._model.reads_rows_alone:
             for i, mask in enumerate(masks):
                 yield i, self._of_table(mask)
             return
@@ -116,13 +114,6 @@ class _Predictor:
             prediction = reference.copy()
             prediction[changed] = piece
             yield i, prediction
-
-
-def _rows_are_independent(model: Predictor) -> bool:
-    """Return whether a row's prediction is the same to the last bit in any company."""
-    if isinstance(model, ScikitLearnModel):
-        return is_made_of_trees(model.estimator)
-    return isinstance(model, LightGBMModel | XGBoostModel)
 
 
 class BlackBox(MaskState):

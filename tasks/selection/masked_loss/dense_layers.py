@@ -1,4 +1,4 @@
-"""Networks and linear models in one form: first layer by feature, outputs, losses.
+"""The layers of a network or a linear model: first layer by feature, outputs, losses.
 
 A pre-activation is a bias plus one contribution for each feature. A feature of one encoded column
 contributes value x weights; a feature of several (a one-hot category) has as many contributions
@@ -7,24 +7,18 @@ as distinct values, and these are tabulated. Masking replaces a contribution by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Rows, Schema
+from chaffinch.errors import NotCovered
+from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import PROBABILITY_FLOOR, Loss
-from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
-from chaffinch.tasks.selection.masked_loss.torch_modules import Activation, layers
-from chaffinch.tasks.selection.models import NeuralNetwork, ScikitLearnModel
-from chaffinch.tasks.selection.models.base import GivenModule, own_name
+from chaffinch.tasks.selection.models.dense import DenseModel
 from chaffinch.tasks.selection.models.runtime import single_thread
-from chaffinch.tasks.selection.models.scikit_learn import coefficients_of, feature_of_column
 
 
 @compiled
@@ -63,149 +57,6 @@ def without_features(
                 for i in range(len(after)):
                     changed = before[i] - (value[i] - masked) * weight
                     after[i] = floor if changed < floor else changed
-
-
-Link = Literal["identity", "logistic", "softmax"]
-
-# Exact types by name: a subclass may predict in another way.
-_LINEAR_REGRESSORS = frozenset(
-    {
-        "ARDRegression",
-        "BayesianRidge",
-        "ElasticNet",
-        "ElasticNetCV",
-        "HuberRegressor",
-        "Lars",
-        "LarsCV",
-        "Lasso",
-        "LassoCV",
-        "LassoLars",
-        "LassoLarsCV",
-        "LassoLarsIC",
-        "LinearRegression",
-        "LinearSVR",
-        "OrthogonalMatchingPursuit",
-        "OrthogonalMatchingPursuitCV",
-        "QuantileRegressor",
-        "Ridge",
-        "RidgeCV",
-        "SGDRegressor",
-        "TheilSenRegressor",
-    }
-)
-_LINEAR_CLASSIFIERS = frozenset(
-    {"LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV"}
-)
-_PERCEPTRONS = frozenset({"MLPClassifier", "MLPRegressor"})
-_SCALERS = frozenset({"MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"})
-
-
-@dataclass(frozen=True)
-class DenseModel:
-    """A model as an encoding, layers, and a link from the last layer to the prediction.
-
-    A linear model has no hidden layer. `networks` checks this form against the model's own
-    predictions before it is used.
-    """
-
-    encode: Callable[[Floats], Floats]  # X (n, d) -> (n, width), each row by itself
-    feature_of_column: NDArray[np.int64]  # (width,): the only feature that each column depends on
-    weights: tuple[Floats, ...]  # (fan_in, fan_out)
-    biases: tuple[Floats, ...]  # (fan_out,)
-    activation: Activation  # of the hidden layers
-    link: Link  # logistic: of the second of two classes
-    classes: NDArray[np.int64]  # that the outputs stand for; empty for regression
-    location: float = 0.0  # a value is location + scale x output
-    scale: float = 1.0
-
-
-def read_dense(model: Predictor) -> DenseModel:
-    if isinstance(model, NeuralNetwork):
-        return _of_network(model)
-    if isinstance(model, ScikitLearnModel):
-        return _of_scikit_learn(model)
-    if isinstance(model, GivenModule):
-        return _of_module(model)
-    raise NotCovered(f"{model.kind} is neither a network nor a linear model")
-
-
-def _of_network(model: NeuralNetwork) -> DenseModel:
-    n_classes = model.schema.n_classes
-    return DenseModel(
-        encode=model.encoding.transform,
-        feature_of_column=model.encoding.feature_of_column,
-        weights=model.weights,
-        biases=model.biases,
-        activation="relu" if model.activation == "relu" else "logistic",
-        link="softmax" if n_classes else "identity",
-        location=model.location,
-        scale=model.scale,
-        classes=np.arange(n_classes),
-    )
-
-
-def _of_module(model: GivenModule) -> DenseModel:
-    weights, biases, activation = layers(model.module)
-    n_classes = model.schema.n_classes
-    link: Link = "identity"
-    if n_classes:
-        link = "logistic" if weights[-1].shape[1] == 1 else "softmax"
-    return DenseModel(
-        encode=partial(_transformed, []),
-        feature_of_column=np.arange(len(model.schema.features)),
-        weights=weights,
-        biases=biases,
-        activation=activation,
-        link=link,
-        classes=np.arange(n_classes),
-    )
-
-
-def _of_scikit_learn(model: ScikitLearnModel) -> DenseModel:
-    columns = model.pipeline.named_steps["columns"]
-    steps = [] if columns == "passthrough" else [columns]
-    estimator = model.estimator
-    while own_name(estimator, "sklearn") == "Pipeline":
-        for name, step in estimator.steps[:-1]:
-            if step in (None, "passthrough"):
-                continue
-            if own_name(step, "sklearn") not in _SCALERS:
-                raise NotCovered(f"the pipeline's step {name!r} is no scaler of single columns")
-            steps.append(step)
-        estimator = estimator.steps[-1][1]
-    weights, biases, activation, link = _layers(estimator)
-    return DenseModel(
-        encode=partial(_transformed, steps),
-        feature_of_column=feature_of_column(columns, model.schema),
-        weights=weights,
-        biases=biases,
-        activation=activation,
-        link=link,
-        classes=np.asarray(getattr(estimator, "classes_", ()), dtype=np.int64),
-    )
-
-
-def _layers(estimator: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Activation, Link]:
-    name = own_name(estimator, "sklearn")
-    if name in _PERCEPTRONS and estimator.out_activation_ in ("identity", "logistic", "softmax"):
-        weights = tuple(np.asarray(w, dtype=np.float64) for w in estimator.coefs_)
-        biases = tuple(np.asarray(b, dtype=np.float64) for b in estimator.intercepts_)
-        return weights, biases, estimator.activation, estimator.out_activation_
-    if name not in _LINEAR_REGRESSORS | _LINEAR_CLASSIFIERS:
-        raise NotCovered(f"{name or type(estimator).__name__} has no masked loss of its own")
-    weight = np.atleast_2d(np.asarray(coefficients_of(estimator), dtype=np.float64)).T
-    bias = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), weight.shape[1])
-    link: Link = "identity"
-    if name in _LINEAR_CLASSIFIERS:
-        link = "logistic" if weight.shape[1] == 1 else "softmax"
-    return (weight,), (bias,), "identity", link
-
-
-def _transformed(steps: Sequence[Any], X: Floats) -> Floats:
-    X = X.copy()  # a scaler may change what it is given
-    for step in steps:
-        X = step.transform(X)
-    return np.asarray(X, dtype=np.float64)
 
 
 _ROWS_AT_ONCE = 1024

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.errors import NotCovered
 from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import exact_engine
-from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.masked_loss.row_blocks import (
     Nodes,
     Question,

@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import InputError, short_repr
+from chaffinch.errors import InputError, NotCovered, short_repr
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Predictor, Schema
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.masked_loss.base import NotCovered, check_own
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
-from chaffinch.tasks.selection.masked_loss.torch_modules import frozen
+from chaffinch.tasks.selection.masked_loss.torch_modules import frozen, layers
 from chaffinch.tasks.selection.masked_loss.torch_modules import predict as predict_by_module
 from chaffinch.tasks.selection.masked_loss.trees.engine import MOST_ROUNDING, TreeEngine
 from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
-from chaffinch.tasks.selection.models.base import GivenModule, own_name
+from chaffinch.tasks.selection.models.base import GivenModel, check_own, own_name
+from chaffinch.tasks.selection.models.dense import DenseModel, Link
 from chaffinch.tasks.selection.models.lightgbm import features_in
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def engine_of(given: Given, evaluator: MaskEvaluator, *, plain: bool, threads: i
         engine = masked_loss(translated, rows, loss, baseline, threads=threads)
         if isinstance(engine, BlackBox):
             return BlackBox(evaluator)
-        if not _agrees(engine, evaluator, translated.kind):
+        if not _agrees(engine, evaluator, single=translated.is_single_precision):
             raise NotCovered("the engine does not give its own predictions")
     except NotCovered as reason:
         logger.info("masked losses of the %s model by one prediction each: %s", given.name, reason)
@@ -101,12 +101,12 @@ def engine_of(given: Given, evaluator: MaskEvaluator, *, plain: bool, threads: i
     return engine
 
 
-def _agrees(engine: MaskedLoss, evaluator: MaskEvaluator, kind: str) -> bool:
+def _agrees(engine: MaskedLoss, evaluator: MaskEvaluator, *, single: bool) -> bool:
     """Compare with the model's own predictions, and its losses with everything kept and masked."""
     own = evaluator.model.predict(evaluator.rows.X)
     greatest = np.abs(own).max()
     if isinstance(engine, TreeEngine):
-        within = _AGREEMENT_IN_SINGLE_PRECISION if kind == "xgboost" else _AGREEMENT
+        within = _AGREEMENT_IN_SINGLE_PRECISION if single else _AGREEMENT
         if not np.allclose(engine.prediction, own, rtol=within, atol=within * greatest):
             return False
     loss = evaluator.loss
@@ -117,7 +117,7 @@ def _agrees(engine: MaskedLoss, evaluator: MaskEvaluator, kind: str) -> bool:
     if loss.name == "squared_error":  # so that each is of the size of a row's error
         found, expected = np.sqrt(found), np.sqrt(expected)
     # each by itself: a small loss may come with a large one
-    within = MOST_ROUNDING if kind == "xgboost" else _AGREEMENT
+    within = MOST_ROUNDING if single else _AGREEMENT
     return np.allclose(found, expected, rtol=within, atol=_ROUNDING * greatest)
 
 
@@ -133,6 +133,29 @@ def _of_function(function: Callable[[Any], Any]) -> Given:
 
     name = getattr(function, "__name__", type(function).__name__)
     return Given(name, function, None, None, None, translate)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenModule(GivenModel):
+    """A torch module in float64 and evaluation mode; `own` is made of it."""
+
+    module: Any
+
+    def dense(self) -> DenseModel:
+        weights, biases, activation = layers(self.module)
+        n_classes = self.schema.n_classes
+        link: Link = "identity"
+        if n_classes:
+            link = "logistic" if weights[-1].shape[1] == 1 else "softmax"
+        return DenseModel(
+            encode=np.array,  # a copy
+            feature_of_column=np.arange(len(self.schema.features)),
+            weights=weights,
+            biases=biases,
+            activation=activation,
+            link=link,
+            classes=np.arange(n_classes),
+        )
 
 
 def _of_module(module: Any, loss: str) -> Given:

@@ -28,12 +28,12 @@ from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.masked_loss.base import MaskState, check_finite
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.dense_layers import (
-    DenseModel,
     FirstLayer,
     OutputLoss,
     check_agreement,
 )
 from chaffinch.tasks.selection.masked_loss.rounding import MOST_ROUNDING
+from chaffinch.tasks.selection.models.dense import DenseModel
 from chaffinch.tasks.selection.models.runtime import single_thread
 
 _EPSILON = float(np.finfo(np.float64).eps)

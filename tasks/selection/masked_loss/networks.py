@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.dense_layers import (
-    DenseModel,
     FirstLayer,
     OutputLoss,
     check_agreement,
 )
 from chaffinch.tasks.selection.masked_loss.rounding import of_rows
 from chaffinch.tasks.selection.masked_loss.row_blocks import Question, RowSums
+from chaffinch.tasks.selection.models.dense import DenseModel
 from chaffinch.tasks.selection.models.runtime import single_thread
 
 _ROWS_AT_ONCE = 512

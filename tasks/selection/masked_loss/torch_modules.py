@@ -11,17 +11,15 @@ probabilities are refused: a softmax of a softmax would be a wrong number.
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, NotCovered
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.selection.masked_loss.base import NotCovered
 from chaffinch.tasks.selection.models.base import replaced_methods
+from chaffinch.tasks.selection.models.dense import Activation
 from chaffinch.tasks.selection.models.runtime import made_on_the_cpu, single_torch_thread
-
-Activation = Literal["identity", "relu", "logistic", "tanh"]
 
 _HIDDEN: dict[str, Activation] = {"ReLU": "relu", "Sigmoid": "logistic", "Tanh": "tanh"}
 _WITHOUT_EFFECT = frozenset({"AlphaDropout", "Dropout", "Dropout1d", "Flatten", "Identity"})

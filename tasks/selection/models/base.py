@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, NotCovered
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.models.dense import DenseModel
+from chaffinch.tasks.selection.models.forest import Forest
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Parameters: TypeAlias = Mapping[str, JSON]
@@ -146,8 +148,48 @@ def native_file(files: Mapping[str, bytes], name: str) -> bytes:
     return files[name]
 
 
+class Model:
+    """What a trained model may offer beside its predictions; by default nothing."""
+
+    kind: str
+
+    @property
+    def reads_rows_alone(self) -> bool:
+        """Whether a row's prediction is the same to the last bit in any company."""
+        return False
+
+    @property
+    def is_single_precision(self) -> bool:
+        """Whether it adds in float32, so that its predictions differ from exact sums."""
+        return False
+
+    @property
+    def name(self) -> str:
+        """The name that a user knows the model by."""
+        return self.kind
+
+    def forest(self) -> Forest:
+        """Return the model's trees; NotCovered if it has none that are known here."""
+        raise NotCovered("it is not made of trees")
+
+    def dense(self) -> DenseModel:
+        """Return the model's layers; NotCovered if it is neither a network nor linear."""
+        raise NotCovered(f"{self.name} is neither a network nor a linear model")
+
+    def importances(self) -> Floats | None:
+        """Return gains or absolute coefficients by feature, shape (d,); None if it has none."""
+        return None
+
+    def shap_values(self, X: Floats) -> Floats | None:
+        """Return the exact SHAP values (n, k, d) of rows X (n, d); None if it cannot.
+
+        k is 1, or n_classes above 2.
+        """
+        return None
+
+
 @dataclass(frozen=True, eq=False)
-class GivenModel:
+class GivenModel(Model):
     """A model known by its predictions only; `own` takes X (n, d) to them."""
 
     kind: str
@@ -169,11 +211,10 @@ class GivenModel:
         return prediction
 
 
-@dataclass(frozen=True, eq=False)
-class GivenModule(GivenModel):
-    """A torch module in float64 and evaluation mode; `own` is made of it."""
-
-    module: Any
+def without_mean(values: Any, schema: Schema) -> Floats:
+    """Return SHAP values (n, k, d) of a library that adds the mean prediction as a last column."""
+    by_output = np.reshape(values, (len(values), -1, len(schema.features) + 1))
+    return np.asarray(by_output[:, :, :-1], dtype=np.float64)
 
 
 def own_name(thing: Any, package: str) -> str:
@@ -191,3 +232,13 @@ def replaced_methods(thing: Any) -> list[str]:
     """
     own = vars(thing) if hasattr(thing, "__dict__") else {}
     return [name for name in own if callable(getattr(type(thing), name, None))]
+
+
+def check_own(thing: Any, package: str, library: str) -> None:
+    """Raise NotCovered unless an object behaves as its library wrote it; see `own_name`."""
+    if own_name(thing, package):
+        return
+    name, replaced = type(thing).__name__, replaced_methods(thing)
+    if replaced:
+        raise NotCovered(f"the {name}'s own {replaced[0]} was replaced")
+    raise NotCovered(f"{name} is no class of {library}'s own")

@@ -27,6 +27,7 @@ from chaffinch.tasks.selection.models.base import (
     QUIET,
     SEEDED,
     THREADS,
+    Model,
     Parameters,
     check_matrix,
     check_parameters,
@@ -36,7 +37,10 @@ from chaffinch.tasks.selection.models.base import (
     native_file,
     real,
     whole,
+    without_mean,
 )
+from chaffinch.tasks.selection.models.forest import Forest
+from chaffinch.tasks.selection.models.lightgbm_forest import read_forest
 from chaffinch.tasks.selection.models.lightgbm_text import check_text
 from chaffinch.tasks.selection.models.runtime import threads_for
 
@@ -115,6 +119,11 @@ _REFUSED = {
     ),
     **{native: f"goes by the name {name!r} here" for native, name in _SCIKIT_NAMES.items()},
 }
+
+SHAP_OF_LINEAR_LEAVES = (
+    "tree_shap needs leaves of one value but lightgbm parameter 'linear_tree' is True; leave it "
+    "out, or use permutation"
+)
 
 
 def check(parameters: Parameters) -> None:
@@ -197,13 +206,12 @@ def features_in(text: str, n_features: int) -> Mask:
 
 
 @dataclass(frozen=True, eq=False)
-class LightGBMModel:
+class LightGBMModel(Model):
     schema: Schema
     booster: Any
 
-    @property
-    def kind(self) -> str:
-        return "lightgbm"
+    kind = "lightgbm"
+    reads_rows_alone = True
 
     def predict(self, X: Floats) -> Floats:
         """Predict rows; a category code out of its range counts as another category."""
@@ -218,6 +226,18 @@ class LightGBMModel:
     @property
     def used_features(self) -> Mask:
         return features_in(self.booster.model_to_string(), len(self.schema.features))
+
+    def forest(self) -> Forest:
+        return read_forest(self.booster)
+
+    def importances(self) -> Floats:
+        return np.asarray(self.booster.feature_importance("gain"), dtype=np.float64)
+
+    def shap_values(self, X: Floats) -> Floats:
+        if self.booster.params.get("linear_tree"):
+            raise InputError(SHAP_OF_LINEAR_LEAVES)
+        values = self.booster.predict(X, pred_contrib=True, num_threads=1)
+        return without_mean(values, self.schema)
 
     def to_files(self) -> dict[str, bytes]:
         """Return LightGBM's own text format; InputError if it cannot hold what was learnt."""

@@ -30,6 +30,7 @@ from chaffinch.tasks.selection.models.base import (
     QUIET,
     SEEDED,
     Limit,
+    Model,
     Parameters,
     check_matrix,
     check_parameters,
@@ -40,6 +41,7 @@ from chaffinch.tasks.selection.models.base import (
     real,
     whole,
 )
+from chaffinch.tasks.selection.models.dense import DenseModel
 from chaffinch.tasks.selection.models.runtime import (
     single_thread,
     single_torch_thread,
@@ -314,7 +316,7 @@ def _blocks(n_rows: int) -> Iterator[slice]:
 
 
 @dataclass(frozen=True, eq=False)
-class NeuralNetwork:
+class NeuralNetwork(Model):
     """A trained multilayer perceptron; its last layer is linear, then softmax for classes."""
 
     schema: Schema
@@ -325,9 +327,7 @@ class NeuralNetwork:
     location: float  # a regression's prediction is location + scale x output
     scale: float
 
-    @property
-    def kind(self) -> str:
-        return "mlp"
+    kind = "mlp"
 
     def predict(self, X: Floats) -> Floats:
         check_matrix(X, self.schema)
@@ -355,6 +355,20 @@ class NeuralNetwork:
         used = np.zeros(len(self.schema.features), dtype=bool)
         used[self.encoding.feature_of_column[self.weights[0].any(axis=1)]] = True
         return used
+
+    def dense(self) -> DenseModel:
+        n_classes = self.schema.n_classes
+        return DenseModel(
+            encode=self.encoding.transform,
+            feature_of_column=self.encoding.feature_of_column,
+            weights=self.weights,
+            biases=self.biases,
+            activation="relu" if self.activation == "relu" else "logistic",
+            link="softmax" if n_classes else "identity",
+            location=self.location,
+            scale=self.scale,
+            classes=np.arange(n_classes),
+        )
 
     def to_files(self) -> dict[str, bytes]:
         from safetensors.numpy import save

@@ -32,6 +32,7 @@ from chaffinch.tasks.selection.models.base import (
     QUIET,
     SEEDED,
     THREADS,
+    Model,
     Parameters,
     check_matrix,
     check_rows,
@@ -41,6 +42,8 @@ from chaffinch.tasks.selection.models.base import (
     nearest,
     own_name,
 )
+from chaffinch.tasks.selection.models.dense import DenseModel
+from chaffinch.tasks.selection.models.forest import Forest
 from chaffinch.tasks.selection.models.runtime import single_thread, threads_for
 
 # Families of classes, each with a Classifier and a Regressor.
@@ -168,6 +171,16 @@ _REFUSED = {
     "verbose": QUIET,
     "categorical_features": "follows from the table; leave it out",
 }
+
+
+def importances_of(estimator: object) -> Floats | None:
+    """Return an estimator's `feature_importances_`, or else its absolute coefficients."""
+    importances = getattr(estimator, "feature_importances_", None)
+    if importances is not None:
+        return np.asarray(importances, dtype=np.float64)
+    if getattr(estimator, "coef_", None) is None:
+        return None
+    return np.asarray(np.abs(np.atleast_2d(coefficients_of(estimator))).sum(axis=0))
 
 
 def check(name: str, parameters: Parameters, task: Task | None) -> None:
@@ -552,13 +565,20 @@ def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class ScikitLearnModel:
+class ScikitLearnModel(Model):
     schema: Schema
     pipeline: Any  # two steps: "columns", a transformer or "passthrough", and "estimator"
 
+    kind = "sklearn"
+
     @property
-    def kind(self) -> str:
-        return "sklearn"
+    def name(self) -> str:
+        """The name of the estimator's class."""
+        return type(self.estimator).__name__
+
+    @property
+    def reads_rows_alone(self) -> bool:
+        return is_made_of_trees(self.estimator)
 
     @property
     def estimator(self) -> Any:
@@ -593,6 +613,25 @@ class ScikitLearnModel:
         used = np.zeros(len(self.schema.features), dtype=bool)
         used[features if columns is None else features[columns]] = True
         return used
+
+    def forest(self) -> Forest:
+        from chaffinch.tasks.selection.models.scikit_learn_forest import read_forest
+
+        return read_forest(self)
+
+    def dense(self) -> DenseModel:
+        from chaffinch.tasks.selection.models.scikit_learn_dense import read_dense
+
+        return read_dense(self)
+
+    def importances(self) -> Floats | None:
+        by_column = importances_of(self.estimator)
+        features = feature_of_column(self.pipeline.named_steps["columns"], self.schema)
+        if by_column is None or len(by_column) != len(features):
+            return None
+        by_feature = np.zeros(len(self.schema.features))
+        np.add.at(by_feature, features, by_column)
+        return by_feature
 
     def to_files(self) -> dict[str, bytes]:
         return {_FILE: dump(self.pipeline)}

@@ -23,6 +23,7 @@ from chaffinch.tasks.selection.models.base import (
     ONE_THREAD,
     QUIET,
     SEEDED,
+    Model,
     Parameters,
     check_matrix,
     check_parameters,
@@ -31,7 +32,10 @@ from chaffinch.tasks.selection.models.base import (
     native_file,
     real,
     whole,
+    without_mean,
 )
+from chaffinch.tasks.selection.models.forest import Forest
+from chaffinch.tasks.selection.models.xgboost_forest import read_forest
 from chaffinch.tasks.selection.models.xgboost_ubjson import DAMAGED, check_ubjson
 
 _FILE = "model.ubj"
@@ -161,13 +165,12 @@ def _binned(rows: Rows, schema: Schema, max_bin: int) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class XGBoostModel:
+class XGBoostModel(Model):
     schema: Schema
     booster: Any
 
-    @property
-    def kind(self) -> str:
-        return "xgboost"
+    kind = "xgboost"
+    reads_rows_alone = is_single_precision = True
 
     def predict(self, X: Floats) -> Floats:
         """Predict rows; a category code out of its range counts as another category."""
@@ -186,6 +189,23 @@ class XGBoostModel:
         for name in self.booster.get_score(importance_type="weight"):
             used[int(name.removeprefix("f"))] = True
         return used
+
+    def forest(self) -> Forest:
+        return read_forest(self.booster)
+
+    def importances(self) -> Floats:
+        gains = np.zeros(len(self.schema.features))
+        for name, gain in self.booster.get_score(importance_type="total_gain").items():
+            gains[int(name.removeprefix("f"))] = gain
+        return gains
+
+    def shap_values(self, X: Floats) -> Floats:
+        from xgboost import DMatrix
+
+        types = ["c" if n else "q" for n in self.schema.n_categories]
+        table = DMatrix(X, feature_types=types, enable_categorical=True, nthread=1)
+        values = self.booster.predict(table, pred_contribs=True, strict_shape=True)
+        return without_mean(values, self.schema)
 
     def to_files(self) -> dict[str, bytes]:
         return {_FILE: bytes(self.booster.save_raw("ubj"))}

@@ -14,8 +14,8 @@ from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
-from chaffinch.tasks.selection.masked_loss.trees.forest import NUMERIC, Forest, Nodes, assemble
 from chaffinch.tasks.selection.masked_loss.trees.loss_kernels import exponentials, negative_logs
+from chaffinch.tasks.selection.models.forest import NUMERIC, Forest, Nodes, assemble
 
 SQUARED = Loss("squared_error", "regression")
 

@@ -147,6 +147,15 @@ def test_importances_of_an_estimator_are_its_own():
     )
 
 
+def test_importances_of_a_derived_class_are_what_it_says_itself():
+    class Mine(RandomForestRegressor):
+        pass
+
+    model = Mine(5, random_state=0).fit(NUMBERS, NUMBERS["age"])
+    quality = qualities.model_gain(model, NUMBERS)
+    assert np.array_equal(quality.values, model.feature_importances_)
+
+
 def line_of(slope):
     line = LinearRegression().fit(NUMBERS, NUMBERS["age"])
     line.coef_[0] = slope

@@ -30,29 +30,17 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, NotCovered
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
-from chaffinch.tasks.selection.masked_loss.base import NotCovered, Threads
+from chaffinch.tasks.selection.masked_loss.base import Threads
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.rounding import of_rows, shows
 from chaffinch.tasks.selection.masked_loss.row_blocks import Question, RowSums
-from chaffinch.tasks.selection.masked_loss.trees import (
-    kernels,
-    lightgbm,
-    loss_kernels,
-    scikit_learn,
-    xgboost,
-)
-from chaffinch.tasks.selection.masked_loss.trees.forest import (
-    Forest,
-    Integers,
-    pack,
-    rounding_of,
-    tests_by_feature,
-)
+from chaffinch.tasks.selection.masked_loss.trees import kernels, loss_kernels
 from chaffinch.tasks.selection.masked_loss.trees.kernels import BLOCK, State
-from chaffinch.tasks.selection.models import LightGBMModel, ScikitLearnModel, XGBoostModel
+from chaffinch.tasks.selection.masked_loss.trees.packing import pack, rounding_of, tests_by_feature
+from chaffinch.tasks.selection.models.forest import Forest, Integers
 
 # Of the loss. It bounds what rows may be off by when none makes up for another; they mostly do, so
 # that a loss is off by a tenth of it or less. A hundred trees of an ordinary target come to 1e-6.
@@ -92,7 +80,7 @@ def check_rounding(engine: MaskedLoss, model: Predictor, rows: Rows, loss: Loss)
     training rows.
     """
     # a scorer has no value per row: squared error or log loss in its place
-    if not isinstance(model, XGBoostModel) or not isinstance(engine, TreeEngine):
+    if not model.is_single_precision or not isinstance(engine, TreeEngine):
         return
     some = rows.take(slice(_ROWS_TO_CHECK))
     by_row = loss if loss.is_mean_over_rows else resolve_loss(None, model.schema)
@@ -123,7 +111,7 @@ def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> S
     """
     if loss.is_mean_over_rows or loss.task != "classification":
         return None
-    reach = _REACH_IN_SINGLE_PRECISION if isinstance(model, XGBoostModel) else _REACH
+    reach = _REACH_IN_SINGLE_PRECISION if model.is_single_precision else _REACH
 
     def settled(prediction: Floats, mask: Mask) -> Floats:
         near = np.flatnonzero(_is_near(prediction, reach))
@@ -374,17 +362,6 @@ def tree_engine(
     def exactly(masks: Mask) -> Floats:  # a function: a copy of the engine need not copy the model
         return evaluator(list(masks))
 
-    forest = forest_of(model)
-    engine = TreeEngine(forest, rows, loss, baseline, settle, exactly, threads=threads)
-    engine.settles_ties = not isinstance(model, XGBoostModel)  # its float32 sums break ties
+    engine = TreeEngine(model.forest(), rows, loss, baseline, settle, exactly, threads=threads)
+    engine.settles_ties = not model.is_single_precision  # float32 sums break ties
     return engine
-
-
-def forest_of(model: Predictor) -> Forest:
-    if isinstance(model, LightGBMModel):
-        return lightgbm.forest_of(model.booster)
-    if isinstance(model, XGBoostModel):
-        return xgboost.forest_of(model.booster)
-    if isinstance(model, ScikitLearnModel):
-        return scikit_learn.forest_of(model)
-    raise NotCovered("it is not made of trees")

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.errors import NotCovered
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.selection.masked_loss.base import NotCovered
-from chaffinch.tasks.selection.masked_loss.trees.forest import (
+from chaffinch.tasks.selection.models.forest import (
     NUMERIC,
     Forest,
     Integers,
@@ -40,7 +40,7 @@ _LINKS: dict[str, Link] = {
 _PLAIN, _ZEROS_MISSING, _CODES = range(3)
 
 
-def forest_of(booster: Any) -> Forest:
+def read_forest(booster: Any) -> Forest:
     """Return the forest of a `lightgbm.Booster`; NotCovered for linear leaves, other objectives."""
     header, _, trees = booster.model_to_string().partition("\nTree=0\n")
     link = _link(header)

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.errors import NotCovered
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.selection.masked_loss.base import NotCovered
-from chaffinch.tasks.selection.masked_loss.trees.forest import (
+from chaffinch.tasks.selection.models.forest import (
     Forest,
     Link,
     Nodes,
@@ -38,7 +38,7 @@ _LINKS: dict[str, Link] = {
 }
 
 
-def forest_of(booster: Any) -> Forest:
+def read_forest(booster: Any) -> Forest:
     """Return the forest of an `xgboost.Booster`; NotCovered if none, or of other objectives."""
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     objective, trainer = learner["objective"]["name"], learner["gradient_booster"]

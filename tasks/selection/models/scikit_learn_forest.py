@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.errors import NotCovered
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.selection.masked_loss.base import NotCovered, check_own
-from chaffinch.tasks.selection.masked_loss.trees.forest import (
+from chaffinch.tasks.selection.models.base import check_own
+from chaffinch.tasks.selection.models.forest import (
     NUMERIC,
     Flags,
     Forest,
@@ -38,7 +39,7 @@ from chaffinch.tasks.selection.models.scikit_learn import (
 _HISTOGRAM_CODES = 256  # as many as its bitsets hold
 
 
-def forest_of(model: ScikitLearnModel) -> Forest:
+def read_forest(model: ScikitLearnModel) -> Forest:
     """Return a trained model's forest; NotCovered if it has none, or does not know all classes."""
     estimator, n_classes = model.estimator, model.schema.n_classes
     if n_classes and len(getattr(estimator, "classes_", ())) != n_classes:
