@@ -278,7 +278,7 @@ REFUSED = {
     ),
     "gains beyond float32": (
         lambda: qualities.model_gain(fitted("lightgbm", NUMBERS, NUMBERS["age"] * 1e20), NUMBERS),
-        "the importances of lightgbm must be finite but one is inf, as where the target has",
+        "the importances of LGBMRegressor must be finite but one is inf, as where the target has",
     ),
     "coefficients that are no numbers": (
         lambda: qualities.model_gain(line_of(np.nan), NUMBERS),
