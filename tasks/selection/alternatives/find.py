@@ -15,12 +15,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.constraints import (
-    Constraints,
-    Dissimilarity,
-    largest_overlap,
-)
 from chaffinch.tasks.selection.alternatives.designs import INFEASIBLE, Designs, Solved
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.alternatives.greedy import (
     Sets,
     greedy_balancing,
@@ -49,12 +45,8 @@ from chaffinch.tasks.selection.alternatives.result import (
     overall_status,
 )
 from chaffinch.tasks.selection.alternatives.sequential import Apart, one_by_one
-from chaffinch.tasks.selection.alternatives.validation import (
-    Feature,
-    check_fits,
-    check_n_alternatives,
-    indices_of,
-)
+from chaffinch.tasks.selection.alternatives.validation import check_fits, check_n_alternatives
+from chaffinch.tasks.selection.constraints import Constraints, Feature, indices_of
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.input_checks import check_count, is_number
 
