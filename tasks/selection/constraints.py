@@ -119,7 +119,8 @@ class Constraints:
         InputError if a feature does not exist, or constraints contradict each other or exclude all
         sets of size k.
         """
-        done = self.renamed(lambda role, some: indices_of(some, n_features, names, role))
+        indices = {name: j for j, name in enumerate(names or ())}
+        done = self.renamed(lambda role, some: indices_of(some, n_features, indices, role))
         done = replace(done, costs=costs_of(done.costs, n_features))
         done = _with_shared_costs(done, n_features)
         _check_choice(done, n_features, k, n_sets, names)
@@ -248,27 +249,26 @@ def _rounding_of(costs: Sequence[float], budget: float) -> float:
 
 
 def indices_of(
-    features: Sequence[Feature], n_features: int, names: Sequence[str] | None, name: str
+    features: Sequence[Feature], n_features: int, indices: Mapping[str, int], role: str
 ) -> tuple[int, ...]:
-    """Return features given by index or by name as sorted indices; `name` is for the error."""
+    """Return features given by index or by name as sorted indices; `indices` has those of names."""
     if isinstance(features, str) or not isinstance(features, Iterable):
-        raise InputError(f"{name} must be a sequence of features but is {features!r}")
+        raise InputError(f"{role} must be a sequence of features but is {features!r}")
     if isinstance(features, np.ndarray) and features.dtype == bool:
         if features.shape != (n_features,):
             raise InputError(
-                f"{name} must be a mask of shape ({n_features},) but has {features.shape}"
+                f"{role} must be a mask of shape ({n_features},) but has {features.shape}"
             )
         return tuple(np.flatnonzero(features).tolist())
-    places = {name: index for index, name in enumerate(names or ())}
     found = set()
     for feature in features:
-        if isinstance(feature, str) and feature not in places:
-            raise InputError(f"{name} must name features but names {feature!r}, which is none")
+        if isinstance(feature, str) and feature not in indices:
+            raise InputError(f"{role} must name features but names {feature!r}, which is none")
         if isinstance(feature, bool) or not isinstance(feature, str | Integral):
-            raise InputError(f"{name} must be indices or names of features but has {feature!r}")
-        index = places[feature] if isinstance(feature, str) else int(feature)
+            raise InputError(f"{role} must be indices or names of features but has {feature!r}")
+        index = indices[feature] if isinstance(feature, str) else int(feature)
         if not 0 <= index < n_features:
-            raise InputError(f"{name} must have indices in 0..{n_features - 1} but has {index}")
+            raise InputError(f"{role} must have indices in 0..{n_features - 1} but has {index}")
         found.add(index)
     return tuple(sorted(found))
 

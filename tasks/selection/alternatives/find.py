@@ -207,7 +207,8 @@ class _Asked:
         check_count("k", k, 1, n)
         names = quality.names
         rules = (constraints or Constraints()).checked(n, int(k), n_sets, names)
-        given = tuple(indices_of(one, n, names, "each set of previous") for one in previous)
+        indices = {name: j for j, name in enumerate(names or ())}
+        given = tuple(indices_of(one, n, indices, "each set of previous") for one in previous)
         apart = Apart(tau, dissimilarity)
         return cls(quality, int(k), n_sets, apart, rules, given, time_limit)
 
