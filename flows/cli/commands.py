@@ -420,7 +420,7 @@ def init(
 @cli.command(short_help="Compare methods on tables.")
 @click.argument("data", nargs=-1, metavar="TABLES")
 @config_option
-@settings_options(ComparisonSettings, COMPARISON, may_lack=True)
+@settings_options(ComparisonSettings, COMPARISON, optional=True)
 @click.option(
     "--time-budget",
     type=float,

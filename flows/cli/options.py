@@ -80,13 +80,13 @@ _WITHOUT_VALUE: dict[str, dict[str, Any]] = {
 
 
 def settings_options(
-    settings: type[BaseModel], fields: Mapping[str, str], *, may_lack: bool = False
+    settings: type[BaseModel], fields: Mapping[str, str], *, optional: bool = False
 ) -> Command:
     """Return a decorator that gives a command one option per field.
 
     Parameters
     ----------
-    may_lack : bool
+    optional : bool
         Whether required fields may be missing, as a file can have them.
     """
 
@@ -96,7 +96,7 @@ def settings_options(
             command = click.option(
                 option,
                 path.replace(".", "_"),
-                required=field.is_required() and "." not in path and not may_lack,
+                required=field.is_required() and "." not in path and not optional,
                 help=_help(field),
                 **_how_it_is_given(field.annotation, has_two_flags="/" in option),
                 **_WITHOUT_VALUE.get(option, {}),

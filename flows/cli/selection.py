@@ -89,7 +89,7 @@ def selection_options(command: Command) -> Command:
 
     for add in (
         settings_options(ExecutionSettings, STRICT),
-        settings_options(SelectionSettings, SELECTION, may_lack=True),
+        settings_options(SelectionSettings, SELECTION, optional=True),
         *reversed(_METHOD),
         config_option,
     ):

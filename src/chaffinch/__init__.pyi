@@ -33,10 +33,10 @@ from .tasks.results.contract import FeatureContract as FeatureContract
 from .tasks.results.previous_run import load_contract as load_contract
 from .tasks.results.result import SelectionResult as SelectionResult
 from .tasks.results.result import load_run as load_run
-from .tasks.selection.alternatives.constraints import Constraints as Constraints
 from .tasks.selection.alternatives.result import Alternatives as Alternatives
 from .tasks.selection.alternatives.result import FeatureSet as FeatureSet
-from .tasks.selection.alternatives.validation import Group as Group
+from .tasks.selection.constraints import Constraints as Constraints
+from .tasks.selection.constraints import Group as Group
 from .tasks.selection.dfs.residual_variance import residual_variance as residual_variance
 from .tasks.settings.alternatives import AlternativeSettings as AlternativeSettings
 from .tasks.settings.columns import ColumnSettings as ColumnSettings

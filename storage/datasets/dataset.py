@@ -182,7 +182,7 @@ def ingest(
     ordered: Collection[str] = (),
     drop: Collection[str] = (),
     labels: str | None = None,
-    may_lack: Collection[str] = (),
+    optional: Collection[str] = (),
     on_done: OnDone = ignored,
 ) -> Dataset:
     """Read a table, type its columns, shuffle its rows and store it as a dataset in `folder`.
@@ -206,7 +206,7 @@ def ingest(
             logger.info("%s is to be read: %s", source, error)
     with spill_folder(folder) as aside:
         with source.scan(categorical, drop=drop, aside=aside) as raw:
-            lacking = set(may_lack).difference(raw)
+            lacking = set(optional).difference(raw)
             there = [set(names) - lacking for names in (categorical, numeric, drop)]
             categorical, numeric, drop = map(sorted, there)
             _remove(drop, raw)

@@ -24,7 +24,7 @@ from chaffinch.tasks.api.arrays import as_table, with_column
 from chaffinch.tasks.api.select import named_constraints, select
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.input_checks import check_same_order
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.method import PERCENT, Method
@@ -207,6 +207,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
+        to_keep, to_drop, limits = named_constraints(
+            self.constraints, lambda one: _name_of(one, names)
+        )
         self.result_: SelectionResult = select(
             table,
             target,
@@ -214,8 +217,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             model=self.model,
             n_features=self.n_features,
             min_score=self.min_score,
-            keep=[_name_of(one, names) for one in listed("keep", self.keep)],
-            constraints=named_constraints(self.constraints, lambda one: _name_of(one, names)),
+            keep=[*(_name_of(one, names) for one in listed("keep", self.keep)), *to_keep],
+            drop=to_drop,
+            constraints=limits,
             categorical=[_name_of(one, names) for one in listed("categorical", self.categorical)],
             embargo=self.embargo,
             drop_leaks=self.drop_leaks,

@@ -31,7 +31,7 @@ from chaffinch.tasks.data.user_input import (
 )
 from chaffinch.tasks.methods.pefs import MOST_UNITS
 from chaffinch.tasks.results.model import check_all_within, check_there, warn_if_new
-from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
 from chaffinch.tasks.selection.input_checks import check_count, check_same_order
 from chaffinch.tasks.selection.pefs.checkpoint import fingerprint, restore, to_bytes

@@ -8,7 +8,6 @@ from typing import Any
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.api.select import (
-    constraint_settings,
     model_settings,
     named_constraints,
     naming,
@@ -17,7 +16,7 @@ from chaffinch.tasks.api.select import (
 from chaffinch.tasks.pipeline.progress import OnProgress
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings
 
@@ -108,8 +107,8 @@ def reselect(
     """
     chosen, estimator = (None, None) if model is None else model_settings(model)
     as_text, texts = naming(data)
-    limits = named_constraints(constraints, as_text)
-    if limits.must_include or limits.must_exclude:
+    to_keep, to_drop, limits = named_constraints(constraints, as_text)
+    if to_keep or to_drop:
         raise InputError(
             "must_include and must_exclude are not for a reselection, which keeps what the former "
             "run was to keep; leave them out, and give drop"
@@ -117,7 +116,7 @@ def reselect(
     asked = ReselectionSettings(
         target=as_text(target),
         drop=None if drop is None else texts("drop", drop),
-        constraints=constraint_settings(limits),
+        constraints=limits,
         gain=gain,
         slack=slack,
         rejections=rejections,

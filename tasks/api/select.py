@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,11 @@ from chaffinch.tasks.pipeline.progress import OnProgress, steps_of
 from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.pipeline.run import select_features, select_in_memory
 from chaffinch.tasks.results.result import SelectionResult, load_result, result_in_memory
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
-from chaffinch.tasks.selection.alternatives.validation import groups_of
+from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
-from chaffinch.tasks.settings.constraints import ConstraintSettings, constraints_of
 from chaffinch.tasks.settings.method import PERCENT, Method, method_settings
 from chaffinch.tasks.settings.selection import (
     MASK_ROWS,
@@ -191,14 +189,14 @@ def select(
     model, estimator = model_settings(model)
     data, target = with_target(data, target)
     as_text, texts = naming(data)
-    asked = named_constraints(constraints, as_text)
+    to_keep, to_drop, limits = named_constraints(constraints, as_text)
     settings = SelectionSettings(
         target=as_text(target),
         method=method_settings(method, n_features, min_score),
         model=model,
         columns=ColumnSettings(
-            keep=(*texts("keep", keep), *map(str, asked.must_include)),
-            drop=(*texts("drop", drop), *map(str, asked.must_exclude)),
+            keep=(*texts("keep", keep), *to_keep),
+            drop=(*texts("drop", drop), *to_drop),
             categorical=texts("categorical", categorical),
             numeric=texts("numeric", numeric),
             weight=as_text(weight),
@@ -208,7 +206,7 @@ def select(
             embargo=embargo,
             drop_leaks=drop_leaks,
         ),
-        constraints=constraint_settings(asked),
+        constraints=limits,
         alternatives=alternatives_of(alternatives),
         task=task,
         loss=loss,
@@ -289,37 +287,22 @@ def naming(*tables: Any) -> tuple[Callable[[Any], Any], Callable[[str, Any], tup
     return labels.as_text, texts
 
 
-def named_constraints(constraints: Any, name_of: Callable[[Any], Any]) -> Constraints:
-    """Return constraints with each feature by its name; those of None allow every set."""
+def named_constraints(
+    constraints: Any, name_of: Callable[[Any], Any]
+) -> tuple[tuple[Any, ...], tuple[Any, ...], Any]:
+    """Return the names to keep, those to drop, and the other constraints, which settings take."""
     if constraints is None:
-        return Constraints()
+        return (), (), None
     if not isinstance(constraints, Constraints):
         raise InputError(
             f"constraints must be chaffinch.Constraints but are {short_repr(constraints)}"
         )
     if constraints.max_sets_per_feature is not None:
         raise InputError("max_sets_per_feature is for find_alternatives; leave it out")
-    costs = constraints.costs
-    if not isinstance(costs, Mapping | None):
-        raise InputError(
-            f"costs must be a mapping from features, as in {{'age': 1.5}}, but are "
-            f"{short_repr(costs)}"
-        )
 
     def names(role: str, features: Any) -> tuple[Any, ...]:
         return tuple(map(name_of, listed(role, features, "a list of features")))
 
-    groups = groups_of(constraints.groups)
-    return replace(
-        constraints,
-        must_include=names("must_include", constraints.must_include),
-        must_exclude=names("must_exclude", constraints.must_exclude),
-        groups=tuple(replace(one, features=names("a group", one.features)) for one in groups),
-        costs=None if costs is None else {name_of(name): cost for name, cost in costs.items()},
-    )
-
-
-def constraint_settings(constraints: Constraints) -> ConstraintSettings | None:
-    """Return settings of groups, costs and budget of `named` constraints; None without any."""
-    limits = replace(constraints, must_include=(), must_exclude=())
-    return None if limits == Constraints() else constraints_of(limits)
+    named = constraints.renamed(names)
+    limits = replace(named, must_include=(), must_exclude=())
+    return tuple(named.must_include), tuple(named.must_exclude), limits

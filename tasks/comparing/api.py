@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.api.select import constraint_settings, named_constraints, naming
+from chaffinch.tasks.api.select import named_constraints, naming
 from chaffinch.tasks.comparing.run import (
     STEPS,
     ComparisonResult,
@@ -18,7 +18,7 @@ from chaffinch.tasks.comparing.run import (
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.pipeline.progress import OnProgress, Say, Warn, no_messages
 from chaffinch.tasks.pipeline.progress_display import shown
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import (
@@ -139,14 +139,14 @@ def compare(
     as_text, texts = naming(*tables)
     chosen: dict[str, Any] = {} if methods is None else {"methods": methods}
     chosen |= {"models": models, "sizes": sizes}
-    limits = named_constraints(constraints, as_text)
+    to_keep, to_drop, limits = named_constraints(constraints, as_text)
     asked = ComparisonSettings(
         target=as_text(target),
         folds=folds,
         seeds=seeds,
         columns=ColumnSettings(
-            keep=(*texts("keep", keep), *map(str, limits.must_include)),
-            drop=(*texts("drop", drop), *map(str, limits.must_exclude)),
+            keep=(*texts("keep", keep), *to_keep),
+            drop=(*texts("drop", drop), *to_drop),
             categorical=texts("categorical", categorical),
             numeric=texts("numeric", numeric),
             weight=as_text(weight),
@@ -155,7 +155,7 @@ def compare(
             embargo=embargo,
             drop_leaks=drop_leaks,
         ),
-        constraints=constraint_settings(limits),
+        constraints=limits,
         task=task,
         loss=loss,
         baseline=baseline,

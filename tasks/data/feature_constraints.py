@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from chaffinch.errors import InputError
 from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.tasks.data.arrow import column_of
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
-from chaffinch.tasks.selection.alternatives.validation import Group
+from chaffinch.tasks.selection.constraints import Constraints, Group
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.settings.constraints import ConstraintSettings
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -18,22 +17,13 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 def feasible_masks(features: Sequence[str], settings: SelectionSettings) -> FeasibleMasks:
     """Return the masks of a table's features that the settings allow."""
     asked = settings.constraints or ConstraintSettings()
+    groups = [Group(**vars(group)) for group in asked.groups]
+    named = Constraints(settings.columns.keep, (), groups, asked.costs, asked.budget)
     position = {name: j for j, name in enumerate(features)}
-
-    def there(names: Sequence[str]) -> list[int]:
-        return [position[name] for name in names if name in position]
-
-    constraints = Constraints(
-        must_include=there(settings.columns.keep),
-        groups=[
-            Group(some, one.at_least, one.at_most, one.all_or_none, one.cost)
-            for one in asked.groups
-            if (some := there(one.features))
-        ],
-        costs=[asked.costs.get(name, 0.0) for name in features],
-        budget=asked.budget,
+    return FeasibleMasks(
+        len(features),
+        named.renamed(lambda _, names: [position[name] for name in names if name in position]),
     )
-    return FeasibleMasks(len(features), constraints)
 
 
 def check_constrained_columns(

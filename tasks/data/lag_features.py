@@ -19,7 +19,7 @@ from chaffinch.storage.column_names import Labels
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.arrow import as_keys, as_numbers, if_numbers, kind_of
 from chaffinch.tasks.data.column_profile import check_largest
-from chaffinch.tasks.data.reselection_fit import may_lack
+from chaffinch.tasks.data.reselection_fit import optional_columns
 from chaffinch.tasks.data.roles import check_has_order, refuse_missing, typed_column
 from chaffinch.tasks.data.splits import NOT_FINER
 from chaffinch.tasks.data.stratified_split import Index
@@ -112,7 +112,7 @@ def prepared(source: Source, settings: SelectionSettings) -> pa.Table:
     if history is None or time is None:
         raise ValueError("no history is asked for")
     table = source.read(settings.columns.categorical)
-    passed_over = may_lack(settings).difference(table.column_names)
+    passed_over = optional_columns(settings).difference(table.column_names)
     numeric = [name for name in settings.columns.numeric if name not in passed_over]
     table = _with_numbers(table, numeric)
     used = _used(table, history, settings)

@@ -33,7 +33,7 @@ def with_hints_for(settings: SelectionSettings) -> Iterator[None]:
         raise InputError(error.message, _HINT) from error
 
 
-def may_lack(settings: SelectionSettings) -> frozenset[str]:
+def optional_columns(settings: SelectionSettings) -> frozenset[str]:
     """Return the columns that the settings name and that the rows may lack.
 
     They are settings of a former run, and newer rows need only the columns that it used. The

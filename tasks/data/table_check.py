@@ -29,7 +29,7 @@ from chaffinch.tasks.data.reselection_fit import (
     check_columns_fit,
     check_kinds_fit,
     check_type_fits,
-    may_lack,
+    optional_columns,
     why_gone,
 )
 from chaffinch.tasks.data.roles import (
@@ -165,7 +165,7 @@ def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
     """Return column -> role, in the table's order."""
     if settings.former is not None:
         check_columns_fit(settings.former, schema.names, settings.columns.drop)
-    table, passed_over = schema.empty_table(), may_lack(settings)
+    table, passed_over = schema.empty_table(), optional_columns(settings)
     roles = dict.fromkeys(schema.names, "feature")
     for role, name in named_roles(settings):
         is_type = role in ("categorical column", "numeric column")

@@ -14,8 +14,8 @@ import numpy as np
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.methods.rankings import scores_of
-from chaffinch.tasks.selection.alternatives.constraints import Constraints, largest_overlap
 from chaffinch.tasks.selection.alternatives.designs import Solved
+from chaffinch.tasks.selection.alternatives.dissimilarity import largest_overlap
 from chaffinch.tasks.selection.alternatives.find import bounds_in_place, find_alternatives
 from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Quality, Univariate
@@ -26,6 +26,7 @@ from chaffinch.tasks.selection.baselines.columns import (
 )
 from chaffinch.tasks.selection.baselines.filters import mutual_information_with, uncertainties
 from chaffinch.tasks.selection.baselines.importances import select_from_model
+from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.masked_loss.mean import MeanLoss
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, QualityName

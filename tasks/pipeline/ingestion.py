@@ -25,8 +25,7 @@ from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.matrix import load_roles
 from chaffinch.tasks.data.outer_folds import OuterFolds
 from chaffinch.tasks.data.reselection_fit import (
-    check_columns_fit,
-    may_lack,
+    optional_columns,
     warnings_since,
 )
 from chaffinch.tasks.data.splits import PARTS, split_rows
@@ -80,9 +79,8 @@ def _ingested(
     log_disk_space(source, settings, datasets)
     shape = source.shape() if settings.history is None else None
     label, source = source.label, _with_history(source, settings)
-    with _fit_for_the_former_run(source, settings):
-        on_done = partial(on_progress, "ingest")
-        found = dataset.ingest(source, datasets, **_reading(settings), on_done=on_done)
+    on_done = partial(on_progress, "ingest")
+    found = dataset.ingest(source, datasets, **_reading(settings), on_done=on_done)
     if shape is None:  # known only now
         check_shape(label, found.n_rows, len(found.columns), settings)
     return found
@@ -97,7 +95,7 @@ def _reading(settings: SelectionSettings) -> dict[str, Any]:
         "ordered": [] if columns.time is None else [columns.time],
         "drop": columns.drop,
         "labels": None if settings.task == "regression" else settings.target,
-        "may_lack": may_lack(settings),
+        "optional": optional_columns(settings),
     }
 
 
@@ -124,24 +122,9 @@ def check_header(source: Source, settings: SelectionSettings) -> None:
     """Raise InputError if a file lacks a column, before its rows are read."""
     if settings.history is None and source.has_header():  # history adds lag features
         names = source.columns()
-        known = may_lack(settings)
+        known = optional_columns(settings)
         check_known([name for name in settings.columns.drop if name not in known], names)
         check_names(pa.schema([(name, pa.null()) for name in names]), settings)
-
-
-@contextmanager
-def _fit_for_the_former_run(source: Source, settings: SelectionSettings) -> Iterator[None]:
-    """Replace an error of the block by one that names all missing features of the former run.
-
-    The source is read again only after an error.
-    """
-    try:
-        yield
-    except InputError:
-        if settings.former is not None:
-            names = source.read(drop=settings.columns.drop).column_names
-            check_columns_fit(settings.former, names, settings.columns.drop)
-        raise
 
 
 def _with_history(source: Source, settings: SelectionSettings) -> Source:

@@ -80,8 +80,7 @@ def select_features(
     the data-quality warnings before training. `estimator` is an unfitted scikit-learn estimator
     instead of a model by name.
     """
-    begun = _begun(source, settings, execution, wrap_step, on_progress, estimator)
-    with with_hints_for(settings), begun as run:
+    with _open_run(source, settings, execution, wrap_step, on_progress, estimator) as run:
         warn(run.description.warnings)
         _finish(run, wrap_step)
     return Store.open(execution.store).run(run.name)
@@ -97,8 +96,9 @@ def select_in_memory(
     estimator: Any = None,
 ) -> SelectionRun:
     """Run the pipeline without a store, and return the finished run; see `select_features`."""
-    begun = _begun(source, settings, execution, _unwrapped, on_progress, estimator, in_memory=True)
-    with with_hints_for(settings), begun as run:
+    with _open_run(
+        source, settings, execution, _unwrapped, on_progress, estimator, in_memory=True
+    ) as run:
         warn(run.description.warnings)
         _finish(run, _unwrapped)
     return run
@@ -115,8 +115,7 @@ def check(
 
     The first two steps, ingestion and description, are run and recorded for the run itself.
     """
-    begun = _begun(source, settings, execution, _unwrapped, on_progress, None)
-    with with_hints_for(settings), begun as run:
+    with _open_run(source, settings, execution, _unwrapped, on_progress, None) as run:
         return run.description.warnings
 
 
@@ -140,8 +139,9 @@ def preflight(
 ) -> Preflight:
     """Check the inputs of a run, and estimate what it needs; nothing is stored."""
     free = free_memory()  # before this takes some
-    begun = _begun(source, settings, execution, _unwrapped, no_progress, None, in_memory=True)
-    with with_hints_for(settings), begun as run:
+    with _open_run(
+        source, settings, execution, _unwrapped, no_progress, None, in_memory=True
+    ) as run:
         split(run)
         shape = run.dataset.n_rows, len(run.dataset.columns)
         rows = run.records["split"].result["rows"]
@@ -163,7 +163,7 @@ def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
 
 
 @contextmanager
-def _begun(
+def _open_run(
     source: Source,
     settings: SelectionSettings,
     execution: ExecutionSettings,
@@ -174,10 +174,11 @@ def _begun(
     in_memory: bool = False,
 ) -> Iterator[SelectionRun]:
     """Ingest, check and describe a table, and yield its run, in the store or in memory."""
-    source.check()
-    check_settings(settings, estimator)
-    store = None if in_memory else Store.open(execution.store)
     with ExitStack() as opened:
+        opened.enter_context(with_hints_for(settings))
+        source.check()
+        check_settings(settings, estimator)
+        store = None if in_memory else Store.open(execution.store)
         if store is None:
             temporary = opened.enter_context(TemporaryDirectory(prefix="chaffinch-"))
         datasets = Path(temporary) if store is None else store.datasets

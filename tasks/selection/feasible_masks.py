@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
+from chaffinch.tasks.selection.constraints import Constraints, costs_of
 from chaffinch.tasks.selection.core import Floats, Mask
 
 _ROUNDING = 1e-9  # of the budget: what a sum of costs may be off
@@ -57,15 +57,14 @@ class FeasibleMasks:
     """
 
     def __init__(self, n_features: int, constraints: Constraints) -> None:
-        self.constraints = constraints
-        self._costs = np.zeros(n_features)
-        if constraints.costs is not None:
-            self._costs += np.array(constraints.costs)
+        groups = [group for group in constraints.groups if group.features]
+        self.constraints = replace(constraints, groups=groups)
+        self._costs = np.array(costs_of(constraints.costs or {}, n_features))
         budget = math.inf if constraints.budget is None else float(constraints.budget)
         self._most_cost = budget * (1 + _ROUNDING)
         self._groups: list[_Group] = []
         self._group_of = np.full(n_features, -1)  # -1: of no group
-        for one in constraints.groups:
+        for one in groups:
             features = np.array([int(j) for j in one.features])
             if (self._group_of[features] >= 0).any():
                 raise InputError("a feature must be in one group but is in two")

@@ -16,6 +16,7 @@ from chaffinch.tasks.selection.core import Floats, Task
 LEAVE_OUT = "leave out the rows without a target"
 _AS_LABELS = "give floats, as days since the first, or text of its classes"
 _NUMBERS = (bool, np.bool_, int, np.integer, float, np.floating)
+LARGEST = 1e300  # sums of any possible length stay finite
 _LARGEST_WHOLE = 2.0**53  # float64 represents every integer up to this
 _MOST_CLASSES = 20  # whole numbers with more different values are a quantity
 

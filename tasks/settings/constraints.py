@@ -1,5 +1,6 @@
 """Settings of constraints on the selected features: groups, costs and a budget."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import (
@@ -10,6 +11,7 @@ from pydantic import (
     model_validator,
 )
 
+from chaffinch.errors import short_repr
 from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.settings.base import InOrder, Settings, setting
 
@@ -64,12 +66,9 @@ class FeatureGroup(Settings):
         return self
 
 
-def _in_one_order(groups: tuple[FeatureGroup, ...]) -> tuple[FeatureGroup, ...]:
-    return tuple(sorted(groups, key=lambda one: one.features))
-
-
-def _by_feature(costs: dict[str, float]) -> dict[str, float]:
-    return dict(sorted(costs.items()))
+# In one order: the same in another order are no other settings.
+_GroupsInOrder = AfterValidator(lambda groups: tuple(sorted(groups, key=lambda one: one.features)))
+_CostsInOrder = AfterValidator(lambda costs: dict(sorted(costs.items())))
 
 
 class ConstraintSettings(Settings):
@@ -77,10 +76,10 @@ class ConstraintSettings(Settings):
 
     model_config = ConfigDict(title="Constraints")
 
-    groups: Annotated[tuple[FeatureGroup, ...], AfterValidator(_in_one_order)] = setting(
+    groups: Annotated[tuple[FeatureGroup, ...], _GroupsInOrder] = setting(
         (), 0, "Groups", "Features that are kept together, or of which some are kept."
     )
-    costs: Annotated[dict[str, _Cost], AfterValidator(_by_feature)] = setting(
+    costs: Annotated[dict[str, _Cost], _CostsInOrder] = setting(
         {}, 1, "Costs", "Cost by feature; the others cost nothing but what their group does."
     )
     budget: _Cost | None = setting(
@@ -106,8 +105,8 @@ class ConstraintSettings(Settings):
         return self
 
 
-def constraints_of(given: Any) -> Any:
-    """Return settings for `chaffinch.Constraints`; anything else unchanged."""
+def _settings_of(given: Any) -> Any:
+    """Return settings for `chaffinch.Constraints`, None if they limit nothing; others unchanged."""
     if not hasattr(given, "max_sets_per_feature"):  # its module takes long to import
         return given
     if given.must_include or given.must_exclude or given.max_sets_per_feature is not None:
@@ -115,14 +114,20 @@ def constraints_of(given: Any) -> Any:
             "constraints of settings are groups, costs and a budget; name features to include or "
             "exclude by keep or drop of the columns, and leave out max_sets_per_feature"
         )
-    from chaffinch.tasks.selection.alternatives.validation import groups_of
+    costs = {} if given.costs is None else given.costs
+    if not isinstance(costs, Mapping):
+        raise ValueError(
+            f"costs must be a mapping from features, as in {{'age': 1.5}}, but are "
+            f"{short_repr(costs)}"
+        )
+    from chaffinch.tasks.selection.constraints import groups_of
 
-    groups, costs = map(vars, groups_of(given.groups)), {} if given.costs is None else given.costs
-    values: dict[str, Any] = {"groups": tuple(groups), "costs": costs, "budget": given.budget}
-    return ConstraintSettings(**values)
+    groups = tuple(map(vars, groups_of(given.groups)))
+    is_free = not groups and not costs and given.budget is None
+    return None if is_free else {"groups": groups, "costs": costs, "budget": given.budget}
 
 
-MaybeConstraints = Annotated[ConstraintSettings | None, BeforeValidator(constraints_of)]
+MaybeConstraints = Annotated[ConstraintSettings | None, BeforeValidator(_settings_of)]
 
 
 def constraints_setting(position: int, by_default: str = "By default none.") -> Any:

@@ -10,53 +10,29 @@ from chaffinch.tasks.settings.method import Method
 
 FeatureKind = Literal["number", "category"]
 
-_GAIN = (
-    "Gain",
-    "Share of the loss that a feature must save to be of help; what is shown to help returns, or "
-    "stays.",
-)
-_SLACK = (
-    "Slack",
-    "Share by which the loss may rise, shown at 95 %, for all features together that leave in a "
-    "round.",
-)
-_REJECTIONS = ("Rejections", "How many features a round may reject.")
 _Share = Annotated[float, Field(ge=0)]
 
 
 class Reselect(Method):
-    """The search of a reselection, and the former set that it begins with."""
+    """The search of a reselection, and what it begins with; no form shows it.
+
+    `chaffinch.reselect`, the command and the flow fill it in from the former run.
+    """
 
     model_config = ConfigDict(title="Reselection")
 
-    kind: Literal["reselect"] = setting(
-        "reselect",
-        0,
-        "Kind",
-        "Begins with the features of a former run and lets features return as well as leave; "
-        "chaffinch reselect and the reselection flow fill it in from the former run.",
-    )
-    former: dict[str, FeatureKind] = setting(
-        ..., 1, "Former features", "What the former run kept: number or category by feature."
-    )
-    known: Names = setting(
-        (),
-        2,
-        "Known",
-        "What the former run's table had besides them, left out by its search, as no use, as asked "
-        "or as the target; any other column is new.",
-    )
-    former_run: str = setting("", 3, "Former run", "Its name, for the report.")
-    gain: _Share = setting(0.01, 4, *_GAIN)
-    slack: _Share = setting(0.05, 5, *_SLACK)
-    rejections: Count = setting(10, 6, *_REJECTIONS)
-    former_classes: tuple[str, ...] = setting(
-        (), 7, "Former classes", "Of the target; none where it was another, or of numbers."
-    )
-    former_rows: str = setting("", 8, "Former rows", "Hash of the former run's dataset.")
-    former_drop: Names = setting(
-        (), 9, "Former drop", "What the former run was set to drop; newer rows may lack it."
-    )
+    kind: Literal["reselect"] = "reselect"
+    former: dict[str, FeatureKind]  # what the former run kept: number or category by feature
+    # What the former run's table had besides them, left out by its search, as no use, as asked or
+    # as the target; any other column is new.
+    known: Names = ()
+    former_run: str = ""  # its name, for the report
+    gain: _Share = 0.01
+    slack: _Share = 0.05
+    rejections: Count = 10
+    former_classes: tuple[str, ...] = ()  # of the target; none where it was another, or of numbers
+    former_rows: str = ""  # hash of the former run's dataset
+    former_drop: Names = ()  # what the former run was set to drop; newer rows may lack it
 
     @field_validator("former")
     @classmethod
@@ -78,9 +54,21 @@ class ReselectionSettings(Settings):
     model: str | None = setting(
         None, 2, "Model", "Name of the model. By default the former run's, as it was set."
     )
-    gain: _Share = setting(0.01, 3, *_GAIN)
-    slack: _Share = setting(0.05, 4, *_SLACK)
-    rejections: Count = setting(10, 5, *_REJECTIONS)
+    gain: _Share = setting(
+        0.01,
+        3,
+        "Gain",
+        "Share of the loss that a feature must save to be of help; what is shown to help returns, "
+        "or stays.",
+    )
+    slack: _Share = setting(
+        0.05,
+        4,
+        "Slack",
+        "Share by which the loss may rise, shown at 95 %, for all features together that leave in "
+        "a round.",
+    )
+    rejections: Count = setting(10, 5, "Rejections", "How many features a round may reject.")
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = setting(
         None, 6, "Seed", "The only source of randomness. By default the former run's."
     )

@@ -363,6 +363,12 @@ def test_settings_for_flows_take_the_same_object():
         SelectionSettings(target="target", constraints=Constraints(groups=5))
 
 
+def test_a_feature_has_one_cost_by_name_and_by_position():
+    selector = FeatureSelector("gbmo", model=LINEAR, constraints=Constraints(costs={0: 1, "x0": 2}))
+    with pytest.raises(InputError, match="costs must name each feature once but name feature 'x0'"):
+        selector.fit(TABLE[NAMES].to_numpy(), TABLE["target"])
+
+
 def test_constraints_of_another_type_are_refused():
     with pytest.raises(InputError, match=r"constraints must be chaffinch\.Constraints but are \["):
         select(constraints=["x0"])

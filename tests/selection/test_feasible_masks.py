@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
-from chaffinch.tasks.selection.alternatives.validation import Group
+from chaffinch.tasks.selection.constraints import Constraints, Group
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 
 

@@ -36,8 +36,8 @@ from chaffinch.tasks.selection.alternatives.branch_and_bound import (
     open_bound,
     search,
 )
-from chaffinch.tasks.selection.alternatives.constraints import Constraints, Rows
 from chaffinch.tasks.selection.alternatives.quality import Form, worths
+from chaffinch.tasks.selection.constraints import Constraints, Rows
 from chaffinch.tasks.selection.core import Floats, Mask
 
 _EPSILON = float(np.finfo(np.float64).eps)

@@ -29,8 +29,8 @@ from dataclasses import replace
 import numpy as np
 
 from chaffinch.tasks.selection.alternatives.best_sets import Found, Limits, best_set, is_late
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import CFS, Form
+from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.core import Floats
 
 _ROUNDING = 1e-12  # tolerance of a proof, as a share of A^2

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.alternatives.best_sets import Limits
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.result import Aggregate
+from chaffinch.tasks.selection.constraints import Constraints
 
 Sets = NDArray[np.int32]
 

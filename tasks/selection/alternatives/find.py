@@ -15,12 +15,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.constraints import (
-    Constraints,
-    Dissimilarity,
-    largest_overlap,
-)
 from chaffinch.tasks.selection.alternatives.designs import INFEASIBLE, Designs, Solved
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.alternatives.greedy import (
     Sets,
     greedy_balancing,
@@ -49,12 +45,8 @@ from chaffinch.tasks.selection.alternatives.result import (
     overall_status,
 )
 from chaffinch.tasks.selection.alternatives.sequential import Apart, one_by_one
-from chaffinch.tasks.selection.alternatives.validation import (
-    Feature,
-    check_fits,
-    check_n_alternatives,
-    indices_of,
-)
+from chaffinch.tasks.selection.alternatives.validation import check_fits, check_n_alternatives
+from chaffinch.tasks.selection.constraints import Constraints, Feature, indices_of
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.input_checks import check_count, is_number
 
@@ -215,7 +207,8 @@ class _Asked:
         check_count("k", k, 1, n)
         names = quality.names
         rules = (constraints or Constraints()).checked(n, int(k), n_sets, names)
-        given = tuple(indices_of(one, n, names, "each set of previous") for one in previous)
+        indices = {name: j for j, name in enumerate(names or ())}
+        given = tuple(indices_of(one, n, indices, "each set of previous") for one in previous)
         apart = Apart(tau, dissimilarity)
         return cls(quality, int(k), n_sets, apart, rules, given, time_limit)
 

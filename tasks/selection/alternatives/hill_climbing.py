@@ -28,15 +28,11 @@ from numpy.typing import ArrayLike
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.best_sets import Found, Limits, best_set
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import Form
-from chaffinch.tasks.selection.alternatives.validation import (
-    LARGEST,
-    check_names,
-    check_numbers,
-)
+from chaffinch.tasks.selection.alternatives.validation import check_names, check_numbers
+from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.core import MaskedLoss
-from chaffinch.tasks.selection.input_checks import check_count
+from chaffinch.tasks.selection.input_checks import LARGEST, check_count
 
 Score = Callable[[tuple[int, ...]], float]
 

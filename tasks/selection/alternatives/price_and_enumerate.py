@@ -31,7 +31,6 @@ from chaffinch.tasks.selection.alternatives.best_sets import (
     share_of_time,
 )
 from chaffinch.tasks.selection.alternatives.branch_and_bound import DONE, PAUSED
-from chaffinch.tasks.selection.alternatives.constraints import Constraints, Rows
 from chaffinch.tasks.selection.alternatives.designs import INFEASIBLE, Designs, Sets, Solved
 from chaffinch.tasks.selection.alternatives.feature_by_feature import (
     FeatureByFeature,
@@ -45,6 +44,7 @@ from chaffinch.tasks.selection.alternatives.greedy import (
 from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack, pack_by_solver
 from chaffinch.tasks.selection.alternatives.prices import Bound, price, sharpened
 from chaffinch.tasks.selection.alternatives.quality import Form, worths
+from chaffinch.tasks.selection.constraints import Constraints, Rows
 from chaffinch.tasks.selection.core import Mask
 
 _SHARE, _SHARE_OF_STARTS = 0.5, 0.25  # of the time

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, dissimilarity
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, dissimilarity
 from chaffinch.tasks.selection.core import Floats
 
 if TYPE_CHECKING:

@@ -22,11 +22,7 @@ from chaffinch.tasks.selection.alternatives.best_sets import (
     is_late,
 )
 from chaffinch.tasks.selection.alternatives.cfs import best_cfs_set
-from chaffinch.tasks.selection.alternatives.constraints import (
-    Constraints,
-    Dissimilarity,
-    largest_overlap,
-)
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
 from chaffinch.tasks.selection.alternatives.quality import (
     CFS,
@@ -36,6 +32,7 @@ from chaffinch.tasks.selection.alternatives.quality import (
     is_hidden,
 )
 from chaffinch.tasks.selection.alternatives.result import FeatureSet, Status
+from chaffinch.tasks.selection.constraints import Constraints
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.constraints import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.pefs.distribution import Masks
 

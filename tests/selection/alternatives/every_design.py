@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives.best_sets import Limits
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.designs import Solved
 from chaffinch.tasks.selection.alternatives.quality import FCBF, Form
-from chaffinch.tasks.selection.alternatives.validation import Group
+from chaffinch.tasks.selection.constraints import Constraints, Group
+from tests.selection.alternatives.exhaustive import obeys
 
 
 def best_by_trying_all(form, k, n_sets, overlap, limits, constraints, counts) -> float:
@@ -22,7 +22,7 @@ def best_by_trying_all(form, k, n_sets, overlap, limits, constraints, counts) ->
         features
         for features in combinations(range(n), k)
         if form.value(features) > -math.inf
-        and constraints.allow(features, n)
+        and obeys(features, constraints)
         and (limits.sets[:, list(features)].sum(axis=1) <= limits.at_most).all()
     ]
     most = constraints.max_sets_per_feature or n_sets
@@ -54,7 +54,7 @@ def assert_is_a_design(found: Solved, form, k, n_sets, overlap, limits, constrai
     assert found.sets.shape == (n_sets, k)
     for features in sets:
         assert features == sorted(set(features))
-        assert constraints.allow(features, n)
+        assert obeys(features, constraints)
         assert (limits.sets[:, features].sum(axis=1) <= limits.at_most).all()
     assert all(len({*a} & {*b}) <= overlap for a, b in combinations(sets, 2))
     uses = np.bincount(found.sets.ravel(), minlength=n)

@@ -7,11 +7,28 @@ import numpy as np
 from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives.best_sets import Limits
-from chaffinch.tasks.selection.alternatives.constraints import Constraints, dissimilarity
+from chaffinch.tasks.selection.alternatives.dissimilarity import dissimilarity
 from chaffinch.tasks.selection.alternatives.quality import Form
-from chaffinch.tasks.selection.alternatives.validation import Group
+from chaffinch.tasks.selection.constraints import Constraints, Group
 
 ROUNDING = 1e-9
+
+
+def obeys(features, constraints):
+    """Return whether indices obey constraints of indices, in the words of their documentation."""
+    kept = set(features)
+    for group in constraints.groups:
+        n_kept = len(kept & set(group.features))
+        most = len(group.features) if group.at_most is None else group.at_most
+        if not group.at_least <= n_kept <= most:
+            return False
+        if group.all_or_none and n_kept not in (0, len(group.features)):
+            return False
+    if constraints.budget is not None:
+        spent = math.fsum(constraints.costs[j] for j in features)
+        if spent > constraints.budget + ROUNDING:
+            return False
+    return kept >= set(constraints.must_include) and not kept & set(constraints.must_exclude)
 
 
 def every_set(form, k, limits, constraints):
@@ -19,7 +36,7 @@ def every_set(form, k, limits, constraints):
     worth = {}
     for features in itertools.combinations(range(len(form.gains)), k):
         shared = limits.sets[:, list(features)].sum(axis=1)
-        if constraints.allow(features, len(form.gains)) and (shared <= limits.at_most).all():
+        if obeys(features, constraints) and (shared <= limits.at_most).all():
             value = form.value(features)
             if value > -math.inf:
                 worth[features] = value
@@ -47,7 +64,7 @@ def one_by_one(quality, sizes, tau, kind, previous=(), constraints=None):
             features: quality.value(features)
             for features in itertools.combinations(range(quality.n_features), k)
             if are_apart(features, [*previous, *found], tau, kind)
-            and constraints.allow(features, quality.n_features)
+            and obeys(features, constraints)
             and all(used.count(feature) < most for feature in features)
         }
         worth = {features: value for features, value in worth.items() if value > -math.inf}

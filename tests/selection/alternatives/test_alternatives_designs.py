@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives import price_and_enumerate
 from chaffinch.tasks.selection.alternatives.best_sets import Limits, best_sets
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.designs import Designs
 from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack, pack_by_solver
 from chaffinch.tasks.selection.alternatives.price_and_enumerate import (
@@ -18,6 +17,7 @@ from chaffinch.tasks.selection.alternatives.price_and_enumerate import (
 )
 from chaffinch.tasks.selection.alternatives.prices import Bound, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.constraints import Constraints
 from tests.selection.alternatives.every_design import (
     assert_is_a_design,
     best_by_trying_all,

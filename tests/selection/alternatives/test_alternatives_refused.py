@@ -5,11 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
-from chaffinch.tasks.selection.alternatives.validation import Group
+from chaffinch.tasks.selection.constraints import Constraints, Group
 
 QUALITY = Univariate([4, 3, 2, 1], names=["age", "income", "city", "size"])
 
@@ -58,7 +57,7 @@ RULES = {
     "costs": (Constraints(costs=[1, 2]), "costs must be 4, one for each feature, but are 2"),
     "cost": (
         Constraints(costs={"age": -1}, budget=1),
-        "costs must be finite and at least 0 but that of feature 0 is -1.0",
+        r"the cost of feature 0 must be a number in 0\.\.1e\+300 but is -1",
     ),
     "budget": (Constraints(budget=1.0), "costs and a budget go together .* give costs"),
     "no budget": (Constraints(costs=[1] * 4), "costs and a budget go together .* give budget"),
@@ -167,8 +166,11 @@ Q6 = Univariate([9, 8, 7, 3, 2, 1])
         ({"quality": [1, 2, 3]}, "quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is"),
         ({"constraints": {"must_include": [1]}}, "constraints must be Constraints but are {'must"),
         ({"constraints": Constraints(must_include=3)}, "must_include must be a sequence of feat"),
-        ({"constraints": Constraints(costs=[5] * 6, budget=np.nan)}, "budget must be at least 0"),
-        ({"constraints": Constraints(costs=[5] * 6, budget=-1)}, "budget must be at least 0 but"),
+        (
+            {"constraints": Constraints(costs=[5] * 6, budget=np.nan)},
+            "budget must be a number in 0",
+        ),
+        ({"constraints": Constraints(costs=[5] * 6, budget=-1)}, "budget must be a number in 0"),
         (
             {"constraints": Constraints(max_sets_per_feature=1.5)},
             "max_sets_per_feature must",
@@ -189,14 +191,14 @@ def test_what_is_of_another_kind_is_refused_in_one_line(options, message) -> Non
 @pytest.mark.parametrize(
     ("said", "options"),
     [
-        ("time_limit", {"time_limit": 10**400}),
-        ("tau", {"tau": 10**400}),
-        ("budget", {"constraints": Constraints(costs=[1] * 6, budget=10**400)}),
-        ("costs", {"constraints": Constraints(costs=[10**400] * 6, budget=1)}),
+        ("time_limit must be at most", {"time_limit": 10**400}),
+        ("tau must be at most", {"tau": 10**400}),
+        ("budget must be a number in", {"constraints": Constraints((), (), (), [1] * 6, 10**400)}),
+        ("the cost of feature 0", {"constraints": Constraints(costs=[10**400] * 6, budget=1)}),
     ],
 )
 def test_whole_numbers_that_no_float_holds_are_refused_in_one_line(said, options) -> None:
-    message = f"{said} must be at most 1e[+]300 in size but is a whole number of about 400 digits"
+    message = f"{said} .*1e[+]300 .*but is a whole number of about 400 digits"
     with refused(message):
         find_alternatives(Q6, **{"k": 2, "n_alternatives": 1, "tau": 0.5, **options})
 

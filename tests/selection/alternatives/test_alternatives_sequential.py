@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives.constraints import Constraints, largest_overlap
+from chaffinch.tasks.selection.alternatives.dissimilarity import largest_overlap
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
-from chaffinch.tasks.selection.alternatives.validation import Group
+from chaffinch.tasks.selection.constraints import Constraints, Group
 from tests.selection.alternatives import exhaustive
 
 Q0 = Univariate([9, 8, 7, 3, 2, 1])
@@ -115,7 +115,7 @@ def test_constraints_are_obeyed_and_cost_no_more_than_they_must(data):
     expected = exhaustive.one_by_one(quality, [k] * 4, 0.5, "dice", constraints=rules)
     assert [one.indices for one in found] == expected
     for one in found:
-        assert rules.allow(one.indices, n)
+        assert exhaustive.obeys(one.indices, rules)
 
 
 @settings(max_examples=30, deadline=None)

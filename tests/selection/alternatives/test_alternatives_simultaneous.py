@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives import find
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR, Univariate
+from chaffinch.tasks.selection.constraints import Constraints
 
 Q0 = (9, 8, 7, 3, 2, 1)
 SUMS = ("sum", "min")

@@ -14,10 +14,9 @@ import pytest
 
 import chaffinch
 from chaffinch.tasks.selection.alternatives import price_and_enumerate
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
-from chaffinch.tasks.selection.alternatives.validation import Group
-from tests.selection.alternatives.exhaustive import are_apart
+from chaffinch.tasks.selection.constraints import Constraints, Group
+from tests.selection.alternatives.exhaustive import are_apart, obeys
 
 ROUNDING = 1e-9
 A_BLOCK = 250  # problems of a seed
@@ -111,7 +110,7 @@ def allowed_sets(quality, asked):
     worth = {
         features: quality.value(features)
         for features in combinations(range(n), asked["k"])
-        if rules.allow(features, n) and are_apart(features, asked["previous"], tau, kind)
+        if obeys(features, rules) and are_apart(features, asked["previous"], tau, kind)
     }
     return {features: value for features, value in worth.items() if value > -math.inf}
 

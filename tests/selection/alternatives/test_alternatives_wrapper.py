@@ -10,9 +10,9 @@ from sklearn.ensemble import RandomForestRegressor
 
 import chaffinch
 from chaffinch.tasks.selection.alternatives.best_sets import Limits
-from chaffinch.tasks.selection.alternatives.constraints import Constraints
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality, Wrapper
+from chaffinch.tasks.selection.constraints import Constraints
 from tests.selection.alternatives import exhaustive
 
 
@@ -49,7 +49,7 @@ def test_it_climbs_as_the_paper_does(data):
 
     def allowed(one):
         shared = limits.sets[:, list(one)].sum(axis=1)
-        return rules.allow(one, n) and (shared <= limits.at_most).all()
+        return exhaustive.obeys(one, rules) and (shared <= limits.at_most).all()
 
     wrapper = Wrapper(worth.__getitem__, n, max_steps=max_steps)
     found = wrapper.climb(k, limits=limits, constraints=rules)

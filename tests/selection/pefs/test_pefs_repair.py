@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from chaffinch.tasks.selection.alternatives.constraints import dissimilarity
+from chaffinch.tasks.selection.alternatives.dissimilarity import dissimilarity
 from chaffinch.tasks.selection.pefs.distance_constraint import Repair
 from chaffinch.tasks.selection.pefs.distribution import sample
 from chaffinch.tasks.selection.pefs.search import Rules, Search

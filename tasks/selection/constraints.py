@@ -1,36 +1,52 @@
-"""Constraints on feature sets: included and excluded features, groups, costs, dissimilarity.
+"""Constraints on feature sets: included and excluded features, groups, costs and a budget.
 
-All but the number of sets per feature are linear rows: a set is allowed if, for each row, the
-weights of its features sum to at most the row's cap. The search only uses rows.
+All but the number of sets per feature are linear rows as well: a set is allowed if, for each row,
+the weights of its features sum to at most the row's cap. Searches for alternatives only use rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
-from typing import Literal, get_args
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
-from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.validation import (
-    Feature,
-    Group,
-    check_fits,
-    costs_of,
-    groups_of,
-    indices_of,
-)
+from chaffinch.errors import InputError, short_repr
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.selection.input_checks import check_count, is_number
-
-__all__ = ["Constraints", "Feature", "Group", "Rows", "indices_of"]
-
+from chaffinch.tasks.selection.input_checks import LARGEST, check_count, is_number
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _LARGEST_WHOLE = 2**53  # sums up to here are exact
+
+Feature = int | str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Features of which a set contains a limited number.
+
+    Attributes
+    ----------
+    features : sequence of int or str
+        Indices or names.
+    at_least : int, at least 0
+        A set has at least this many of them.
+    at_most : int, optional
+        A set has at most this many of them.
+    all_or_none : bool
+        A set has all of them or none.
+    cost : float, at least 0
+        Cost that is paid once if a set has any of them, in addition to their own costs.
+    """
+
+    features: Sequence[Feature]
+    at_least: int = 0
+    at_most: int | None = None
+    all_or_none: bool = False
+    cost: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -62,10 +78,38 @@ class Constraints:
     must_include: Sequence[Feature] = ()
     must_exclude: Sequence[Feature] = ()
     groups: Sequence[Group] = ()
-    costs: Sequence[float] | Mapping[Feature, float] | None = None
+    costs: Sequence[float] | Mapping[Any, float] | None = None
     budget: float | None = None
     max_sets_per_feature: int | None = None
     _rows: dict[int, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def renamed(self, rename: Callable[[str, Any], Sequence[Feature]]) -> Constraints:
+        """Return the same with each list of features as ``rename(role, features)`` returns it.
+
+        InputError if a group is none, or costs name a feature twice.
+        """
+        costs = self.costs
+        if isinstance(costs, Mapping):
+            by_name: dict[Feature, float] = {}
+            for feature, cost in costs.items():
+                for name in rename("costs", [feature]):
+                    if name in by_name:
+                        raise InputError(
+                            f"costs must name each feature once but name feature {feature!r} "
+                            "twice; leave one out"
+                        )
+                    by_name[name] = cost
+            costs = by_name
+        return replace(
+            self,
+            must_include=rename("must_include", self.must_include),
+            must_exclude=rename("must_exclude", self.must_exclude),
+            groups=tuple(
+                replace(group, features=rename("a group's features", group.features))
+                for group in groups_of(self.groups)
+            ),
+            costs=costs,
+        )
 
     def checked(
         self, n_features: int, k: int, n_sets: int, names: Sequence[str] | None = None
@@ -75,20 +119,9 @@ class Constraints:
         InputError if a feature does not exist, or constraints contradict each other or exclude all
         sets of size k.
         """
-
-        def indices(features: Sequence[Feature], name: str) -> tuple[int, ...]:
-            return indices_of(features, n_features, names, name)
-
-        done = replace(
-            self,
-            must_include=indices(self.must_include, "must_include"),
-            must_exclude=indices(self.must_exclude, "must_exclude"),
-            groups=tuple(
-                replace(group, features=indices(group.features, "a group's features"))
-                for group in groups_of(self.groups)
-            ),
-            costs=costs_of(self.costs, names, n_features),
-        )
+        indices = {name: j for j, name in enumerate(names or ())}
+        done = self.renamed(lambda role, some: indices_of(some, n_features, indices, role))
+        done = replace(done, costs=costs_of(done.costs, n_features))
         done = _with_shared_costs(done, n_features)
         _check_choice(done, n_features, k, n_sets, names)
         for group in done.groups:
@@ -110,16 +143,6 @@ class Constraints:
         if n_features not in self._rows:
             self._rows[n_features] = _rows_of(self, n_features)
         return self._rows[n_features]
-
-    def allow(self, features: Collection[int], n_features: int) -> bool:
-        """Return whether a set of indices obeys them; needs indices for names."""
-        of_set = set(features)
-        rows = self.rows(n_features)
-        return (
-            of_set >= set(self.included)
-            and not of_set & set(self.excluded)
-            and bool((rows.weights[:, sorted(of_set)].sum(axis=1) <= rows.caps).all())
-        )
 
 
 def _with_shared_costs(done: Constraints, n_features: int) -> Constraints:
@@ -166,11 +189,8 @@ def _check_choice(
         raise InputError(
             f"costs and a budget go together but only {given} is given; give {missing}"
         )
-    check_fits("budget", done.budget)
-    if done.budget is not None and not is_number(done.budget):
-        raise InputError(f"budget must be a number but is {done.budget!r}; give a float")
-    if done.budget is not None and not done.budget >= 0:
-        raise InputError(f"budget must be at least 0 but is {done.budget}")
+    if done.budget is not None:
+        check_cost("budget", done.budget)
     most = done.max_sets_per_feature
     if most is None:
         return
@@ -228,36 +248,69 @@ def _rounding_of(costs: Sequence[float], budget: float) -> float:
     return (len(costs) + 4) * _EPSILON * abs(budget)
 
 
-Dissimilarity = Literal["dice", "jaccard"]
+def indices_of(
+    features: Sequence[Feature], n_features: int, indices: Mapping[str, int], role: str
+) -> tuple[int, ...]:
+    """Return features given by index or by name as sorted indices; `indices` has those of names."""
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise InputError(f"{role} must be a sequence of features but is {features!r}")
+    if isinstance(features, np.ndarray) and features.dtype == bool:
+        if features.shape != (n_features,):
+            raise InputError(
+                f"{role} must be a mask of shape ({n_features},) but has {features.shape}"
+            )
+        return tuple(np.flatnonzero(features).tolist())
+    found = set()
+    for feature in features:
+        if isinstance(feature, str) and feature not in indices:
+            raise InputError(f"{role} must name features but names {feature!r}, which is none")
+        if isinstance(feature, bool) or not isinstance(feature, str | Integral):
+            raise InputError(f"{role} must be indices or names of features but has {feature!r}")
+        index = indices[feature] if isinstance(feature, str) else int(feature)
+        if not 0 <= index < n_features:
+            raise InputError(f"{role} must have indices in 0..{n_features - 1} but has {index}")
+        found.add(index)
+    return tuple(sorted(found))
 
-# (1 - 4/5) 5 is less than 1 in floating point
-_ROUNDING = 1e-9
+
+def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
+    """Return groups; InputError if they are none, or have wrong types."""
+    if isinstance(groups, str | Mapping) or not isinstance(groups, Iterable):
+        raise InputError(f"groups must be a sequence of Group but is {groups!r}; give [Group(...)]")
+    found = tuple(groups)
+    for group in found:
+        if not isinstance(group, Group):
+            raise InputError(f"groups must hold Group but hold {group!r}; give Group({group!r})")
+        for name, count in (("at_least", group.at_least), ("at_most", group.at_most)):
+            if count is not None or name == "at_least":
+                check_count(f"a group's {name}", count, 0)
+        if not isinstance(group.all_or_none, bool | np.bool_):
+            raise InputError(
+                f"a group's all_or_none must be True or False but is {group.all_or_none!r}"
+            )
+        check_cost("a group's cost", group.cost)
+    return found
 
 
-def dissimilarity(one: Collection[int], other: Collection[int], kind: Dissimilarity) -> float:
-    """Return the dissimilarity of two sets, in 0..1; 0 for two empty sets.
+def costs_of(
+    costs: Sequence[float] | Mapping[Any, float] | None, n_features: int
+) -> tuple[float, ...] | None:
+    """Return the cost of each feature, or None; InputError if they do not fit."""
+    if isinstance(costs, Mapping):
+        costs = [costs.get(j, 0.0) for j in range(n_features)]
+    if costs is None:
+        return None
+    if isinstance(costs, str) or not isinstance(costs, Iterable):
+        raise InputError(f"costs must be one for each feature, or a mapping, but are {costs!r}")
+    costs = tuple(costs)
+    if len(costs) != n_features:
+        raise InputError(f"costs must be {n_features}, one for each feature, but are {len(costs)}")
+    for j, cost in enumerate(costs):
+        check_cost(f"the cost of feature {j}", cost)
+    return tuple(map(float, costs))
 
-    The distances of Jaccard and Dice: Bach, arXiv 2307.11607v3, eq 2-3.
-    """
-    total = len(one) + len(other)
-    both = len(set(one) & set(other))
-    if not total:
-        return 0.0
-    return 1 - 2 * both / total if kind == "dice" else 1 - both / (total - both)
 
-
-def largest_overlap(size: int, other_size: int, tau: float, kind: Dissimilarity) -> int:
-    """Return the largest number of shared features of two sets of dissimilarity `tau` or more.
-
-    Bach, arXiv 2307.11607v3, eq 4, 7 and 8.
-    If `tau` is above 0, sets are never equal. InputError if it is not in 0..1, or `kind` is
-    unknown.
-    """
-    if kind not in get_args(Dissimilarity):
-        raise InputError(f"dissimilarity must be 'dice' or 'jaccard' but is {kind!r}")
-    if not isinstance(tau, Real) or isinstance(tau, bool) or not 0 <= tau <= 1:
-        raise InputError(f"tau must be in 0..1 but is {tau!r}")
-    share = (1 - tau) / 2 if kind == "dice" else (1 - tau) / (2 - tau)
-    by_share = math.floor(share * (size + other_size) + _ROUNDING)
-    at_most = size - 1 if tau > 0 and size == other_size > 0 else size  # never the same
-    return min(at_most, other_size, by_share)
+def check_cost(name: str, value: Any) -> None:
+    """Raise InputError for a cost, or a budget, that cannot be."""
+    if not is_number(value) or not 0 <= value <= LARGEST:
+        raise InputError(f"{name} must be a number in 0..{LARGEST:g} but is {short_repr(value)}")
