@@ -16,7 +16,7 @@ import chaffinch
 def select(history: str, kept: str) -> None:
     """Find the columns that predict the price."""
     result = chaffinch.select(pd.read_csv(history), "price", drop=["order"])
-    Path(kept).write_text(json.dumps(result.contract))
+    Path(kept).write_text(json.dumps(result.contract.to_dict()))
     result.report("report.html")
 
 

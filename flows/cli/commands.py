@@ -134,10 +134,9 @@ def columns(
     elif form == "parquet":
         echo_exactly(json.dumps(contract.columns, ensure_ascii=False))
     else:
-        types = {feature["name"]: feature["type"] for feature in contract["features"]}
         found = {
             "columns": contract.columns,
-            "features": types,
+            "features": contract.types,
             "bytes": None if read is None else {"kept": read.kept, "all": read.all},
         }
         echo_json(found)

@@ -18,6 +18,7 @@ from chaffinch.flows.cli.terminal import Showing, echo, echo_json
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.comparing.run import ComparisonResult
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.pipeline.memory import gigabytes
 from chaffinch.tasks.pipeline.progress import STEPS, RunProgress, duration
 from chaffinch.tasks.pipeline.progress_display import bar, lines
@@ -170,13 +171,13 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             "scores": result.scores,
             "alternatives": result.alternatives,
         }
-        console.out(json.dumps({**where, **result.contract, **found}, indent=2), highlight=False)
+        console.out(
+            json.dumps({**where, **result.contract.to_dict(), **found}, indent=2), highlight=False
+        )
         return
     kept, total = len(result.features), len(result.candidates)
     contract = result.contract
-    _print_line(
-        console, f"{result.run}: features that predict {contract['target']['name']}", "bold"
-    )
+    _print_line(console, f"{result.run}: features that predict {contract.target.name}", "bold")
     _print_line(console, result.verdict, "bold")
     best_first = map(str, sorted(result.features, key=result.ranks.__getitem__))
     _print_line(console, f"Kept {kept} of {total}: {listed(best_first, NAMES_SHOWN)}")
@@ -192,7 +193,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             )
     table = Table("part")
     table.add_column("rows", justify="right")
-    loss = Text(printable(loss_in_words(contract["loss"])))
+    loss = Text(printable(loss_in_words(contract.loss)))
     table.add_column(loss + f", all {total}", justify="right")
     table.add_column(f"selected {kept}", justify="right")
     table.add_column("difference", justify="right")
@@ -202,11 +203,11 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             f"{one.n_rows:,}",
             *numbers_alike(one.all_features, one.selected),
             signed(one.difference),
-            style="bold" if one.part == judged_on(contract) else None,
+            style="bold" if one.part == contract.judged_on else None,
         )
     console.print(table)
-    is_cross_fitted = declared(contract["settings"]["method"]["kind"]).traits.is_cross_fitted
-    if "mask_validation" in contract["losses"] and not is_cross_fitted:
+    is_cross_fitted = declared(contract.settings["method"]["kind"]).traits.is_cross_fitted
+    if "mask_validation" in contract.losses and not is_cross_fitted:
         _print_line(console, "Both models were fitted on train and mask validation.")
     for line in (
         costs_in_words(contract),
@@ -215,12 +216,12 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         if line:
             _print_line(console, line)
     if result.alternatives is not None:
-        n_units, loss_name = contract["comparison"]["units"], loss_in_words(contract["loss"])
+        n_units, loss_name = contract.comparison.units, loss_in_words(contract.loss)
         for line in lines_of_alternatives(result.alternatives, loss_name, n_units):
             _print_line(console, line)
     if with_warnings:
         _print_warnings(console, result.warnings)
-    for note in contract.get("notes", ()):
+    for note in contract.notes:
         _print_line(console, f"Note: {note}")
     if result.folder is not None:
         _print_path(console, result.folder / "report.html")
@@ -270,7 +271,7 @@ def show_check(found: Preflight, settings: SelectionSettings, *, as_json: bool) 
         echo(f"Note: {note}")
 
 
-def _print_metrics(console: Console, contract: Mapping[str, Any], *headings: str) -> None:
+def _print_metrics(console: Console, contract: Contract, *headings: str) -> None:
     if not (rows := metric_rows(contract)):
         return
     table = Table(f"metric, {judged_part(contract)} rows")

@@ -226,7 +226,7 @@ def publish(
     create_table_artifact(
         losses,
         key=key_of(data_set, "losses"),
-        description=f"Loss ({loss_in_words(result.contract['loss'])}) of each part of the rows",
+        description=f"Loss ({loss_in_words(result.contract.loss)}) of each part of the rows",
     )
     metrics = [
         {

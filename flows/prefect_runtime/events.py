@@ -82,7 +82,7 @@ def send_owed(name: str, store: Path) -> str | None:
         with histories.sending():
             for place, entry in histories.owed(name):
                 try:
-                    contract = read_contract(histories, entry)
+                    contract = read_contract(histories, entry).to_dict()
                 except StorageError as error:
                     problem = str(error)
                     continue
@@ -106,7 +106,7 @@ def _event(name: str, place: int, entry: Promotion, contract: Mapping[str, Any])
             payload={
                 "name": name,
                 "promotion": asdict(entry),
-                "contract": {key: contract[key] for key in contract if key not in left_out},
+                "contract": {k: part for k, part in contract.items() if k not in left_out},
                 "left_out": list(left_out),
             },
         )

@@ -116,7 +116,7 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
     verdict = publish(run, result, data_set, _logged([*outcome, *differs]), against.difference)
     if decision.outcome == "wait" and promotion.wait is not None:
         # an answer is about one contract beside one that is promoted, also where a run starts again
-        question = f"{digest(dict(result.contract))[:16]}-{len(against.history)}"
+        question = f"{digest(result.contract.to_dict())[:16]}-{len(against.history)}"
         answer, is_answered = _answer([outcome[0], *differs], promotion.wait, question)
         answered = f"Not promoted as {name}{f': {answer.reason}' if answer.reason else '.'}"
         is_done = True
@@ -144,8 +144,8 @@ def ended(
 
 
 def _check(run: Run, result: SelectionResult, name: str) -> None:
-    target = result.contract["target"]
-    check_target(_promotions_of(run), name, target["name"], target["task"])
+    target = result.contract.target
+    check_target(_promotions_of(run), name, target.name, target.task)
 
 
 def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> tuple[str, bool]:

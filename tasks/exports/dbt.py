@@ -76,7 +76,7 @@ def to_dbt(
     relation = f"{'ref' if len(levels) == 1 else 'source'}({', '.join(map(repr, levels))})"
     return {
         f"{model}.sql": _select(columns, relation),
-        f"{model}.yml": _properties(exported, model, data_set, contract["target"]["name"]),
+        f"{model}.yml": _properties(exported, model, data_set, contract.target.name),
     }
 
 
@@ -95,7 +95,7 @@ def _select(columns: Sequence[str], relation: str) -> str:
 
 def _properties(exported: Exported, model: str, data_set: str, target: str) -> str:
     contract = exported.contract
-    types = {feature["name"]: feature["type"] for feature in contract["features"]}
+    types = contract.types
     columns = [
         {"name": name, "description": f"A kept feature, {types[name]}."}
         if name in types
@@ -104,8 +104,8 @@ def _properties(exported: Exported, model: str, data_set: str, target: str) -> s
     ]
     run = {
         "run": exported.run,
-        "dataset_hash": contract.get("dataset", {}).get("hash", ""),
-        "verdict": contract["comparison"]["verdict"],
+        "dataset_hash": contract.dataset.hash,
+        "verdict": contract.comparison.verdict,
     }
     exposure = {
         "name": f"{data_set}_model",

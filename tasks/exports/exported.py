@@ -33,7 +33,7 @@ class Exported:
         if isinstance(given, str) and former.folder is not None:
             is_own = Path(given).absolute().name == former.run
             promoted_as = None if is_own else given
-        return cls(former.run, FeatureContract(former.contract), former.folder, promoted_as)
+        return cls(former.run, former.contract, former.folder, promoted_as)
 
     @property
     def in_store(self) -> Run:

@@ -7,7 +7,6 @@ The model is stored as the contract and the native files of its library. MLflow 
 from __future__ import annotations
 
 import json
-import math
 import re
 import tempfile
 import warnings
@@ -20,7 +19,7 @@ from chaffinch.storage.extras import require
 from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
 from chaffinch.tasks.pipeline.report import REPORT_FILE
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, model_files
-from chaffinch.tasks.results.contract import FeatureContract, parse_contract
+from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.settings.identity import versions
 
@@ -93,7 +92,7 @@ def _log(exported: Exported, experiment: str | None) -> str:
             tempfile.TemporaryDirectory(prefix="chaffinch-") as folder,
             mlflow.start_run(run_name=exported.run, experiment_id=number, nested=True) as logged,
         ):
-            mlflow.log_params(dict(_parameters(exported.contract["settings"])))
+            mlflow.log_params(dict(_parameters(exported.contract.settings)))
             mlflow.log_metrics(dict(_metrics(exported.contract)))
             mlflow.set_tags(_tags(exported))
             mlflow.log_text(files[CONTRACT_FILE].decode(), CONTRACT_FILE)
@@ -102,7 +101,7 @@ def _log(exported: Exported, experiment: str | None) -> str:
             for path, content in files.items():
                 (data / path).parent.mkdir(parents=True, exist_ok=True)
                 (data / path).write_bytes(content)
-            kind = exported.contract["model"]["kind"]
+            kind = exported.contract.model.kind
             mlflow.pyfunc.log_model(
                 name=_MODEL,
                 loader_module=_LOADER,
@@ -135,7 +134,7 @@ class PyfuncModel:
 def _load_pyfunc(path: str) -> PyfuncModel:
     """Return the model of a folder with a contract and native files; MLflow calls this."""
     folder = Path(path)
-    contract = parse_contract((folder / CONTRACT_FILE).read_bytes(), folder / CONTRACT_FILE)
+    contract = FeatureContract.read((folder / CONTRACT_FILE).read_bytes(), folder / CONTRACT_FILE)
     files = {file.name: file.read_bytes() for file in (folder / _MODEL).iterdir()}
     return PyfuncModel(SelectedModel.from_contract(contract, files))
 
@@ -160,12 +159,10 @@ def _parameters(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple
 
 def _metrics(contract: FeatureContract) -> Iterator[tuple[str, float]]:
     yield "n_features", len(contract.features)
-    yield "n_candidates", len(contract["candidates"])
-    losses = contract["losses"].get(contract.get("judged_on", "test"), {})
-    found = {f"loss_{which}": value for which, value in losses.items()}
-    for metric, values in contract.get("metrics", {}).items():
-        found |= {f"{metric}_{which}": values[which] for which in ("all_features", "selected")}
-    yield from ((name, value) for name, value in found.items() if math.isfinite(value))
+    yield "n_candidates", len(contract.candidates)
+    for name, losses in {"loss": contract.judged_losses, **contract.metrics}.items():
+        yield f"{name}_all_features", losses.all_features
+        yield f"{name}_selected", losses.selected
 
 
 def _tags(exported: Exported) -> dict[str, str]:
@@ -173,9 +170,9 @@ def _tags(exported: Exported) -> dict[str, str]:
     return {
         "chaffinch.run": exported.run,
         "chaffinch.data_set": description["source"],
-        "chaffinch.dataset_hash": contract["dataset"]["hash"],
-        "chaffinch.verdict": contract["comparison"]["verdict"],
-        "mlflow.note.content": contract["comparison"]["sentence"],
+        "chaffinch.dataset_hash": contract.dataset.hash,
+        "chaffinch.verdict": contract.comparison.verdict,
+        "mlflow.note.content": contract.comparison.sentence,
     }
 
 
@@ -190,7 +187,7 @@ def _signature(contract: FeatureContract) -> ModelSignature:
 
     any_type: Any = AnyType  # which has no annotations
     inputs: list[Any] = [ColSpec(any_type(), name, required=False) for name in contract.features]
-    target = contract["target"]
-    kind = "double" if target["task"] == "regression" else _TYPES[target.get("type", "text")]
+    target = contract.target
+    kind = "double" if target.task == "regression" else _TYPES[target.type]
     method = ParamSchema([ParamSpec(_METHOD, "string", _METHODS[0])])
     return ModelSignature(Schema(inputs), Schema([ColSpec(kind)]), method)

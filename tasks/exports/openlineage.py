@@ -68,7 +68,7 @@ def to_openlineage(
     data_set = exported.named(name, "--name orders or name='orders'")
     namespace = os.environ.get(_NAMESPACE, "default")
     place = _place(table or data_set, namespace)
-    dataset_hash = exported.contract.get("dataset", {}).get("hash", "")
+    dataset_hash = exported.contract.dataset.hash
     key = f"{namespace}\0{data_set}\0{exported.run}\0{dataset_hash}"
     version = versions()["chaffinch"]
     engine = processing_engine_run.ProcessingEngineRunFacet(version=version, name="chaffinch")
@@ -140,8 +140,8 @@ def _output(exported: Exported, namespace: str, name: str, place: tuple[str, str
 
     contract = exported.contract
     fields = [
-        schemas.SchemaDatasetFacetFields(name=feature["name"], type=feature["type"])
-        for feature in contract["features"]
+        schemas.SchemaDatasetFacetFields(name=name, type=kind)
+        for name, kind in contract.types.items()
     ]
     columns = {}
     for feature, column in contract.origins().items():

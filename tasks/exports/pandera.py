@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_types import as_text
 from chaffinch.storage.extras import require
+from chaffinch.tasks.contract import KeptFeature
 from chaffinch.tasks.data.column_profile import LARGEST
 from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
 
@@ -65,22 +66,22 @@ def to_pandera(
     pandera: Any = import_module(f"pandera.{library}")
     contract = Exported.of(run, store).contract
     checks = {
-        feature["name"]: _check(pandera.Check, feature, with_numbers=library == "pandas")
-        for feature in contract["features"]
+        feature.name: _check(pandera.Check, feature, with_numbers=library == "pandas")
+        for feature in contract.kept
     }
     columns = {
         name: pandera.Column(checks=checks.get(name), nullable=True) for name in contract.columns
     }
-    title = f"Features for {contract['target']['name']}"
+    title = f"Features for {contract.target.name}"
     schema: DataFrameSchema[Any] = pandera.DataFrameSchema(columns, name="chaffinch", title=title)
     return schema
 
 
-def _check(check: Any, feature: Mapping[str, Any], *, with_numbers: bool) -> Any:
-    if feature["type"] == "category":
-        categories = feature["categories"]
-        return check.isin([*categories, *(_untyped(categories) if with_numbers else ())])
-    if feature.get("values") == "boolean":
+def _check(check: Any, feature: KeptFeature, *, with_numbers: bool) -> Any:
+    if feature.categories is not None:
+        untyped = _untyped(feature.categories) if with_numbers else ()
+        return check.isin([*feature.categories, *untyped])
+    if feature.values == "boolean":
         return check.isin([True, False])
     return check.in_range(-LARGEST, LARGEST)
 

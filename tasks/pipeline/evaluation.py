@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import QUANTILES
 from chaffinch.tasks.data.roles import target_type
@@ -96,7 +97,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     }
     costs = _costs(run, losses[judge.part])
     contract = to_json({**_contract(run), **costs, **scores})
-    run.contract = json.loads(contract)
+    run.contract = Contract.parse(contract)
     writer.write(CONTRACT_FILE, contract)
     explanation = to_json(
         {

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.files import parse_json
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.storage.runs.stages import now
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.reporting.charts import overlap_chart, standing_alone
@@ -22,7 +22,6 @@ from chaffinch.tasks.reporting.page import render_report
 from chaffinch.tasks.reporting.search import elimination_chart_of
 from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
-from chaffinch.tasks.statistics.verdict import judged_on
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -57,7 +56,7 @@ def content_of(run: StageResults) -> ReportContent:
     found = {name: record.result for name, record in run.records.items()}
     searched = found["optimise_mask"]
     # only the kind: settings of an earlier release may be invalid
-    method = declared(run.contract["settings"]["method"]["kind"])
+    method = declared(run.contract.settings["method"]["kind"])
     return ReportContent(
         run=run.name,
         contract=run.contract,
@@ -105,26 +104,26 @@ def since_promotion(run: SelectionRun) -> dict[str, Any]:
         if not history:
             return {"name": name, "run": None}
         content = promotions.contract(history[-1])
-        contract = parse_json(content, promotions.path(history[-1]), {})
+        contract = Contract.read(content, promotions.path(history[-1]))
     except StorageError as error:
         return {"name": name, "run": None, "damage": str(error).rpartition("; ")[0] or str(error)}
-    if contract["target"]["name"] != run.contract["target"]["name"]:
-        return {"name": name, "run": None, "target": contract["target"]["name"]}
+    if contract.target.name != run.contract.target.name:
+        return {"name": name, "run": None, "target": contract.target.name}
     return {"name": name, **_difference(run, run.store, contract, history[-1])}
 
 
 def _difference(
-    run: SelectionRun, store: Store, before: Mapping[str, Any], promotion: Promotion
+    run: SelectionRun, store: Store, before: Contract, promotion: Promotion
 ) -> dict[str, Any]:
     after = run.contract
-    first, second = ([one["name"] for one in each["features"]] for each in (before, after))
+    first, second = before.types, after.types
     either = list(dict.fromkeys([*second, *first]))[:_MOST_FEATURES]
-    is_same_table = before["dataset"]["hash"] == after["dataset"]["hash"]
+    is_same_table = before.dataset.hash == after.dataset.hash
     drift: list[dict[str, Any]] = []
     why_no_drift = "both runs have the same table" if is_same_table else ""
     if not is_same_table:
         try:
-            older = Dataset.open(store.datasets, before["dataset"]["hash"])
+            older = Dataset.open(store.datasets, before.dataset.hash)
         except StorageError:
             why_no_drift = "the table of the promoted run is no longer in the store"
         else:
@@ -136,8 +135,8 @@ def _difference(
         "run": promotion.run,
         "is_same_table": is_same_table,
         "promoted": promotion.promoted,
-        "entered": [feature for feature in second if feature not in set(first)],
-        "left": [feature for feature in first if feature not in set(second)],
+        "entered": [feature for feature in second if feature not in first],
+        "left": [feature for feature in first if feature not in second],
         "then": _figures(before),
         "now": _figures(after),
         "drift": drift,
@@ -145,14 +144,13 @@ def _difference(
     }
 
 
-def _figures(contract: Mapping[str, Any]) -> dict[str, Any]:
-    part = judged_on(contract)
+def _figures(contract: Contract) -> dict[str, Any]:
     return {
-        "n_features": len(contract["features"]),
-        "rows": contract["dataset"]["rows"],
-        "loss_name": contract["loss"],
-        "judged_on": part,
-        "loss": contract["losses"][part]["selected"],
+        "n_features": len(contract.kept),
+        "rows": contract.dataset.rows,
+        "loss_name": contract.loss,
+        "judged_on": contract.judged_on,
+        "loss": contract.judged_losses.selected,
     }
 
 

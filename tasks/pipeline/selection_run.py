@@ -20,6 +20,7 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.runs.stages import Checkpoints, StageRecord
 from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.feature_constraints import feasible_masks
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.splits import PARTS, Roles, Splits, fold_indices
@@ -101,10 +102,10 @@ class StageResults:
         return np.array(self.result("choose_mask")["mask"], dtype=bool)
 
     @cached_property
-    def contract(self) -> dict[str, Any]:
+    def contract(self) -> Contract:
         """The feature contract."""
         record = self.records["evaluate"]
-        return parse_json(record.read(CONTRACT_FILE), record.path(CONTRACT_FILE), {})
+        return Contract.read(record.read(CONTRACT_FILE), record.path(CONTRACT_FILE))
 
     @cached_property
     def explanation(self) -> dict[str, Any] | None:

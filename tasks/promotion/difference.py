@@ -168,15 +168,13 @@ def difference(
 def between(before: Former, after: Former, store: Path) -> Difference:
     """Return what differs between two contracts that were read; see `difference`."""
     _check_targets(before, after)
-    first, second = _kinds(before), _kinds(after)
+    first, second = before.contract.types, after.contract.types
     gained = tuple(name for name in second if name not in first)
     lost = tuple(name for name in first if name not in second)
     either = list(dict.fromkeys([*first, *second]))
     older, why_no_older = _attempt(lambda: _table(before, after, store))
     newer, why_no_newer = _attempt(lambda: _table(after, before, store))
-    leaks, known_leaks = (
-        tuple(known.contract["comparison"].get("leaks", ())) for known in (after, before)
-    )
+    leaks, known_leaks = (tuple(known.contract.comparison.leaks) for known in (after, before))
     run, why_no_run = None, why_no_newer
     if newer is not None:
         run, why_no_run = _attempt(lambda: _run_to_refit(after, newer))
@@ -218,17 +216,12 @@ def _attempt(make: Callable[[], Made]) -> tuple[Made | None, str]:
 
 
 def _check_targets(before: Former, after: Former) -> None:
-    first, second = (known.contract["target"]["name"] for known in (before, after))
+    first, second = (known.contract.target.name for known in (before, after))
     if first != second:
         raise InputError(
             f"{before.run or 'the first contract'} predicts {first!r} but "
             f"{after.run or 'the second'} {second!r}; name two of one target"
         )
-
-
-def _kinds(known: Former) -> dict[str, str]:
-    """Return the type of each kept feature, sorted by name."""
-    return {feature["name"]: feature["type"] for feature in known.contract["features"]}
 
 
 def _table(known: Former, other: Former, store: Path) -> Dataset:
@@ -237,7 +230,7 @@ def _table(known: Former, other: Former, store: Path) -> Dataset:
     why: StorageError | None = None
     for path in dict.fromkeys([*stores, store]):
         try:
-            of_table = known.contract.get("dataset", {}).get("hash") or "without a hash"
+            of_table = known.contract.dataset.hash or "without a hash"
             return Dataset.open(Store(path.absolute()).datasets, of_table)
         except StorageError as error:
             why = why or error
@@ -259,7 +252,7 @@ def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
             f"files of run {stored.name!r} have changed since they were written; run the same "
             "command again and they are made again"
         )
-    settings = SelectionSettings(**known.contract["settings"])
+    settings = SelectionSettings(**known.contract.settings)
     run = SelectionRun(settings, table, name=stored.name)
     run.records = records
     if may_be_own_estimator(settings.model) and (
@@ -275,17 +268,17 @@ def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
 def _gone(first: Mapping[str, str], after: Former, run: SelectionRun | None) -> dict[str, str]:
     """Return which features of the first set the newer rows lack, and why."""
     contract = after.contract
-    reasons = {one["name"]: one.get("reason", "left out") for one in contract.get("dropped", ())}
+    reasons = {one.name: one.reason for one in contract.dropped}
     for role in ROW_ROLES:
-        reasons[contract["settings"]["columns"].get(role)] = f"the {role} column now"
+        reasons[contract.settings["columns"].get(role)] = f"the {role} column now"
     if run is None:  # a contract has the types of the kept features only
-        now = _kinds(after)
+        now = contract.types
     else:
         categories = run.description.categories
         now = {n: "category" if n in categories else "number" for n in run.description.features}
     gone = {}
     for name, kind in first.items():
-        if name not in contract["candidates"]:
+        if name not in contract.candidates:
             gone[name] = reasons.get(name, "no such column")
         elif now.get(name, kind) != kind:
             gone[name] = f"was a {kind}, is a {now[name]} now"

@@ -8,19 +8,19 @@ is not worth it, the promoted set stays and no person is asked, so that sets do 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.runs.promotions import Promotion
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.promotion.difference import Difference, LossDifference
 from chaffinch.tasks.reporting.text import interval, number, share
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.statistics.bootstrap import Interval
 from chaffinch.tasks.statistics.verdict import (
     FEWEST_UNITS,
-    is_nothing_to_select_from,
     share_in_words,
     too_few_units,
 )
@@ -72,7 +72,7 @@ def decide(
 
 
 def why_undecided(
-    contract: Mapping[str, Any], difference: Difference | None, decision: Decision | None = None
+    contract: Contract, difference: Difference | None, decision: Decision | None = None
 ) -> str:
     """Return why a run of a data set in production needs a person's decision, or "".
 
@@ -81,11 +81,11 @@ def why_undecided(
     """
     if difference is not None and difference.gone:
         return f"the newer rows lack features of the promoted set, {_gone(difference)}"
-    if is_nothing_to_select_from(contract["comparison"]):
+    if contract.comparison.is_nothing_to_select_from:
         return "no model is shown to predict better than a constant"
     if decision is not None:
         return decision.reason.rstrip(".") if decision.outcome == "wait" else ""
-    leaks = tuple(contract["comparison"].get("leaks", ()))
+    leaks = tuple(contract.comparison.leaks)
     if difference is not None and difference.is_same:
         leaks = difference.new_leaks
     return f"the selection rests on {quoted(leaks)}, which may be a leak" if leaks else ""

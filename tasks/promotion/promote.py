@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.runs.promotions import How, Promotion, Promotions
@@ -14,13 +13,13 @@ from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.promotion.difference import Difference, between, lines_of_difference
-from chaffinch.tasks.results.contract import FeatureContract, parse_contract
+from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.previous_run import Former
 from chaffinch.tasks.results.result import SelectionResult, load_result
 
 
-def read_contract(histories: Promotions, promotion: Promotion) -> Mapping[str, Any]:
-    return parse_contract(histories.contract(promotion), histories.path(promotion))
+def read_contract(histories: Promotions, promotion: Promotion) -> FeatureContract:
+    return FeatureContract.read(histories.contract(promotion), histories.path(promotion))
 
 
 def check_target(histories: Promotions, name: str, target: str, task: str | None) -> None:
@@ -28,19 +27,19 @@ def check_target(histories: Promotions, name: str, target: str, task: str | None
     known = None
     for entry in reversed(histories.history(name)):  # the newest that can be read; all are alike
         with suppress(StorageError):
-            known = read_contract(histories, entry)["target"]
+            known = read_contract(histories, entry).target
             break
     if known is None:
         return
     under = "promote it under another name, such as"
-    if known["name"] != target:
+    if known.name != target:
         raise InputError(
-            f"what is promoted as {name!r} predicts {known['name']!r} but this run {target!r}; "
+            f"what is promoted as {name!r} predicts {known.name!r} but this run {target!r}; "
             f"{under} {other_name(name, target)}"
         )
-    if task not in (None, known["task"]):
+    if task not in (None, known.task):
         raise InputError(
-            f"what is promoted as {name!r} is a {known['task']} of {target!r} but this run a "
+            f"what is promoted as {name!r} is a {known.task} of {target!r} but this run a "
             f"{task}; {under} {other_name(name, task)}"
         )
 
@@ -127,7 +126,7 @@ def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
     >>> pandas.read_parquet("orders.parquet", columns=contract.columns)  # doctest: +SKIP
     """
     histories = Store.find(store).promotions
-    return FeatureContract(read_contract(histories, histories.existing(name)[-1]))
+    return read_contract(histories, histories.existing(name)[-1])
 
 
 def promotions(name: str, *, store: str | Path = _STORE) -> tuple[Promotion, ...]:
@@ -193,9 +192,9 @@ def promote_by(
     owes_event: bool = False,
 ) -> Promotion:
     """Add the contract of a run to the history of a data set."""
-    target = load_result(run).contract["target"]
+    target = load_result(run).contract.target
     histories = _histories_of(run)
-    check_target(histories, name, target["name"], target["task"])
+    check_target(histories, name, target.name, target.task)
     stages = {record.stage: record for record in run.records()}
     contract = stages["evaluate"].read(CONTRACT_FILE)
     return histories.promote(
@@ -206,8 +205,8 @@ def promote_by(
 def against_promoted(run: Run, name: str) -> AgainstPromoted:
     """Return how a finished run differs from what is promoted under a name."""
     histories, result = _histories_of(run), load_result(run)
-    target = result.contract["target"]
-    check_target(histories, name, target["name"], target["task"])
+    target = result.contract.target
+    check_target(histories, name, target.name, target.task)
     history = histories.history(name)
     if not history:
         return AgainstPromoted(name, (), None)
@@ -225,12 +224,12 @@ def compared_in_passing(
     compare: Callable[[Run, str], AgainstPromoted] = against_promoted,
 ) -> tuple[list[str], Difference | None]:
     """Return how a run differs from the contract promoted for its table, in lines, or why not."""
-    target = load_result(run).contract["target"]
+    target = load_result(run).contract.target
     try:
         name, histories = default_name(run), _histories_of(run)
         if not histories.history(name):
             return [], None
-        check_target(histories, name, target["name"], target["task"])
+        check_target(histories, name, target.name, target.task)
     except InputError:
         return [], None  # another kind of contract is promoted under the table's name
     except StorageError as error:

@@ -51,8 +51,7 @@ def alternatives_of(content: ReportContent) -> Iterator[Block]:
 
 def _sets(content: ReportContent, found: Mapping[str, Any]) -> Iterator[Block]:
     contract, settings = content.contract, found["settings"]
-    judged = contract["losses"][judged_on(contract)]
-    loss = f"{loss_in_words(contract['loss'])}, lower is better"
+    loss = f"{loss_in_words(contract.loss)}, lower is better"
     losses = f"test loss is that of a model refitted on the set alone, {loss}"
     if judged_on(found) == "out_of_fold":
         losses = (
@@ -60,7 +59,7 @@ def _sets(content: ReportContent, found: Mapping[str, Any]) -> Iterator[Block]:
             f"{loss}. The rows that judge took part in finding every set here, the chosen one too, "
             "which flatters all these losses: compare them with each other, not with the verdict"
         )
-    undecided = why_undecided(found, contract["comparison"]["units"])
+    undecided = why_undecided(found, contract.comparison.units)
     decided = undecided or "An interval that holds zero says that the chosen set need not be better"
     yield paragraph(
         "Sets of as many features as were chosen, any two of which differ by a tau of at least "
@@ -69,7 +68,7 @@ def _sets(content: ReportContent, found: Mapping[str, Any]) -> Iterator[Block]:
         ", higher is better, and comes from rows that were used for choosing; the "
         f"{losses}. {decided}.",
     )
-    yield sets_found(found, judged["selected"])
+    yield sets_found(found, contract.judged_losses.selected)
     yield folded(features_of_sets(found))
     if of_all := proof_of_all(found):
         yield note(f"{of_all}.")

@@ -42,7 +42,7 @@ def since_the_former_run(content: ReportContent) -> Iterator[Block]:
     changes = content.changes
     if changes is None:
         return
-    former, loss = changes["former_run"], loss_in_words(content.contract["loss"])
+    former, loss = changes["former_run"], loss_in_words(content.contract.loss)
     yield paragraph(
         "The former set is that of ",
         Code(former) if former else "a contract that came by itself",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaffinch.storage.sources.formats import without_endings
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.settings.method import Traits, declared
 
 PathStep = tuple[int, str, float | None, int]  # step, feature, loss once it is masked too, left
@@ -18,7 +19,7 @@ class ReportContent:
     """The content of a report."""
 
     run: str  # its name
-    contract: Mapping[str, Any]  # as in selection.json
+    contract: Contract
     unmasked_loss: float  # of the base model on the mask-validation part with every feature
     # Each with n_features, the settings that led there, and the model_validation_loss.
     candidates: Sequence[Mapping[str, Any]]
@@ -62,7 +63,7 @@ class ReportContent:
 
     @property
     def method(self) -> str:
-        return str(self.contract["settings"]["method"]["kind"])
+        return str(self.contract.settings["method"]["kind"])
 
     @property
     def traits(self) -> Traits:
@@ -89,7 +90,7 @@ class ReportContent:
 
     @property
     def n_kept(self) -> int:
-        return len(self.contract["features"])
+        return len(self.contract.kept)
 
     @property
     def size_on_curve(self) -> int:
@@ -98,9 +99,9 @@ class ReportContent:
     @property
     def is_constrained(self) -> bool:
         """Whether constraints chose among the features, so that the set may be none of the path."""
-        asked = self.contract["settings"].get("constraints")
+        asked = self.contract.settings.get("constraints")
         return asked is not None and (bool(asked["groups"]) or asked["budget"] is not None)
 
     @property
     def n_candidates(self) -> int:
-        return len(self.contract["candidates"])
+        return len(self.contract.candidates)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.reporting.charts import ACCENT, INK, MUTED, figure_of, markup
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.losses import judged_part
@@ -25,7 +26,6 @@ from chaffinch.tasks.reporting.section import (
 )
 from chaffinch.tasks.reporting.text import counted, cut, interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.statistics.verdict import judged_on
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -68,7 +68,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
         which = f" of {n_measured} measured, those that the search kept longest"
     if is_part or n_shown < n_measured:
         which = f": the {n_shown} largest{which}"
-    if judged_on(contract) == "out_of_fold":
+    if contract.judged_on == "out_of_fold":
         refitted = " The models were refitted on the kept features without the rows that they "
         refitted += "predict."
     if any(one["interval"] is not None for one in features):
@@ -77,7 +77,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
         intervals += _not_shown_to_matter(features, is_cross_fitted=content.traits.is_cross_fitted)
     yield Figure(
         _importance_chart(features[:_BARS]),
-        f"By how much the loss ({loss_in_words(contract['loss'])}) of {number(found['rows'])} "
+        f"By how much the loss ({loss_in_words(contract.loss)}) of {number(found['rows'])} "
         f"{judged_part(contract)} rows rises above {number(found['loss'])} once a feature has its "
         f"baseline value in every row{which}.{refitted}{intervals}",
     )
@@ -230,12 +230,12 @@ def predictions(content: ReportContent) -> Iterator[Block]:
     yield note("No decision uses these figures.")
 
 
-def _scatter_caption(found: Mapping[str, Any], contract: Mapping[str, Any], part: str) -> str:
-    n = contract["dataset"]["rows_by_part"][contract.get("judged_on", "test")]
+def _scatter_caption(found: Mapping[str, Any], contract: Contract, part: str) -> str:
+    n = contract.dataset.rows_by_part[contract.judged_on]
     shown = len(found["true"])
     which = f"The {number(n)}" if shown == n else f"{number(shown)} of the {number(n)}"
     return (
-        f"{which} {part} rows: {contract['target']['name']} against its prediction with the "
+        f"{which} {part} rows: {contract.target.name} against its prediction with the "
         "selected features. On the line both are equal."
     )
 
@@ -254,14 +254,12 @@ def _scatter_chart(found: Mapping[str, Any]) -> Markup:
         return markup(figure, f"True against predicted values of {number(len(true))} rows.")
 
 
-def _of_two_classes(
-    found: Mapping[str, Any], contract: Mapping[str, Any], part: str
-) -> list[Figure]:
+def _of_two_classes(found: Mapping[str, Any], contract: Contract, part: str) -> list[Figure]:
     positive, figures = found["positive"], []
     if found["roc"] is not None:
-        auc = contract.get("metrics", {}).get("roc_auc", {}).get("selected")
+        auc = contract.metrics.get("roc_auc")
         caption = f"ROC curve of the {part} rows for the class {positive}"
-        area = f", with an area of {number(auc)}" if auc is not None else ""
+        area = f", with an area of {number(auc.selected)}" if auc is not None else ""
         figures.append(
             Figure(_roc_chart(found["roc"]), f"{caption}{area}. The dashed line is chance.")
         )

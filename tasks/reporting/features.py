@@ -8,6 +8,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from chaffinch.tasks.contract import KeptFeature
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.search import baseline_in_words
 from chaffinch.tasks.reporting.section import (
@@ -48,7 +49,7 @@ def _how_to_read(content: ReportContent) -> Block:
             "probable than another."
         )
     if content.searches is not None:
-        several = content.contract["settings"]["method"]["seeds"] > 1
+        several = content.contract.settings["method"]["seeds"] > 1
         mean = " The probability is the mean over the seeds." * several
         return note(f"Most probable first.{mean}")
     if content.changes is not None:
@@ -100,10 +101,10 @@ def kept_features(content: ReportContent) -> Table:
     evidence = evidence_of(content)
     rows = [
         (
-            one["name"],
-            *(_figure(of.get(one["name"])) for of in evidence.values()),
+            one.name,
+            *(_figure(of.get(one.name)) for of in evidence.values()),
             _type(one),
-            plain(one["baseline"]),
+            plain(one.baseline),
         )
         for one in kept_in_order(content)
     ]
@@ -115,15 +116,13 @@ def kept_features(content: ReportContent) -> Table:
 def dropped_features(content: ReportContent) -> Table:
     """Return the dropped columns, those that came closest to being kept first."""
     evidence = evidence_of(content)
-    dropped = content.contract["dropped"]
+    dropped = content.contract.dropped
     rank = ranks_of(content)
-    removed = sorted(
-        (d for d in dropped if d.get("step") is not None), key=lambda one: rank[one["name"]]
-    )
-    others = [d for d in dropped if d.get("step") is None]
-    others.sort(key=lambda one: rank.get(one["name"], len(rank) + 1))
+    removed = sorted((d for d in dropped if d.step is not None), key=lambda one: rank[one.name])
+    others = [d for d in dropped if d.step is None]
+    others.sort(key=lambda one: rank.get(one.name, len(rank) + 1))
     rows = [
-        (d["name"], *(_figure(of.get(d["name"])) for of in evidence.values()), d["reason"])
+        (d.name, *(_figure(of.get(d.name)) for of in evidence.values()), d.reason)
         for d in [*removed, *others]
     ]
     columns: dict[str, Kind] = {"Column": "name", **numbers(*evidence)}
@@ -136,7 +135,7 @@ def dropped_features(content: ReportContent) -> Table:
 
 def dropped_candidates(content: ReportContent) -> list[str]:
     """Return the features that were searched and dropped, the closest to being kept first."""
-    candidates = {*content.contract["candidates"]}
+    candidates = {*content.contract.candidates}
     return [row[0] for row in dropped_features(content).rows if row[0] in candidates]
 
 
@@ -149,28 +148,22 @@ def kept_as_csv(content: ReportContent) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["feature", "type", *(heading.lower() for heading in evidence)])
     for one in kept_in_order(content):
-        name = one["name"]
-        writer.writerow([name, one["type"], *(of.get(name) for of in evidence.values())])
+        writer.writerow([one.name, one.type, *(of.get(one.name) for of in evidence.values())])
     return text.getvalue()
 
 
-def kept_in_order(content: ReportContent) -> list[Mapping[str, Any]]:
+def kept_in_order(content: ReportContent) -> list[KeptFeature]:
     """Return the kept features, most useful first; sorted by name if none is known."""
     rank = ranks_of(content)
-    return sorted(content.contract["features"], key=lambda one: rank[one["name"]])
+    return sorted(content.contract.kept, key=lambda one: rank[one.name])
 
 
 def ranks_of(content: ReportContent) -> dict[str, int]:
     """Return the rank of each candidate, as in the frame of the result."""
     contract = content.contract
-    kept = {one["name"] for one in contract["features"]}
-    step_of = {
-        one["name"]: one["step"]
-        for one in (*contract["features"], *contract["dropped"])
-        if one.get("step") is not None
-    }
-    candidates = contract["candidates"]
-    return rank_of_each(candidates, [name in kept for name in candidates], step_of, content.scores)
+    kept = contract.types
+    is_kept = [name in kept for name in contract.candidates]
+    return rank_of_each(contract.candidates, is_kept, contract.steps, content.scores)
 
 
 def evidence_of(content: ReportContent) -> dict[str, Mapping[str, Any]]:
@@ -184,8 +177,8 @@ def evidence_of(content: ReportContent) -> dict[str, Mapping[str, Any]]:
     elif content.has_steps:
         heading = "Loss once removed" if content.traits.refits else "Loss once masked"
         evidence[heading] = {feature: loss for _, feature, loss, _ in content.path}
-    if (found := content.contract.get("stability")) is not None:
-        shares, n_folds = found["share_of_folds"], found["n_folds"]
+    if (found := content.contract.stability) is not None:
+        shares, n_folds = found.share_of_folds, found.n_folds
         evidence["Folds"] = {
             name: f"{round(each * n_folds)} of {n_folds}" for name, each in shares.items()
         }
@@ -195,11 +188,9 @@ def evidence_of(content: ReportContent) -> dict[str, Mapping[str, Any]]:
 def _ranks(content: ReportContent) -> dict[str, str]:
     """Return the rank of each candidate by when it leaves, 1 for the last."""
     contract = content.contract
-    asked = set(contract["settings"].get("columns", {}).get("keep", ()))
-    step_of = {
-        one["name"]: one.get("step") for one in (*contract["features"], *contract["dropped"])
-    }
-    last = [name for name in contract["candidates"] if step_of.get(name) is None]
+    asked = set(contract.settings["columns"].get("keep", ()))
+    steps = contract.steps
+    last = [name for name in contract.candidates if name not in steps]
     first = "1" if len(last) == 1 else f"1 to {number(len(last))}"  # no step orders these
     ranks = {name: "kept as asked" if name in asked else first for name in last}
     of_removed = {name: rank for name, rank in ranks_of(content).items() if name not in ranks}
@@ -210,11 +201,10 @@ def _figure(value: str | float | None) -> str:
     return value if isinstance(value, str) else number(value)
 
 
-def _type(feature: Mapping[str, Any]) -> str:
-    categories = feature.get("categories")
-    if not categories:
-        return str(feature["type"])
-    return f"{feature['type']} ({number(len(categories))} values)"
+def _type(feature: KeptFeature) -> str:
+    if not feature.categories:
+        return feature.type
+    return f"{feature.type} ({number(len(feature.categories))} values)"
 
 
 def rank_of_each(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.reporting import charts
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.search import why_one_candidate, widening_of
@@ -29,7 +30,6 @@ from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.bootstrap import difference_of
 from chaffinch.tasks.statistics.metrics import METRICS
 from chaffinch.tasks.statistics.verdict import (
-    judged_on,
     part_in_words,
     signs_in_words,
     units_in_words,
@@ -44,30 +44,30 @@ _WHAT_THEY_ANSWER = (
 
 @section("How sure the verdict is")
 def how_sure(content: ReportContent) -> Iterator[Block]:
-    contract, comparison = content.contract, content.contract["comparison"]
+    contract, comparison = content.contract, content.contract.comparison
     if content.n_kept == content.n_candidates:
         yield note("Both models are the same, so there is no difference to be sure of.")
         return
     what = (
-        f"Difference of the {judged_part(contract)} losses ({loss_in_words(contract['loss'])}, "
-        f"lower is better), selected less all: {number(comparison['difference'], '+')}"
+        f"Difference of the {judged_part(contract)} losses ({loss_in_words(contract.loss)}, "
+        f"lower is better), selected less all: {number(comparison.difference, '+')}"
     )
-    if not comparison["interval"]:
+    if comparison.interval is None:
         yield note(
             f"{what}. The rows belong together, to one group or one block of time, so that nothing "
             "says how far that may be off."
         )
         return
-    part, confidence = judged_on(contract), comparison["confidence"]
-    units = units_in_words(comparison["units"], contract["dataset"]["rows_by_part"][part])
+    part, confidence = contract.judged_on, comparison.confidence
+    units = units_in_words(comparison.units, contract.dataset.rows_by_part[part])
     widened = ""
     if part == "out_of_fold" and widening_of(content):
         widened = f", widened by a factor of {widening_of(content)} because the folds share the "
         widened += "rows that they are fitted on"
     yield Figure(
-        charts.interval_chart(comparison["difference"], comparison["interval"], confidence),
-        f"{what}, {confidence:.0%} interval {interval(comparison['interval'])}, by a paired "
-        f"bootstrap over {number(comparison['units'])} {units}{widened}.",
+        charts.interval_chart(comparison.difference, comparison.interval, confidence),
+        f"{what}, {confidence:.0%} interval {interval(comparison.interval)}, by a paired "
+        f"bootstrap over {number(comparison.units)} {units}{widened}.",
     )
     if signs := _signs(contract):
         yield note(signs)
@@ -75,7 +75,7 @@ def how_sure(content: ReportContent) -> Iterator[Block]:
 
 @section("Losses")
 def losses(content: ReportContent) -> Iterator[Block]:
-    is_out_of_fold = judged_on(content.contract) == "out_of_fold"
+    is_out_of_fold = content.contract.judged_on == "out_of_fold"
     yield losses_by_part(content)
     if is_out_of_fold:
         judged = (
@@ -118,7 +118,7 @@ def how_the_size_was_chosen(content: ReportContent) -> Iterator[Block]:
             Code(content.method),
             " itself, as shown above. The model-validation rows only measure it.",
         )
-    elif content.contract["settings"]["method"].get("min_score") is not None:
+    elif content.contract.settings["method"].get("min_score") is not None:
         yield note(f"The lowest score asked for set it; the loss {loss_of}.")
     elif why := why_one_candidate(content):
         why = f"Nothing was to be chosen, as {why}."
@@ -131,16 +131,18 @@ def how_the_size_was_chosen(content: ReportContent) -> Iterator[Block]:
     yield candidate_sizes(content)
 
 
-def _signs(contract: Mapping[str, Any]) -> str | None:
+def _signs(contract: Contract) -> str | None:
     """Return the sign tests and what they answer; None in runs from before there were any."""
-    comparison, part = contract["comparison"], judged_on(contract)
-    n_rows = contract["dataset"]["rows_by_part"][part]
-    against = {"sign_test": "all features", "sign_test_over_constant": "a constant"}
+    comparison, n_rows = contract.comparison, contract.dataset.rows_by_part[contract.judged_on]
+    against = {
+        "all features": comparison.sign_test,
+        "a constant": comparison.sign_test_over_constant,
+    }
     sentences = [
         f"The loss of the selected features, against {other}, is "
-        f"{signs_in_words(comparison[key], comparison['units'], n_rows)}."
-        for key, other in against.items()
-        if comparison.get(key)
+        f"{signs_in_words(test, comparison.units, n_rows)}."
+        for other, test in against.items()
+        if test
     ]
     return " ".join([_WHAT_THEY_ANSWER, *sentences]) if sentences else None
 
@@ -155,11 +157,11 @@ class PartLosses(NamedTuple):
     difference: float  # selected less all; 0 within rounding
 
 
-def losses_of_parts(contract: Mapping[str, Any]) -> list[PartLosses]:
+def losses_of_parts(contract: Contract) -> list[PartLosses]:
     """Return the table of losses that the report, the terminal and the Prefect UI show."""
-    rows, table = contract["dataset"]["rows_by_part"], []
-    for part, losses in contract["losses"].items():
-        every, selected = losses["all_features"], losses["selected"]
+    rows, table = contract.dataset.rows_by_part, []
+    for part, losses in contract.losses.items():
+        every, selected = losses.all_features, losses.selected
         table.append(PartLosses(part, rows[part], every, selected, difference_of(selected, every)))
     return table
 
@@ -177,29 +179,28 @@ class MetricRow(NamedTuple):
 DIFFERENCE_OF_METRICS = "Selected less all"  # each cell has its own unit
 
 
-def metric_rows(contract: Mapping[str, Any]) -> list[MetricRow]:
+def metric_rows(contract: Contract) -> list[MetricRow]:
     """Return the table of metrics that the report, the terminal and the Prefect UI show."""
     table = []
-    for name, found in contract.get("metrics", {}).items():
-        percent = found.get("difference_percent")
+    for name, found in contract.metrics.items():
+        percent = found.difference_percent
         difference = (
-            number(found["difference"], "+") if percent is None else f"{number(percent, '+')} %"
+            number(found.difference, "+") if percent is None else f"{number(percent, '+')} %"
         )
-        every, selected, constant = found["all_features"], found["selected"], found["constant"]
-        table.append(MetricRow(METRICS.get(name, name), every, selected, constant, difference))
+        values = found.all_features, found.selected, found.constant
+        table.append(MetricRow(METRICS.get(name, name), *values, difference))
     return table
 
 
-def judged_part(contract: Mapping[str, Any]) -> str:
-    return part_in_words(judged_on(contract))
+def judged_part(contract: Contract) -> str:
+    return part_in_words(contract.judged_on)
 
 
-def class_shares(contract: Mapping[str, Any]) -> str | None:
+def class_shares(contract: Contract) -> str | None:
     """Return the shares of the classes in words; None for a regression."""
-    shares = contract.get("class_shares")
-    if not shares:
+    if not contract.class_shares:
         return None
-    each = listed(f"{name} ({share(of_class)})" for name, of_class in shares.items())
+    each = listed(f"{name} ({share(of)})" for name, of in contract.class_shares.items())
     return f"Classes of the {judged_part(contract)} rows: {each}."
 
 
@@ -215,10 +216,10 @@ def losses_by_part(content: ReportContent) -> Table:
         )
         for one in losses_of_parts(content.contract)
     ]
-    part = judged_on(content.contract)
-    judged = [*content.contract["losses"]].index(part)
+    part = content.contract.judged_on
+    judged = [*content.contract.losses].index(part)
     whose = "final models and those of the folds" if part == "out_of_fold" else "two final models"
-    caption = f"Losses of the {whose} ({loss_in_words(content.contract['loss'])})"
+    caption = f"Losses of the {whose} ({loss_in_words(content.contract.loss)})"
     figures = numbers("Rows", "All features", "Selected", "Difference")
     return Table(caption, {"Part": "text", **figures, "Used for": "text"}, rows, judged)
 
@@ -234,7 +235,7 @@ def metrics(content: ReportContent) -> Table:
 
 
 def candidate_sizes(content: ReportContent) -> Table:
-    method = content.contract["settings"]["method"]
+    method = content.contract.settings["method"]
     is_slack, is_score = "slacks" in method, method.get("min_score") is not None
     is_penalty = method.get("penalties") is not None
     asked_for = "Slack" if is_slack else "Lowest score" if is_score else "Size asked for"
@@ -274,7 +275,7 @@ def purpose_of_each_part(content: ReportContent) -> dict[str, str]:
         return purpose
     if content.searches is not None and not content.searches_made:
         purpose |= {"train": _PURPOSE["train"], "mask_validation": "fitting alone"}
-    if content.contract["settings"]["method"].get("min_score") is not None:
+    if content.contract.settings["method"].get("min_score") is not None:
         purpose["model_validation"] = "nothing: the lowest score set the size"
     elif content.is_sized or content.has_one_candidate:
         purpose["model_validation"] = "the loss of the one candidate"

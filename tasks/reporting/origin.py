@@ -23,13 +23,13 @@ from chaffinch.tasks.settings.stage_titles import title_of
 @section("Warnings about the data")
 def warnings(content: ReportContent) -> Iterator[Block]:
     yield Bullets("warnings", content.warnings) if content.warnings else paragraph("None.")
-    for text in content.contract.get("notes", ()):
+    for text in content.contract.notes:
         yield note(f"{text[:1].upper()}{text[1:]}.")
 
 
 @section("The data")
 def data(content: ReportContent) -> Iterator[Block]:
-    if made := made_of_earlier_rows(content.contract["settings"]):
+    if made := made_of_earlier_rows(content.contract.settings):
         yield note(made)
     yield folded(profile(content), is_open=False)
 
@@ -83,29 +83,28 @@ def tuning(content: ReportContent) -> Table:
 
 def origins(content: ReportContent) -> Table:
     contract = content.contract
-    target, model = contract["target"], contract["model"]
-    name, kind = model["name"], model["kind"]
+    dataset, target, model = contract.dataset, contract.target, contract.model
     rows = [
-        ("Dataset", contract["dataset"]["hash"]),
-        ("Rows", number(contract["dataset"]["rows"])),
-        ("Target", target["name"]),
-        ("Task", target["task"]),
-        ("Classes", plain(target["classes"])),
-        ("Loss", contract["loss"]),
-        ("Model", name if name == kind else f"{name} ({kind})"),
-        ("Model parameters", plain(model["parameters"])),
-        ("Seed", str(contract["seed"])),
+        ("Dataset", dataset.hash),
+        ("Rows", number(dataset.rows)),
+        ("Target", target.name),
+        ("Task", target.task),
+        ("Classes", plain(target.classes)),
+        ("Loss", contract.loss),
+        ("Model", model.name if model.name == model.kind else f"{model.name} ({model.kind})"),
+        ("Model parameters", plain(model.parameters)),
+        ("Seed", str(contract.seed)),
     ]
     return Table("What the result was made from", {"What": "text", "Value": "name"}, rows)
 
 
 def settings(content: ReportContent) -> Table:
-    rows = list(flattened(as_used(content.contract["settings"])))
+    rows = list(flattened(as_used(content.contract.settings)))
     return Table("Settings", {"Setting": "text", "Value": "name"}, rows)
 
 
 def versions(content: ReportContent) -> Table:
-    rows = list(content.contract["versions"].items())
+    rows = list(content.contract.versions.items())
     return Table("Versions", {"Package": "text", "Version": "text"}, rows)
 
 

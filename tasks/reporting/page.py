@@ -33,7 +33,7 @@ from chaffinch.tasks.reporting.text import (
 )
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.metrics import METRICS
-from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, is_nothing_to_select_from, judged_on
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -154,7 +154,7 @@ _SECTIONS = (
 
 def render_report(content: ReportContent) -> bytes:
     """Return the report as one HTML file in UTF-8, without scripts; equal content, equal bytes."""
-    verdict, part = content.contract["comparison"]["verdict"], judged_on(content.contract)
+    verdict, part = content.contract.comparison.verdict, content.contract.judged_on
     if verdict not in _MEANING:
         raise ValueError(f"verdict must be one of {', '.join(_MEANING)} but is {verdict!r}")
     sections = [made for section in _SECTIONS if (made := section(content)).blocks]
@@ -178,9 +178,9 @@ def render_report(content: ReportContent) -> bytes:
 
 def _sentences(content: ReportContent, part: str) -> list[str]:
     """Return the verdict and what it means; a leak comes first."""
-    comparison = content.contract["comparison"]
-    sentences = [_meaning(content, part), comparison["sentence"]]
-    if comparison.get("leaks"):
+    comparison = content.contract.comparison
+    sentences = [_meaning(content, part), comparison.sentence]
+    if comparison.leaks:
         sentences.reverse()
     if costs := costs_in_words(content.contract):
         sentences.append(costs)
@@ -200,11 +200,11 @@ def _about_the_figures(content: ReportContent) -> list[str | Link]:
 def _in_brief(content: ReportContent) -> Iterator[tuple[list[str | Link], list[str]]]:
     """Yield label and text of the lines on features, and on what is promoted."""
     order = "by rank" if content.has_steps else "most probable first" if content.scores else ""
-    kept = in_brief((one["name"] for one in kept_in_order(content)), _NAMED)
+    kept = in_brief((one.name for one in kept_in_order(content)), _NAMED)
     yield [Link("Kept", "Features"), f", {order}" if order else ""], [f"{kept}."]
     if content.n_kept < content.n_candidates:
         label = "May be dropped"
-        if content.contract["comparison"]["verdict"] not in _MAY_BE_DROPPED:
+        if content.contract.comparison.verdict not in _MAY_BE_DROPPED:
             label = "Dropped"
         closest = ", closest to being kept first" if order else ""
         yield [f"{label}{closest}"], [f"{in_brief(dropped_candidates(content), _NAMED)}."]
@@ -228,16 +228,11 @@ def _change(content: ReportContent) -> list[str | Link] | None:
 def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
     """Return the figures of the first screen: name, with the kept features, and with all."""
     contract = content.contract
-    losses = contract["losses"][judged_on(contract)]
-    found = {
-        METRICS[name]: one for name, one in contract.get("metrics", {}).items() if name in _FIRST
-    }
-    loss = loss_in_words(contract["loss"])
-    figures = {**found, f"{loss[0].upper()}{loss[1:]}": losses}
+    found = {METRICS[name]: one for name, one in contract.metrics.items() if name in _FIRST}
+    loss = loss_in_words(contract.loss)
+    figures = {**found, f"{loss[0].upper()}{loss[1:]}": contract.judged_losses}
     kept = ("Features kept", number(content.n_kept), f"of {number(content.n_candidates)}")
-    pairs = {
-        name: numbers_alike(one["selected"], one["all_features"]) for name, one in figures.items()
-    }
+    pairs = {name: numbers_alike(one.selected, one.all_features) for name, one in figures.items()}
     return [
         kept,
         *((name, ours, f"{with_all} with all") for name, (ours, with_all) in pairs.items()),
@@ -248,7 +243,11 @@ def _downloads(content: ReportContent) -> dict[str, tuple[str, str]]:
     """Return label -> name of the file, and its content as a data: address; none that is large."""
     files = {
         "Kept features (CSV)": ("features.csv", "text/csv", kept_as_csv(content).encode()),
-        "Contract (JSON)": ("selection.json", "application/json", to_json(dict(content.contract))),
+        "Contract (JSON)": (
+            "selection.json",
+            "application/json",
+            to_json(content.contract.to_dict()),
+        ),
     }
     return {
         label: (name, f"data:{kind};base64,{base64.b64encode(data).decode()}")
@@ -258,18 +257,17 @@ def _downloads(content: ReportContent) -> dict[str, tuple[str, str]]:
 
 
 def _meaning(content: ReportContent, part: str) -> str:
-    comparison, n_all = content.contract["comparison"], content.n_candidates
-    if comparison.get("leaks"):
+    comparison, n_all = content.contract.comparison, content.n_candidates
+    if comparison.leaks:
         return _RESTS_ON_A_LEAK
-    if is_nothing_to_select_from(comparison):
-        low = comparison["all_features_over_constant"][0]
-        return _NOT_SHOWN_BETTER if low < 0 else _NO_BETTER_THAN_CONSTANT
+    over_constant = comparison.all_features_over_constant
+    if over_constant is not None and comparison.is_nothing_to_select_from:
+        return _NOT_SHOWN_BETTER if over_constant[0] < 0 else _NO_BETTER_THAN_CONSTANT
     if content.n_kept == n_all:
         return _NOTHING_REMOVED
-    if comparison["units"] < FEWEST_UNITS:
+    if comparison.units < FEWEST_UNITS:
         return _TOO_FEW_UNITS
-    same = comparison["interval"] is not None and not any(comparison["interval"])
-    if same:
+    if comparison.interval is not None and not any(comparison.interval):
         return _THE_SAME
     numbers = {"dropped": number(n_all - content.n_kept), "all": number(n_all)}
-    return _MEANING[comparison["verdict"]].format(unseen=_UNSEEN[part], **numbers)
+    return _MEANING[comparison.verdict].format(unseen=_UNSEEN[part], **numbers)

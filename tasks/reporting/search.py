@@ -50,7 +50,7 @@ def search_of(content: ReportContent) -> Section:
 
 def baseline_in_words(content: ReportContent) -> str:
     """Return the rule for the value of masked features, for a sentence on that value."""
-    rule = content.contract["settings"].get("baseline")
+    rule = content.contract.settings.get("baseline")
     of_rule = f", here by the rule “{rule}” over the training rows" if rule else ""
     return f"{of_rule}; for a category it is the most frequent one."
 
@@ -66,7 +66,7 @@ def _rounds(content: ReportContent, rounds: Sequence[Mapping[str, Any]]) -> Iter
     )
     yield folded(rounds_of_masking(rounds))
     if forced := forced_by_the_limit(rounds):
-        most = content.contract["settings"]["method"]["n_features"]
+        most = content.contract.settings["method"]["n_features"]
         yield note(
             f"No more than {most} features were to be kept. Where a search would have ended with "
             "more, the one that cost least was masked all the same, though the loss did not allow "
@@ -90,7 +90,7 @@ def _searches(content: ReportContent) -> Iterator[Block]:
     if not made:
         yield paragraph(left_out or "")
         return
-    is_sized, n_seeds = "n_features" in made[0], content.contract["settings"]["method"]["seeds"]
+    is_sized, n_seeds = "n_features" in made[0], content.contract.settings["method"]["seeds"]
     steered = (
         " The penalty was steered towards the number of features asked for, and so many of the "
         "most probable ones make the set."
@@ -138,7 +138,7 @@ def _searches(content: ReportContent) -> Iterator[Block]:
 
 @section("How the number of features was chosen")
 def _number_of_features(content: ReportContent) -> Iterator[Block]:
-    settings, has_folds = content.contract["settings"], bool(content.fold_sizes)
+    settings, has_folds = content.contract.settings, bool(content.fold_sizes)
     by_error = settings["method"].get("within_one_standard_error", False)
     most = settings["method"].get("n_features")
     rows = "One fold of the training rows was held out."
@@ -202,7 +202,7 @@ def _masks(content: ReportContent, masks: Sequence[MaskStep]) -> Iterator[Block]
 @section("The ranking")
 def _ranking(content: ReportContent) -> Iterator[Block]:
     method, traits = Code(content.method), content.traits
-    lowest = content.contract["settings"]["method"].get("min_score")
+    lowest = content.contract.settings["method"].get("min_score")
     if traits.refits:
         masked = "" if traits.masks_rows else " Nothing was masked."
         yield paragraph("The features were ranked by ", method, f": {traits.refits}.{masked}")
@@ -368,8 +368,8 @@ def not_searched(content: ReportContent) -> str | None:
 
 
 def _why_one_set_is_left(content: ReportContent, sizes: list[int]) -> str:
-    kept = set(content.contract["settings"].get("columns", {}).get("keep", ()))
-    n_listed = len(kept & set(content.contract["candidates"]))
+    kept = set(content.contract.settings["columns"].get("keep", ()))
+    n_listed = len(kept & set(content.contract.candidates))
     if content.n_candidates == 1:
         return "there is one feature, and nothing to choose from"
     if n_listed == content.n_candidates:
@@ -385,7 +385,7 @@ def why_one_candidate(content: ReportContent) -> str | None:
     """Return why one set alone stood for choice; None where there were several."""
     if not content.has_one_candidate:
         return None
-    method, asked = content.contract["settings"]["method"], content.candidates[0]["settings"]
+    method, asked = content.contract.settings["method"], content.candidates[0]["settings"]
     is_slack, is_penalty = "slacks" in method, method.get("penalties") is not None
     what = "slack" if is_slack else "penalty" if is_penalty else "size"
     if content.searches is not None and not content.searches_made and is_penalty:
@@ -410,9 +410,8 @@ def _score_chart(content: ReportContent) -> Markup | None:
     scores = content.scores or {}
     if content.traits.score_is_place or not np.isfinite(list(scores.values())).any():
         return None
-    kept = [feature["name"] for feature in content.contract["features"]]
     name = "score" if content.searches is None else "probability"
-    return charts.score_chart(scores, kept, name)
+    return charts.score_chart(scores, list(content.contract.types), name)
 
 
 def elimination_chart_of(content: ReportContent) -> Markup | None:
@@ -432,7 +431,7 @@ def elimination_chart_of(content: ReportContent) -> Markup | None:
         [loss for _, loss in curve],
         candidates=[one["n_features"] for one in content.candidates] if is_on_curve else [],
         chosen=content.size_on_curve if is_on_curve else None,
-        loss_name=f"{loss_in_words(content.contract['loss'])}, {rows}",
+        loss_name=f"{loss_in_words(content.contract.loss)}, {rows}",
         margins=_margins(content),
     )
 

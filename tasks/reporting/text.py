@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import HistorySettings
-from chaffinch.tasks.statistics.verdict import is_nothing_to_select_from, judged_on
 
 NOTHING = "\N{EN DASH}"
 
@@ -106,20 +106,20 @@ def flattened(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[st
             yield f"{above}{key}", plain(value)
 
 
-def verdict_in_brief(contract: Mapping[str, Any]) -> str:
+def verdict_in_brief(contract: Contract) -> str:
     """Return the verdict in a few words, for lists of runs."""
-    kept, total = len(contract["features"]), len(contract["candidates"])
+    comparison, kept, total = contract.comparison, len(contract.kept), len(contract.candidates)
     some = f"{number(kept)} of {counted(total, 'feature')}"
-    if leaks := contract["comparison"].get("leaks"):
-        return f"Rests on a leak, {in_brief(leaks, _MOST_LEAKS)}: kept {some}"
-    if is_nothing_to_select_from(contract["comparison"]):
+    if comparison.leaks:
+        return f"Rests on a leak, {in_brief(comparison.leaks, _MOST_LEAKS)}: kept {some}"
+    if comparison.is_nothing_to_select_from:
         return f"Nothing to select from: no model is shown to beat a constant; kept {some}"
     if kept == total:
         return f"Kept {some}"
-    losses = contract["losses"][judged_on(contract)]
-    loss = f"{loss_in_words(contract['loss'])} {number(losses['selected'])}"
-    against = f"{loss} against {number(losses['all_features'])} with all"
-    verdict = contract["comparison"]["verdict"]
+    losses = contract.judged_losses
+    loss = f"{loss_in_words(contract.loss)} {number(losses.selected)}"
+    against = f"{loss} against {number(losses.all_features)} with all"
+    verdict = comparison.verdict
     if verdict == "cannot tell":
         return f"Cannot tell: {some}, {against}"
     return f"{verdict.removesuffix(' with fewer columns').capitalize()} with {some}: {against}"
@@ -154,21 +154,21 @@ def made_of_earlier_rows(settings: Mapping[str, Any]) -> str | None:
     return f"Made of earlier rows of {listed(asked.columns)}: {listed(names)}."
 
 
-def costs_in_words(contract: Mapping[str, Any]) -> str | None:
+def costs_in_words(contract: Contract) -> str | None:
     """Return what the features cost, and what a unit saved costs in loss; None without costs."""
-    found = contract.get("costs")
+    found = contract.costs
     if found is None:
         return None
-    asked = contract["settings"]["constraints"]
-    budget = "" if asked["budget"] is None else f", with a budget of {number(asked['budget'])}"
-    sentence = f"The kept features cost {number(found['kept'])} of {number(found['all'])}{budget}"
-    if found["loss_per_cost_saved"] is None:
+    most = contract.settings["constraints"]["budget"]
+    budget = "" if most is None else f", with a budget of {number(most)}"
+    sentence = f"The kept features cost {number(found.kept)} of {number(found.all)}{budget}"
+    if found.loss_per_cost_saved is None:
         return f"{sentence}."
-    return f"{sentence}: {number(found['loss_per_cost_saved'], '+')} loss per unit of cost saved."
+    return f"{sentence}: {number(found.loss_per_cost_saved, '+')} loss per unit of cost saved."
 
 
 def title_of(content: ReportContent) -> str:
-    return f"{content.data_set}: features that predict {content.contract['target']['name']}"
+    return f"{content.data_set}: features that predict {content.contract.target.name}"
 
 
 def made_from(content: ReportContent) -> str:
@@ -176,35 +176,35 @@ def made_from(content: ReportContent) -> str:
     contract, words = content.contract, []
     if content.created:
         words.append(f"{datetime.fromisoformat(content.created):%-d %B %Y, %H:%M} UTC")
-    rows = counted(contract["dataset"]["rows"], "row")
+    rows = counted(contract.dataset.rows, "row")
     words.append(f"{rows} of {content.source}" if content.source else rows)
-    words.append(f"method {content.method}, model {contract['model']['name']}")
-    if file := contract.get("settings_file"):
-        words.append(f"settings from {file['name']}")
+    words.append(f"method {content.method}, model {contract.model.name}")
+    if contract.settings_file is not None:
+        words.append(f"settings from {contract.settings_file.name}")
     return "; ".join(words)
 
 
 _LITTLE = 0.4  # stability below which folds are said to agree little
 
 
-def stability_in_words(contract: Mapping[str, Any]) -> str | None:
+def stability_in_words(contract: Contract) -> str | None:
     """Return how far the folds agree on the features; None where that is not defined."""
-    found = contract.get("stability")
-    if found is None or found["index"] is None:
+    found = contract.stability
+    if found is None or found.index is None:
         return None
     little = "The folds agree little: other rows would have led to another set."
     sentence = (
-        f"Stability {number(round(found['index'], 2))} (Nogueira's index: 1 if all "
-        f"{found['n_folds']} folds keep the same features, 0 as by chance)."
+        f"Stability {number(round(found.index, 2))} (Nogueira's index: 1 if all "
+        f"{found.n_folds} folds keep the same features, 0 as by chance)."
     )
-    return f"{sentence} {little}" if found["index"] < _LITTLE else sentence
+    return f"{sentence} {little}" if found.index < _LITTLE else sentence
 
 
-def how_stable(contract: Mapping[str, Any]) -> str:
+def how_stable(contract: Contract) -> str:
     """Return in a sentence how far the features depend on the rows."""
-    found = contract.get("stability")
-    if found is not None and found["index"] is None and found["n_folds"] > 1:
-        return f"All {found['n_folds']} folds keep the same features."
+    found = contract.stability
+    if found is not None and found.index is None and found.n_folds > 1:
+        return f"All {found.n_folds} folds keep the same features."
     return stability_in_words(contract) or (
         "The features come from one split of the rows; how far they depend on it was not measured."
     )

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    FiniteFloat,
-    ValidationError,
-    model_validator,
-)
 
-from chaffinch.errors import InputError, StorageError
+from chaffinch.errors import InputError
 from chaffinch.storage.column_names import quoted
-from chaffinch.storage.files import parse_json
 from chaffinch.storage.sources import source_of
+from chaffinch.tasks.contract import Contract, KeptFeature
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import QUANTILES, check_largest
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.data.matrix import feature_matrix
-from chaffinch.tasks.data.roles import TargetType, labels_of
 from chaffinch.tasks.reporting.notebook import as_html
-from chaffinch.tasks.results.model import in_table_order, typed_feature
+from chaffinch.tasks.results.model import typed_feature
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
-from chaffinch.tasks.settings.reselection import FeatureKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,142 +29,6 @@ if TYPE_CHECKING:
 _MOST_NAMES = 10  # of one message
 # A feature has another scale if its outer quantiles reach this many times as far, or as near.
 _OTHER_SCALE, _FEWEST_VALUES = 100.0, 30
-
-
-class _Part(BaseModel):
-    """A part of a contract, which may have been written by hand; unknown keys are ignored."""
-
-    model_config = ConfigDict(strict=True)
-
-
-class _Feature(_Part):
-    name: str
-    type: FeatureKind
-    categories: list[str] | None = None
-    quantiles: Annotated[list[FiniteFloat], Field(min_length=3, max_length=3)] | None = None
-
-    @model_validator(mode="after")
-    def _category_has_categories(self) -> Self:
-        if self.type == "category" and self.categories is None:
-            raise ValueError("a category must have categories")
-        return self
-
-
-class _Target(_Part):
-    name: str
-    task: Literal["regression", "classification"]
-    classes: list[str]
-    type: TargetType = "text"
-
-    @model_validator(mode="after")
-    def _classes_are_of_the_type(self) -> Self:
-        labels_of(self.classes, self.type)
-        return self
-
-
-class _Dropped(_Part):
-    name: str
-    reason: str = "left out"
-
-
-class _Dataset(_Part):
-    hash: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
-
-
-class _Metric(_Part):
-    all_features: float
-    selected: float
-    constant: float
-    difference: float
-    difference_percent: float | None = None
-
-
-class _Stability(_Part):
-    index: float | None
-    n_folds: int
-    share_of_folds: dict[str, float]
-
-
-class _Costs(_Part):
-    kept: float
-    all: float
-    loss_per_cost_saved: float | None
-
-
-class _Comparison(_Part):
-    verdict: str
-    sentence: str
-    units: int
-    leaks: list[str] = []
-
-
-class _Columns(_Part):
-    split: str | None = None
-    weight: str | None
-    group: str | None
-    time: str | None
-
-
-class _Kind(_Part):
-    kind: str
-
-
-class _Settings(_Part):
-    columns: _Columns
-    method: _Kind
-    history: HistorySettings | None = None
-
-
-def _each_once(names: list[str]) -> list[str]:
-    counted = Counter(names).most_common(1)
-    if counted and counted[0][1] > 1:
-        raise ValueError(f"{counted[0][0]!r} is named twice")
-    return names
-
-
-def _each_feature_once(features: list[_Feature]) -> list[_Feature]:
-    _each_once([feature.name for feature in features])
-    return features
-
-
-class _Contract(_Part):
-    target: _Target
-    features: Annotated[list[_Feature], Field(min_length=1), AfterValidator(_each_feature_once)]
-    candidates: Annotated[list[str], AfterValidator(_each_once)]
-    dropped: list[_Dropped] = []
-    dataset: _Dataset = _Dataset()
-    settings: _Settings
-    model: _Kind
-    seed: int
-    versions: dict[str, Any]
-    losses: dict[str, dict[str, Any]]
-    comparison: _Comparison
-    metrics: dict[str, _Metric] = {}
-    class_shares: dict[str, float] = {}
-    stability: _Stability | None = None
-    costs: _Costs | None = None
-    warnings: list[str]
-    notes: list[str] = []
-
-
-def check_contract(content: bytes) -> None:
-    """Raise ValueError with the first problem of a contract's JSON."""
-    try:
-        _Contract.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        found = f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}".removeprefix(": ")
-        raise ValueError(f"{found:.300}") from error
-
-
-def parse_contract(content: bytes, path: Path) -> dict[str, Any]:
-    """Return the contract in the bytes of the ``selection.json`` at `path`."""
-    contract = parse_json(content, path, {})
-    try:
-        check_contract(content)
-    except ValueError as error:
-        raise StorageError(f"{path} is damaged ({error}); remove it and run again") from error
-    return contract
 
 
 @dataclass(frozen=True)
@@ -193,13 +44,16 @@ class BytesRead:
         return 1 - self.kept / self.all if self.all else 0.0
 
 
-class FeatureContract(dict[str, Any]):
-    """The content of ``selection.json``, a dictionary that also checks tables."""
+class FeatureContract(Contract):
+    """The content of ``selection.json``, which also checks tables.
 
-    @property
-    def features(self) -> list[str]:
-        """Kept features, in the table's order."""
-        return in_table_order(self)
+    The fields of the file are attributes, such as ``contract.comparison.verdict``, but for its
+    ``features``: `features` has their names, and ``kept`` their entries. By name they are plain
+    values, such as ``contract["features"]``, and `to_dict` returns all of them.
+    """
+
+    def __getitem__(self, field: str) -> Any:
+        return self.to_dict()[field]
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per kept feature: name, type, baseline and the rest of its entry."""
@@ -208,9 +62,8 @@ class FeatureContract(dict[str, Any]):
         return pd.DataFrame(self["features"])
 
     def _repr_html_(self) -> str:
-        target, verdict = self["target"], self["comparison"]["sentence"]
-        title = f"Features for {target['name']!r}"
-        return as_html(title, [verdict], self.to_frame(), warnings=self["warnings"])
+        title, verdict = f"Features for {self.target.name!r}", self.comparison.sentence
+        return as_html(title, [verdict], self.to_frame(), warnings=self.warnings)
 
     @property
     def columns(self) -> list[str]:
@@ -219,14 +72,14 @@ class FeatureContract(dict[str, Any]):
         Lag features need the column that they are made of and the time column, which comes after
         all features, then the series column if there is one.
         """
-        history, order = self._history(), self["settings"]["columns"]["time"]
+        history, order = self._history(), self.settings["columns"]["time"]
         origins = self.origins()
         if history is None or all(name == column for name, column in origins.items()):
             return list(origins)
         roles = (role for role in (order, history.series) if role is not None)
         return list(dict.fromkeys([*origins.values(), *roles]))
 
-    def validate(self, table: Any) -> None:
+    def validate(self, table: Any) -> None:  # type: ignore[override]
         """Raise InputError for a table that does not fit the contract.
 
         Parameters
@@ -256,12 +109,8 @@ class FeatureContract(dict[str, Any]):
         a warning: few rows may well have none. So do 0 and 1 instead of booleans, as many databases
         write them.
         """
-        categories = {
-            feature["name"]: tuple(feature["categories"])
-            for feature in self["features"]
-            if feature["type"] == "category"
-        }
-        source, columns = source_of(table).read(categories, may_be_empty=True), self.columns
+        categories, columns = self.categories, self.columns
+        source = source_of(table).read(categories, may_be_empty=True)
         if not source.num_rows:
             warnings.warn("the table has no rows", UserWarning, stacklevel=2)
         missing = [name for name in columns if name not in source.column_names]
@@ -270,10 +119,10 @@ class FeatureContract(dict[str, Any]):
                 f"the table lacks {quoted(missing[:_MOST_NAMES])}, {len(missing)} of the "
                 f"{len(columns)} columns that the contract needs; bring them back, or select again"
             )
-        for feature in self["features"]:
-            name = feature["name"]
+        for feature in self.kept:
+            name = feature.name
             if name in source.column_names and source.num_rows:
-                values = _checked(source, name, categories.get(name), feature.get("values"))
+                values = _checked(source, name, categories.get(name), feature.values)
                 for change in _changes(values, source.column(name), feature):
                     warnings.warn(f"column {name!r} {change}", UserWarning, stacklevel=2)
 
@@ -311,21 +160,21 @@ class FeatureContract(dict[str, Any]):
         history = self._history()
         if history is None:
             return {name: name for name in self.features}
-        made = {c: made_names(c, history) for c in history.columns or (self["target"]["name"],)}
+        made = {c: made_names(c, history) for c in history.columns or (self.target.name,)}
         origin = {name: column for column, names in made.items() for name in names}
         return {name: origin.get(name, name) for name in self.features}
 
     def _history(self) -> HistorySettings | None:
-        history = self["settings"].get("history")
+        history = self.settings.get("history")
         return None if history is None else HistorySettings(**history)
 
 
-def _changes(values: Floats, held: pa.ChunkedArray, feature: dict[str, Any]) -> Iterator[str]:
+def _changes(values: Floats, held: pa.ChunkedArray, feature: KeptFeature) -> Iterator[str]:
     """Yield what a person should know of a column that fits the contract."""
     present = values[~np.isnan(values)]
     if held.null_count == len(held):
         yield "has no value in any row; make sure that its source still fills it"
-    elif feature["type"] == "category":
+    elif feature.type == "category":
         is_new = np.isnan(values) & held.is_valid().to_numpy()
         if is_new.any():
             example = held[int(np.argmax(is_new))].as_py()
@@ -333,8 +182,8 @@ def _changes(values: Floats, held: pa.ChunkedArray, feature: dict[str, Any]) -> 
                 f"holds categories that were not seen at the selection, such as {example!r}, in "
                 f"{int(is_new.sum())} of {len(held)} rows; they count as missing"
             )
-    elif feature.get("quantiles") and len(present) >= _FEWEST_VALUES:
-        before = float(np.abs(feature["quantiles"]).max())
+    elif feature.quantiles and len(present) >= _FEWEST_VALUES:
+        before = float(np.abs(feature.quantiles).max())
         now = float(np.abs(np.quantile(present, QUANTILES)).max())
         if min(before, now) > 0 and max(before / now, now / before) >= _OTHER_SCALE:
             yield (

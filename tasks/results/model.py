@@ -17,6 +17,7 @@ from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.column_names import names_in_array, quoted
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.sources import source_of
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.data.roles import Label, labels_of
@@ -51,24 +52,21 @@ class SelectedModel:
 
     @classmethod
     def from_contract(
-        cls, contract: Mapping[str, Any], files: Mapping[str, bytes], trusted: Sequence[str] = ()
+        cls, contract: Contract, files: Mapping[str, bytes], trusted: Sequence[str] = ()
     ) -> Self:
         """Return the model that a feature contract describes, from its native files."""
-        categories = _categories_of(contract)
-        names = tuple(feature["name"] for feature in contract["features"])
+        categories, names = contract.categories, tuple(contract.types)
         n_categories = tuple(len(categories.get(name, ())) for name in names)
-        schema = Schema(names, n_categories, len(contract["target"]["classes"]))
+        schema = Schema(names, n_categories, len(contract.target.classes))
         with as_input_error():
-            fitted = models.load(contract["model"]["kind"], files, schema, trusted)
+            fitted = models.load(contract.model.kind, files, schema, trusted)
         return cls.of_contract(contract, fitted)
 
     @classmethod
-    def of_contract(cls, contract: Mapping[str, Any], fitted: FittedModel) -> Self:
+    def of_contract(cls, contract: Contract, fitted: FittedModel) -> Self:
         """Return a fitted model with the categories and classes of its feature contract."""
-        target = contract["target"]
-        classes = labels_of(target["classes"], target.get("type", "text"))
-        order = tuple(in_table_order(contract))
-        return cls(fitted, _categories_of(contract), classes, order)
+        classes = labels_of(contract.target.classes, contract.target.type)
+        return cls(fitted, contract.categories, classes, tuple(contract.features))
 
     @property
     def features(self) -> list[str]:
@@ -179,13 +177,6 @@ class SelectedModel:
         return matrix
 
 
-def in_table_order(contract: Mapping[str, Any]) -> list[str]:
-    """Return the kept features of a contract in the order of the run's table."""
-    names = [feature["name"] for feature in contract["features"]]
-    order = contract.get("table_order")  # absent in contracts of earlier writers, or edited by hand
-    return order if isinstance(order, list) and sorted(map(str, order)) == sorted(names) else names
-
-
 def columns_of(array: Any) -> Iterator[NDArray[Any]]:
     """Yield the columns of an array, or of a sparse matrix, dense."""
     if isinstance(array, np.ndarray):
@@ -210,14 +201,6 @@ def _as_table(array: Any, features: Sequence[str]) -> pa.Table:
     used = [names.index(name) for name in features]
     array = (array if isinstance(array, np.ndarray) else array.tocsc())[:, used]
     return pa.table([*columns_of(array)], names=features)
-
-
-def _categories_of(contract: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    return {
-        feature["name"]: tuple(feature["categories"])
-        for feature in contract["features"]
-        if feature["type"] == "category"
-    }
 
 
 def check_there(features: Sequence[str], columns: Sequence[str]) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from chaffinch.errors import InputError, LaterReleaseError, StorageError, short_repr
 from chaffinch.storage.files import check_regular, parse_json, path_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.files import reading
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
-from chaffinch.tasks.results.contract import FeatureContract, check_contract
+from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.result import SelectionResult, load_result, load_run
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.method import RESELECT, method_of
@@ -31,7 +30,7 @@ class Former:
     """A former run; for a contract without its run, `run` is empty and `folder` None."""
 
     run: str
-    contract: Mapping[str, Any]
+    contract: FeatureContract
     folder: Path | None = None
 
 
@@ -59,7 +58,7 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
     return Former(result.run, result.contract, result.folder)
 
 
-def _read_contract(path: Path) -> dict[str, Any]:
+def _read_contract(path: Path) -> FeatureContract:
     with reading(path):
         content = path.read_bytes()
     try:
@@ -68,15 +67,14 @@ def _read_contract(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"{path.name} is no feature contract (not JSON); {_GIVE}") from error
     try:
-        contract = parse_json(content, path, {})
-        check_contract(content)
+        parse_json(content, path, {})
+        return FeatureContract.parse(content)
     except LaterReleaseError:
         raise
     except (StorageError, ValueError) as error:
         # the remedy after it is one for a store
         found = str(error).rpartition("; ")[0] if isinstance(error, StorageError) else error
         raise InputError(f"{path.name} is no feature contract ({found}); {_GIVE}") from error
-    return contract
 
 
 def load_contract(
@@ -108,18 +106,18 @@ def load_contract(
     >>> contract.validate("newer.parquet")  # doctest: +SKIP
     >>> pandas.read_parquet("newer.parquet", columns=contract.columns)  # doctest: +SKIP
     """
-    return FeatureContract(read_former(given, store).contract)
+    return read_former(given, store).contract
 
 
 def settings_of(
     former: Former, asked: ReselectionSettings, model: ModelSettings | None = None
 ) -> SelectionSettings:
     """Return the settings of a reselection: those of the former run with the requested changes."""
-    before = SelectionSettings(**former.contract["settings"])
-    kinds = {feature["name"]: feature["type"] for feature in former.contract["features"]}
+    before = SelectionSettings(**former.contract.settings)
+    kinds = former.contract.types
     categories = {name for name, kind in kinds.items() if kind == "category"}
     categorical = {*before.columns.categorical, *categories}
-    is_regression = former.contract["target"]["task"] == "regression"
+    is_regression = former.contract.target.task == "regression"
     _check_roles(before, asked, categorical if is_regression else set())
     if model is None:
         model = _model_of(before.model, asked.model)
@@ -134,8 +132,8 @@ def settings_of(
         columns["drop"] = asked.drop
     for kind in ("categorical", "numeric"):  # dropped columns have no kind
         columns[kind] = set(columns[kind]) - set(columns["drop"])
-    left_out = (column["name"] for column in former.contract.get("dropped", ()))
-    known = {*former.contract["candidates"], *left_out, before.target}
+    left_out = (column.name for column in former.contract.dropped)
+    known = {*former.contract.candidates, *left_out, before.target}
     method = {
         "kind": RESELECT,
         "former": kinds,
@@ -144,15 +142,15 @@ def settings_of(
         "gain": asked.gain,
         "slack": asked.slack,
         "rejections": asked.rejections,
-        "former_classes": tuple(former.contract["target"]["classes"]) if is_same else (),
-        "former_rows": former.contract.get("dataset", {}).get("hash", ""),
+        "former_classes": tuple(former.contract.target.classes) if is_same else (),
+        "former_rows": former.contract.dataset.hash,
         "former_drop": before.columns.drop,
     }
     return SelectionSettings(
         **{
             **before.model_dump(),
             "target": target,
-            "task": former.contract["target"]["task"],
+            "task": former.contract.target.task,
             "method": method_of(method),
             "model": model,
             "history": history,

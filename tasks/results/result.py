@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import names_in_array, text_of_label
-from chaffinch.storage.files import file_to_write, path_from, write_file
+from chaffinch.storage.files import file_to_write, path_from, to_json, write_file
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
@@ -22,7 +22,6 @@ from chaffinch.tasks.pipeline.ingestion import parts_in_order
 from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.pipeline.report import REPORT_FILE
 from chaffinch.tasks.pipeline.selection_run import (
-    CONTRACT_FILE,
     SelectionRun,
     StageResults,
     model_files,
@@ -32,8 +31,8 @@ from chaffinch.tasks.reporting import ReportContent, render_report
 from chaffinch.tasks.reporting.features import rank_of_each
 from chaffinch.tasks.reporting.notebook import as_html, draw_curve
 from chaffinch.tasks.results.alternatives import ScoredAlternatives
-from chaffinch.tasks.results.contract import FeatureContract, parse_contract
-from chaffinch.tasks.results.model import SelectedModel, check_there, in_table_order
+from chaffinch.tasks.results.contract import FeatureContract
+from chaffinch.tasks.results.model import SelectedModel, check_there
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.method import declared
@@ -152,8 +151,7 @@ class SelectionResult:
     versions : dict
         Versions of the libraries that compute.
     contract : FeatureContract
-        The content of ``selection.json``, a dictionary; lists the columns a source must give, and
-        checks tables.
+        The content of ``selection.json``; lists the columns a source must give, and checks tables.
     run : str
         Name of the run.
     folder : Path or None
@@ -244,7 +242,7 @@ class SelectionResult:
 
         part = self._part if isinstance(self._part, pa.Array) else part_of_rows(self._part)
         settings = SelectionSettings(**self.settings)
-        found = parts_in_order(source_of(data), settings, self.contract["dataset"]["hash"], part)
+        found = parts_in_order(source_of(data), settings, self.contract.dataset.hash, part)
         index = data.index if isinstance(data, pd.DataFrame) else None
         return pd.Series(found.cast(pa.string()).to_pandas().to_numpy(), index, name="part")
 
@@ -267,12 +265,12 @@ class SelectionResult:
             ``"difference_percent"`` of that with all features. Undefined metrics are left out;
             contracts of earlier releases have none.
         """
-        return dict(self.contract.get("metrics", {}))
+        return {name: metric.model_dump() for name, metric in self.contract.metrics.items()}
 
     @property
     def class_shares(self) -> dict[str, float]:
         """Share of each class in the rows that judge; empty for a regression."""
-        return dict(self.contract.get("class_shares", {}))
+        return dict(self.contract.class_shares)
 
     @property
     def stability(self) -> dict[str, Any] | None:
@@ -287,8 +285,8 @@ class SelectionResult:
             candidate. Folds share rows, so that sets of other rows may agree less. None where
             folds did not choose, and in contracts of earlier releases.
         """
-        found = self.contract.get("stability")
-        return None if found is None else dict(found)
+        found = self.contract.stability
+        return None if found is None else found.model_dump()
 
     @property
     def importance(self) -> pd.DataFrame | None:
@@ -338,8 +336,8 @@ class SelectionResult:
             ``"loss_per_cost_saved"``, by how much the loss on the rows that judge rises for each
             unit of cost saved: below 0 if it falls, None if nothing is saved. None without costs.
         """
-        found = self.contract.get("costs")
-        return None if found is None else dict(found)
+        found = self.contract.costs
+        return None if found is None else found.model_dump()
 
     @cached_property
     def model(self) -> SelectedModel:
@@ -418,7 +416,7 @@ class SelectionResult:
         -------
         matplotlib.axes.Axes
         """
-        return draw_curve(self.curve, len(self.features), loss_in_words(self.contract["loss"]), ax)
+        return draw_curve(self.curve, len(self.features), loss_in_words(self.contract.loss), ax)
 
 
 def _curve(
@@ -506,8 +504,6 @@ def load_result(
     results = StageResults(run.name, run.records())
     if next_stage(run, results.records):
         raise InputError(f"run {run.name!r} is not finished; run it again to continue it")
-    evaluated = results.records["evaluate"]
-    results.contract = parse_contract(evaluated.read(CONTRACT_FILE), evaluated.path(CONTRACT_FILE))
     return _result(
         results,
         labels,
@@ -527,29 +523,30 @@ def result_in_memory(run: SelectionRun, labels: Mapping[str, Any]) -> SelectionR
 
 def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> SelectionResult:
     """Return the result of a finished run; `labels` maps names to those of the user's table."""
-    contract, found = run.contract, {name: one.result for name, one in run.records.items()}
-    features = tuple(in_table_order(contract))
-    candidates = tuple(contract["candidates"])
+    found = {name: one.result for name, one in run.records.items()}
+    content = run.contract.to_dict()
+    contract = FeatureContract.parse(to_json(content))
+    features, candidates = tuple(contract.features), tuple(contract.candidates)
     scored = found.get("score_alternatives")
     step_of, kept = step_of_each(run.path), set(features)
     mask = np.array([name in kept for name in candidates])
-    method = declared(contract["settings"]["method"]["kind"])
+    method = declared(contract.settings["method"]["kind"])
     scores = method.scores(run.search_result, mask.tolist())
     return SelectionResult(
         mask=mask,
         steps=np.array([step_of.get(name, 0) for name in candidates]),
         path=run.path.to_pandas(),
         scores=scores and {labels.get(name, name): score for name, score in scores.items()},
-        losses=contract["losses"],
-        comparison=contract["comparison"],
+        losses=content["losses"],
+        comparison=content["comparison"],
         alternatives=None if scored is None else ScoredAlternatives(scored),
         changes=found.get("judge_changes"),
-        warnings=tuple(contract["warnings"]),
+        warnings=tuple(contract.warnings),
         seconds=sum(run.seconds.values()),
-        seed=contract["seed"],
-        settings=contract["settings"],
-        versions=contract["versions"],
-        contract=FeatureContract(contract),
+        seed=contract.seed,
+        settings=contract.settings,
+        versions=contract.versions,
+        contract=contract,
         run=run.name,
         _curve=tuple(_curve(run.path, found, len(candidates))),
         _explanation=run.explanation,

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -211,7 +211,7 @@ def compare(
         accuracies,
     )
     if against_constant and is_not_shown_better_than_constant(judged.over_constant, judged.units):
-        counts = signs_in_words(asdict(against_constant), judged.units, len(rows))
+        counts = signs_in_words(against_constant, judged.units, len(rows))
         balance = against_constant.lower - against_constant.higher
         differ = balance * (after_loss - (judged.constant_loss or 0.0)) > 0
         why = "; a few large losses decide the mean" if differ else ""
@@ -279,23 +279,21 @@ def is_not_shown_better_than_constant(over_constant: Interval | None, n_units: i
     return over_constant is not None and n_units >= FEWEST_UNITS and over_constant[1] >= 0
 
 
-def is_nothing_to_select_from(comparison: Mapping[str, Any]) -> bool:
+def is_nothing_to_select_from(
+    over_constant: Iterable[Interval | None], n_units: int, accuracies: Mapping[str, Accuracy]
+) -> bool:
     """Return whether neither model is shown to be better than a constant.
 
     A few large losses can hide from the loss what the accuracy shows.
     """
-    if any(map(_is_more_accurate, comparison.get("accuracies", {}).values())):
+    if any(map(_is_more_accurate, accuracies.values())):
         return False
-    intervals = comparison.get("over_constant"), comparison.get("all_features_over_constant")
-    return all(is_not_shown_better_than_constant(one, comparison["units"]) for one in intervals)
+    return all(is_not_shown_better_than_constant(one, n_units) for one in over_constant)
 
 
-def _is_more_accurate(found: Accuracy | Mapping[str, float] | None) -> bool:
+def _is_more_accurate(found: Accuracy) -> bool:
     """Return whether a model's accuracy is shown to be above a constant's."""
-    if found is None:
-        return False
-    of = asdict(found) if isinstance(found, Accuracy) else found
-    return of["model"] > of["constant"] and of["p_value"] <= 1 - _CONFIDENCE
+    return found.model > found.constant and found.p_value <= 1 - _CONFIDENCE
 
 
 def leaks_in_words(leaks: Sequence[str]) -> str:
@@ -325,9 +323,9 @@ def is_decisive(interval: Interval, n_units: int) -> bool:
     return n_units >= FEWEST_UNITS and not interval[0] <= 0 <= interval[1]
 
 
-def judged_on(contract: Mapping[str, Any]) -> str:
-    """Return the part of the rows that a contract's verdict is from; formerly always the test."""
-    return str(contract.get("judged_on", "test"))
+def judged_on(found: Mapping[str, Any]) -> str:
+    """Return the part of the rows that a stage judged on; formerly always the test."""
+    return str(found.get("judged_on", "test"))
 
 
 def part_in_words(part: str) -> str:
@@ -350,8 +348,8 @@ def _sentence(
     kept, total, constant = int(mask.sum()), len(mask), judged.constant_loss
     words, name = part_in_words(part), loss_in_words(loss.name)
     start = ""
-    facts = {**vars(judged), "accuracies": accuracies}
-    if constant is not None and is_nothing_to_select_from(facts):
+    intervals = judged.over_constant, judged.all_features_over_constant
+    if constant is not None and is_nothing_to_select_from(intervals, judged.units, accuracies):
         start = _nothing_to_select_from(judged, before, constant, n_rows, words, name)
     if kept == total:
         every = "The one feature" if total == 1 else f"Every one of the {total} features"
@@ -486,10 +484,10 @@ def share_in_words(share: float, tolerance: float, of: str = "all features expla
     )
 
 
-def signs_in_words(found: Mapping[str, Any], n_units: int, n_rows: int) -> str:
-    p_value = f"= {found['p_value']:.2g}" if found["p_value"] >= _LEAST_P else f"< {_LEAST_P}"
+def signs_in_words(found: SignTest, n_units: int, n_rows: int) -> str:
+    p_value = f"= {found.p_value:.2g}" if found.p_value >= _LEAST_P else f"< {_LEAST_P}"
     return (
-        f"lower in {found['lower']} and higher in {found['higher']} of {n_units} "
+        f"lower in {found.lower} and higher in {found.higher} of {n_units} "
         f"{units_in_words(n_units, n_rows)} (sign test p {p_value})"
     )
 

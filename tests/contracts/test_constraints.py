@@ -192,7 +192,7 @@ def parsed(*typed):
     @selection_options
     def run(data, settings, execution):
         chosen = select_in_memory(source_of(data), settings, execution)
-        found.append([one["name"] for one in chosen.contract["features"]])
+        found.append([*chosen.contract.types])
 
     CliRunner().invoke(run, list(map(str, typed)), catch_exceptions=False)
     return found[0]

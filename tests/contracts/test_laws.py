@@ -85,7 +85,7 @@ def test_the_order_of_columns_and_rows_does_not_matter(method, model):
     """No method learns of it: columns are ordered by name before, and rows by their content."""
     table = good_table(200)
     turned = select(table[table.columns[::-1]].sample(frac=1, random_state=3), method, model)
-    one, other = (dict(result.contract) for result in (of_few_rows(method, model), turned))
+    one, other = (result.contract.to_dict() for result in (of_few_rows(method, model), turned))
     hashes = [contract.pop("dataset")["hash"] for contract in (one, other)]
     orders = [contract.pop("table_order") for contract in (one, other)]
     assert one == other

@@ -180,7 +180,7 @@ def test_a_contract_of_an_earlier_release_is_read_unless_its_series_were_scaled(
     result, tmp_path
 ) -> None:
     path = tmp_path / "selection.json"
-    contract = json.loads(json.dumps(result.contract))
+    contract = result.contract.to_dict()
     for scale in ("none", "series"):
         contract["settings"]["history"]["scale"] = scale
         path.write_text(json.dumps(contract))

@@ -69,11 +69,11 @@ def test_predictions_and_choices_are_those_of_a_plain_nested_cross_validation(ru
         assert found["constant"][held_out].unique() == pytest.approx([rows.y[fitted].mean()])
     np.testing.assert_allclose(np.stack(found["all_features"]), everything, rtol=1e-9)
     np.testing.assert_allclose(np.stack(found["selected"]), chosen, rtol=1e-9)
-    losses = run.contract["losses"]["out_of_fold"]
-    assert losses["all_features"] == pytest.approx(np.square(everything - rows.y).mean())
-    assert losses["selected"] == pytest.approx(np.square(chosen - rows.y).mean())
-    assert run.search_result.facts["sizes"][0]["loss"] == pytest.approx(losses["all_features"])
-    assert run.contract["judged_on"] == "out_of_fold"
+    losses = run.contract.losses["out_of_fold"]
+    assert losses.all_features == pytest.approx(np.square(everything - rows.y).mean())
+    assert losses.selected == pytest.approx(np.square(chosen - rows.y).mean())
+    assert run.search_result.facts["sizes"][0]["loss"] == pytest.approx(losses.all_features)
+    assert run.contract.judged_on == "out_of_fold"
 
 
 def test_informative_features_are_found_and_their_number():
@@ -198,23 +198,23 @@ def test_classes_of_any_number(run_of):
 
 def test_the_shares_of_the_contract_are_those_of_the_recorded_folds(run_of):
     run = run_of(table_of())
-    recorded, found = run.result("optimise_mask"), run.contract["stability"]
-    assert found["n_folds"] == len(recorded["folds"]) == 5
-    assert found["index"] == recorded["stability"]
-    assert found["share_of_folds"] == {
+    recorded, found = run.result("optimise_mask"), run.contract.stability
+    assert found.n_folds == len(recorded["folds"]) == 5
+    assert found.index == recorded["stability"]
+    assert found.share_of_folds == {
         name: sum(name in fold for fold in recorded["folds"]) / 5
-        for name in run.contract["candidates"]
+        for name in run.contract.candidates
     }
 
 
 def test_a_fold_that_chose_fewer_features_counts_where_all_are_kept(run_of):
     for seed in range(5, 15):  # the first of them, unless another release rounds otherwise
         run = run_of(table_of(seed, n_rows=60, n_noise=2, noise=3.0))
-        shares = run.contract["stability"]["share_of_folds"].values()
+        shares = run.contract.stability.share_of_folds.values()
         if run.mask.all() and min(shares) < 1:
-            losses = run.contract["losses"]["out_of_fold"]
-            assert losses["selected"] == losses["all_features"]
-            assert run.contract["stability"]["index"] is not None
+            losses = run.contract.losses["out_of_fold"]
+            assert losses.selected == losses.all_features
+            assert run.contract.stability.index is not None
             return
     pytest.fail("no selection kept all features where a fold kept fewer")
 

@@ -308,8 +308,8 @@ def test_a_model_of_ones_own_is_asked_for_again(tmp_path) -> None:
 
 def test_a_category_that_is_to_be_dropped_leaves() -> None:
     before = chaffinch.select(good_table(), "churned", model=LINEAR, keep=["colour", "age"])
-    kept = {**before.contract["settings"]["columns"], "keep": []}
-    contract = {**before.contract, "settings": {**before.contract["settings"], "columns": kept}}
+    settings = {**before.settings, "columns": {**before.settings["columns"], "keep": []}}
+    contract = before.contract.model_copy(update={"settings": settings})
     after = chaffinch.reselect(
         dataclasses.replace(before, contract=contract), good_table(seed=1), drop=["colour"]
     )
@@ -449,7 +449,7 @@ def test_a_contract_that_was_edited_or_is_of_later_is_refused(
     former, tmp_path, change, kind, message
 ) -> None:
     path = tmp_path / "selection.json"
-    path.write_text(json.dumps({**former.contract, **change}))
+    path.write_text(json.dumps({**former.contract.to_dict(), **change}))
     for asked in (
         lambda: chaffinch.load_contract(path),
         lambda: chaffinch.reselect(path, causes("x1")),

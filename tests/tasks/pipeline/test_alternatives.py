@@ -74,9 +74,9 @@ def test_the_default_selects_the_same_with_them_and_without(role) -> None:
     options = {"method": "auto", "n_features": 3, **ROLES[role]}
     with_them = select(data, alternatives=2, **options)
     plain = select(data, alternatives=None, **options)
-    contract = json.loads(json.dumps(with_them.contract))
+    contract = with_them.contract.to_dict()
     assert contract["settings"].pop("alternatives")["number"] == 2
-    without = json.loads(json.dumps(plain.contract))
+    without = plain.contract.to_dict()
     without["settings"].pop("alternatives")
     assert contract == without
     assert len(with_them.alternatives["sets"]) == 2

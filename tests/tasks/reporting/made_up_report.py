@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.reporting import ReportContent
 
 ENDS = {
@@ -59,10 +61,11 @@ def made_up(
             "parameters": {"num_leaves": 15, "learning_rate": 0.05},
         },
         "loss": "log_loss",
+        "warnings": [],
         "settings": {
             "target": "diagnosis",
             "method": how,
-            "columns": {"keep": [], "weight": None},
+            "columns": {"keep": [], "weight": None, "group": None, "time": None},
             "baseline": "median",
             "seed": 4711,
         },
@@ -88,7 +91,7 @@ def made_up(
     }
     return ReportContent(
         run="breast_cancer-3b1f09ac",
-        contract=contract,
+        contract=contract_of(contract),
         unmasked_loss=0.1302,
         path=path,
         candidates=[
@@ -108,6 +111,10 @@ def made_up(
     )
 
 
+def contract_of(content: Mapping[str, Any]) -> Contract:
+    return Contract.parse(json.dumps(content).encode())
+
+
 def _loss(value: float) -> dict[str, float]:
     return {"model_validation_loss": value}
 
@@ -118,9 +125,9 @@ def numbered(n: int) -> list[str]:
 
 def ranked(content: ReportContent, method: str = "anova_f") -> ReportContent:
     """The same, had the features been ranked: the later they leave, the higher their score."""
-    names = content.contract["candidates"]
+    names = content.contract.candidates
     how = {"kind": method, "n_features": [1 / 6, 4]}
-    content = with_contract(content, settings={**content.contract["settings"], "method": how})
+    content = with_contract(content, settings={**content.contract.settings, "method": how})
     return replace(
         content,
         path=[(step, name, None, left) for step, name, _, left in content.path],
@@ -130,8 +137,8 @@ def ranked(content: ReportContent, method: str = "anova_f") -> ReportContent:
 
 def explained(content: ReportContent) -> ReportContent:
     """The same with importances, stand-ins, predictions and an earlier promotion, all of them."""
-    kept = [one["name"] for one in content.contract["features"]]
-    dropped = [name for name in content.contract["candidates"] if name not in set(kept)]
+    kept = list(content.contract.types)
+    dropped = [name for name in content.contract.candidates if name not in set(kept)]
     alike = [{"feature": name, "association": 0.9} for name in (dropped or kept)[:20]]
     group = {"dropped": alike, "n_dropped": 99, "kept": alike, "n_kept": 20}
     importance = {
@@ -157,7 +164,7 @@ def explained(content: ReportContent) -> ReportContent:
                 "groups": [{"feature": name, **group} for name in kept[:200]],
             },
             "predictions": {
-                "positive": content.contract["target"]["classes"][-1],
+                "positive": content.contract.target.classes[-1],
                 "roc": {"false_positive": rates, "true_positive": rates},
                 "calibration": points,
             },
@@ -173,7 +180,7 @@ def explained(content: ReportContent) -> ReportContent:
 
 
 def with_contract(content: ReportContent, **changes: Any) -> ReportContent:
-    return replace(content, contract={**content.contract, **changes})
+    return replace(content, contract=contract_of({**content.contract.to_dict(), **changes}))
 
 
 class Page(HTMLParser):

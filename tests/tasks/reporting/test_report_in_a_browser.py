@@ -82,6 +82,6 @@ def test_a_served_report_downloads_the_contract_byte_for_byte(content, tmp_path)
             with page.expect_download() as begun:
                 link.click()
             found[begun.value.suggested_filename] = Path(begun.value.path()).read_bytes()
-    assert found["selection.json"] == to_json(dict(content.contract))
+    assert found["selection.json"] == to_json(content.contract.to_dict())
     assert found["features.csv"].startswith(b"feature,type,rank,")
     assert len(found["features.csv"].splitlines()) == 11

@@ -99,7 +99,7 @@ def test_kept_features_and_the_contract_can_be_downloaded() -> None:
         "d,number,1,,4 of 4",
         '"b ""2"", c",number,2,1.0,',
     ]
-    assert files["selection.json"] == to_json(dict(content.contract))
+    assert files["selection.json"] == to_json(content.contract.to_dict())
 
 
 def downloads(page: Page) -> dict[str, bytes]:
@@ -136,9 +136,10 @@ def test_the_verdict_in_brief_has_the_number_of_features_and_both_losses(
 
 @pytest.mark.parametrize("n_kept", [4, 12])
 def test_the_verdict_in_brief_begins_with_a_constant_that_nothing_beats(n_kept) -> None:
-    contract = made_up(numbered(12), n_kept, "cannot tell").contract
+    content = made_up(numbered(12), n_kept, "cannot tell")
     beaten = {"over_constant": [-0.1, 0.2], "all_features_over_constant": [-0.2, 0.1]}
-    words = verdict_in_brief({**contract, "comparison": contract["comparison"] | beaten})
+    comparison = content.contract.to_dict()["comparison"] | beaten
+    words = verdict_in_brief(with_contract(content, comparison=comparison).contract)
     nothing = "Nothing to select from: no model is shown to beat a constant"
     assert words == f"{nothing}; kept {n_kept} of 12 features"
 
@@ -153,7 +154,7 @@ def test_the_verdict_in_brief_begins_with_a_constant_that_nothing_beats(n_kept) 
 def test_costs_are_shown_with_the_loss_that_a_unit_saved_costs(per_cost, words) -> None:
     content = made_up(numbered(12), 4)
     costs = {"kept": 12.5, "all": 50.0, "loss_per_cost_saved": per_cost}
-    settings = {**content.contract["settings"], "constraints": {"budget": 20.0, "groups": []}}
+    settings = {**content.contract.settings, "constraints": {"budget": 20.0, "groups": []}}
     page = Page(render_report(with_contract(content, costs=costs, settings=settings)))
     assert f"The kept features cost 12.5 of 50, {words}" in page.text
 
@@ -183,7 +184,7 @@ def test_dropped_columns_come_with_the_nearest_miss_first(page: Page) -> None:
 
 def test_features_that_no_step_tells_apart_share_their_ranks() -> None:
     content = made_up(numbered(12), 4)
-    features = [{**one, "step": None} for one in content.contract["features"]]
+    features = [{**one, "step": None} for one in content.contract.to_dict()["features"]]
     rows = Page(render_report(with_contract(content, features=features))).tables
     assert {row[1] for row in rows["Kept features (4)"][1:]} == {"1 to 4"}
     assert rows["Dropped columns (9)"][1][:2] == ["feature 7", "5"]
@@ -228,7 +229,7 @@ def test_each_verdict_says_first_what_may_be_dropped(verdict, meaning, dropped) 
     page = Page(render_report(content))
     assert f"Verdict {verdict} {meaning}" in page.text
     assert f"The sentence of the verdict {verdict}." in page.text
-    names = {one["name"] for one in content.contract["dropped"] if "step" in one}
+    names = {one["name"] for one in content.contract.to_dict()["dropped"] if "step" in one}
     first_screen = page.text[: page.text.index("Downloads")]
     assert f"{dropped}, closest to being kept first" in first_screen
     assert all(name in first_screen for name in names)
@@ -238,7 +239,7 @@ def test_each_verdict_says_first_what_may_be_dropped(verdict, meaning, dropped) 
 
 def test_too_few_units_are_given_as_the_reason_of_no_verdict() -> None:
     content = made_up(numbered(12), 4, "cannot tell")
-    comparison = {**content.contract["comparison"], "verdict": "cannot tell", "units": 19}
+    comparison = {**content.contract.to_dict()["comparison"], "verdict": "cannot tell", "units": 19}
     page = Page(render_report(with_contract(content, comparison=comparison)))
     assert "over so few of them is wrong too often" in page.text
     assert "The interval holds zero" not in page.text
@@ -256,7 +257,7 @@ def test_not_shown_better_than_a_constant_is_told_from_shown_no_better(
 ) -> None:
     content = made_up(numbered(12), 4, "cannot tell")
     both = dict.fromkeys(("over_constant", "all_features_over_constant"), over_constant)
-    comparison = {**content.contract["comparison"], **both}
+    comparison = {**content.contract.to_dict()["comparison"], **both}
     page = Page(render_report(with_contract(content, comparison=comparison)))
     assert meaning in page.text
     assert "The interval holds zero" not in page.text
@@ -267,7 +268,7 @@ def test_not_shown_better_than_a_constant_is_told_from_shown_no_better(
 def test_sign_tests_are_shown_with_what_they_answer(units, what) -> None:
     content = made_up(numbered(12), 4)
     comparison = {
-        **content.contract["comparison"],
+        **content.contract.to_dict()["comparison"],
         "units": units,
         "sign_test": {"lower": 14, "higher": 12, "p_value": 0.847},
         "sign_test_over_constant": {"lower": 23, "higher": 3, "p_value": 8.8e-5},
@@ -283,7 +284,7 @@ def test_sign_tests_are_shown_with_what_they_answer(units, what) -> None:
 
 def test_an_unknown_verdict_is_refused() -> None:
     content = made_up(numbered(3), 1)
-    comparison = {**content.contract["comparison"], "verdict": "shines"}
+    comparison = {**content.contract.to_dict()["comparison"], "verdict": "shines"}
     with pytest.raises(
         ValueError,
         match="one of better, as good with fewer columns, worse, cannot tell but is 'shines'",
@@ -299,8 +300,9 @@ def test_a_selection_that_keeps_everything_says_so() -> None:
 
 def test_a_feature_kept_on_request_is_told_from_one_that_outlasts_the_path() -> None:
     content = made_up(numbered(12), 4)
-    columns = {"keep": ["feature 11"]}
-    asked = with_contract(content, settings={**content.contract["settings"], "columns": columns})
+    settings = content.contract.settings
+    columns = {**settings["columns"], "keep": ["feature 11"]}
+    asked = with_contract(content, settings={**settings, "columns": columns})
     assert Page(render_report(asked)).tables["Kept features (4)"][1][1] == "kept as asked"
 
 
@@ -441,7 +443,7 @@ def test_a_ranking_says_which_rows_it_is_of(method, train, mask_validation) -> N
 def test_a_lowest_score_is_called_that_and_not_a_size() -> None:
     content = ranked(made_up(numbered(12), 4, method="flbmo"))
     method = {"kind": "anova_f", "n_features": None, "min_score": 107.5}
-    settings = {**content.contract["settings"], "method": method}
+    settings = {**content.contract.settings, "method": method}
     html = render_report(
         replace(
             with_contract(content, settings=settings),
@@ -504,7 +506,7 @@ def test_a_wide_profile_is_cut_and_says_where_the_rest_is() -> None:
 )
 def test_hostile_names_come_out_as_they_are_and_run_nothing(name: str) -> None:
     content = made_up([name, "b", "c"], 3)
-    target = {**content.contract["target"], "name": name, "classes": [name]}
+    target = {**content.contract.to_dict()["target"], "name": name, "classes": [name]}
     hostile = with_contract(content, target=target, loss=name)
     hostile = explained(replace(hostile, run=name, source=name, warnings=[name]))
     page = Page(render_report(hostile))
@@ -541,7 +543,7 @@ def test_a_run_without_a_test_part_is_judged_on_out_of_fold_rows() -> None:
         for n in (12, 4)
     ]
     content = replace(ranked(made_up(numbered(12), 4), "auto"), candidates=[], sizes=curve)
-    contract = content.contract
+    contract = content.contract.to_dict()
     rows = {"train": 1049382, "out_of_fold": 185185}
     losses = {"train": contract["losses"]["train"], "out_of_fold": contract["losses"]["test"]}
     content = with_contract(

@@ -13,6 +13,7 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
+from chaffinch.storage.files import to_json
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings
@@ -127,9 +128,8 @@ def test_true_and_false_fit_where_they_were_and_so_do_0_and_1():
     for other in (-1, 2, 0.5):
         with pytest.raises(InputError, match=f"numbers, such as {other}, .* true and false"):
             result.contract.validate(table.assign(is_new=table["is_new"] * other))
-    of_an_earlier_writer = chaffinch.FeatureContract(
-        result.contract | {"features": [{"name": "is_new", "type": "number"}]}
-    )
+    content = {**result.contract.to_dict(), "features": [{"name": "is_new", "type": "number"}]}
+    of_an_earlier_writer = chaffinch.FeatureContract.parse(json.dumps(content).encode())
     of_an_earlier_writer.validate(table)
 
 
@@ -291,20 +291,39 @@ def test_the_target_has_a_type_and_classes_of_it(kept, tmp_path):
         ({"type": "3"}, r"no feature contract \(target.type: input should be 'integer'"),
         ({"type": "integer", "classes": ["no", "yes"]}, r"no feature contract \(target: value err"),
     ):
-        contract = {**kept.contract, "target": kept.contract["target"] | target}
+        contract = kept.contract.to_dict()
+        contract["target"] |= target
         path.write_text(json.dumps(contract))
         with pytest.raises(InputError, match=said):
             chaffinch.load_contract(path)
     contract = json.loads((kept.folder / "selection.json").read_text())
     del contract["target"]["type"]  # as in contracts from before it
     files = {"model.skops": (kept.folder / "model" / "model.skops").read_bytes()}
-    labels = SelectedModel.from_contract(contract, files).predict(good_table())
+    earlier = chaffinch.FeatureContract.parse(json.dumps(contract).encode())
+    labels = SelectedModel.from_contract(earlier, files).predict(good_table())
     assert set(labels) <= {"no", "yes"}
+
+
+def test_a_contract_is_written_as_it_was_read_with_the_fields_of_a_later_writer(kept):
+    content = (kept.folder / "selection.json").read_bytes()
+    assert to_json(kept.contract.to_dict()) == content
+    later = json.loads(content) | {"later": [1]}
+    later["target"]["later"] = {"a": None}
+    read = chaffinch.FeatureContract.parse(json.dumps(later).encode())
+    assert read.to_dict() == later
+
+
+def test_fields_are_attributes_and_plain_values_by_name(kept):
+    assert kept.contract.comparison.verdict == kept.contract["comparison"]["verdict"]
+    assert kept.contract.losses["test"].selected == kept.contract["losses"]["test"]["selected"]
+    assert kept.contract["features"][0]["name"] == "age"
 
 
 def test_a_comparison_without_a_verdict_is_refused(kept, tmp_path):
     path = tmp_path / "edited.json"
-    path.write_text(json.dumps({**kept.contract, "comparison": {}}))
+    contract = kept.contract.to_dict()
+    del contract["comparison"]["verdict"]
+    path.write_text(json.dumps(contract))
     with pytest.raises(InputError, match=r"no feature contract \(comparison.verdict: field req"):
         chaffinch.load_contract(path)
 
@@ -313,8 +332,9 @@ def test_a_comparison_without_a_verdict_is_refused(kept, tmp_path):
 def test_whatever_is_edited_by_hand_is_taken_or_refused_in_one_line(kept, of_days, tmp_path):
     path, other = tmp_path / "edited.json", tmp_path / "other.json"
     table = good_table()
-    of_history = [at for at in places(of_days) if at and at[0] in ("features", "settings")]
-    for contract, edits in ((kept.contract, places(kept.contract)), (of_days, of_history)):
+    of_rows, of_lags = kept.contract.to_dict(), of_days.to_dict()
+    of_history = [at for at in places(of_lags) if at and at[0] in ("features", "settings")]
+    for contract, edits in ((of_rows, places(of_rows)), (of_lags, of_history)):
         other.write_text(json.dumps(contract))
         for at in edits:
             for written in BY_HAND:
