@@ -127,6 +127,19 @@ class Difference:
         """Whether both keep the same features, and the newer rows have them all."""
         return not (self.gained or self.lost or self.gone)
 
+    @property
+    def rescaled(self) -> dict[str, str]:
+        """Features of the first that have another scale in the newer rows, and how far they reach.
+
+        How far is the larger of the 5 and 95 % quantiles by size, of 30 values or more. A feature
+        that reaches a hundred times as far, or as near, may have another unit.
+        """
+        return {
+            one.feature: f"reaches to {one.reach_after:.3g}, was {one.reach_before:.3g}"
+            for one in self.drift
+            if one.has_other_scale and one.feature not in self.gained
+        }
+
     def as_json(self) -> dict[str, Any]:
         """Return all fields as a dictionary for JSON."""
         return asdict(self)
@@ -315,6 +328,7 @@ def lines_of_difference(found: Difference) -> list[str]:
     """Return what differs in lines of text, for a terminal and the Prefect UI."""
     lines = [_of_features(found)]
     lines += [f"  Gone: {visible(name)} ({why})" for name, why in found.gone.items()]
+    lines += [f"  Rescaled: {visible(name)} ({how})" for name, how in found.rescaled.items()]
     lines += [
         f"  {visible(name)} alone predicts the target; make sure that it is known before the "
         "target is"

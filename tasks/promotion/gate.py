@@ -54,6 +54,8 @@ def decide(
             "wait",
             f"the newer rows lack features of the promoted set, {_gone(difference)}.",
         )
+    if difference.rescaled:
+        return Decision("wait", f"{_rescaled(difference)}.")
     # the promoted set holds them, whether it stays or not
     if begun := [name for name in difference.new_leaks if name not in difference.gained]:
         return Decision("wait", f"{_leaks(begun)}; on the promoted rows that was not so.")
@@ -81,6 +83,8 @@ def why_undecided(
     """
     if difference is not None and difference.gone:
         return f"the newer rows lack features of the promoted set, {_gone(difference)}"
+    if difference is not None and difference.rescaled:
+        return _rescaled(difference)
     if contract.comparison.is_nothing_to_select_from:
         return "no model is shown to predict better than a constant"
     if decision is not None:
@@ -94,6 +98,11 @@ def why_undecided(
 def _leaks(leaks: Sequence[str]) -> str:
     predicts = "predicts" if len(leaks) == 1 else "predict"
     return f"{quoted(leaks)} alone {predicts} the target, and may not be known before it is"
+
+
+def _rescaled(difference: Difference) -> str:
+    reasons = quoted_with_reasons(difference.rescaled)
+    return f"features of the promoted set have another scale, and may have another unit: {reasons}"
 
 
 def _gone(difference: Difference) -> str:

@@ -15,20 +15,19 @@ from chaffinch.storage.column_names import quoted
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.contract import Contract, KeptFeature
 from chaffinch.tasks.data.arrow import as_numbers
-from chaffinch.tasks.data.column_profile import QUANTILES, check_largest
+from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.reporting.notebook import as_html
 from chaffinch.tasks.results.model import typed_feature
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
+from chaffinch.tasks.statistics.drift import is_other_scale, reach
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_NAMES = 10  # of one message
-# A feature has another scale if its outer quantiles reach this many times as far, or as near.
-_OTHER_SCALE, _FEWEST_VALUES = 100.0, 30
 
 
 @dataclass(frozen=True)
@@ -182,10 +181,9 @@ def _changes(values: Floats, held: pa.ChunkedArray, feature: KeptFeature) -> Ite
                 f"holds categories that were not seen at the selection, such as {example!r}, in "
                 f"{int(is_new.sum())} of {len(held)} rows; they count as missing"
             )
-    elif feature.quantiles and len(present) >= _FEWEST_VALUES:
-        before = float(np.abs(feature.quantiles).max())
-        now = float(np.abs(np.quantile(present, QUANTILES)).max())
-        if min(before, now) > 0 and max(before / now, now / before) >= _OTHER_SCALE:
+    elif feature.quantiles:
+        before, now = float(np.abs(feature.quantiles).max()), reach(present)
+        if is_other_scale(before, now):
             yield (
                 f"reaches to {now:.3g} where it reached to {before:.3g} at the selection (by the 5 "
                 "and 95 % quantiles); make sure that its unit is the same"

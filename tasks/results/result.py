@@ -504,15 +504,21 @@ def load_result(
     results = StageResults(run.name, run.records())
     if next_stage(run, results.records):
         raise InputError(f"run {run.name!r} is not finished; run it again to continue it")
-    return _result(
-        results,
-        labels,
-        folder=run.folder,
-        _model=model_files(results.records["retrain"], "model"),
-        _report=results.records["write_report"].read(REPORT_FILE),
-        _part=results.records["split"],
-        _trusted=tuple(trusted),
-    )
+    try:
+        return _result(
+            results,
+            labels,
+            folder=run.folder,
+            _model=model_files(results.records["retrain"], "model"),
+            _report=results.records["write_report"].read(REPORT_FILE),
+            _part=results.records["split"],
+            _trusted=tuple(trusted),
+        )
+    except (AttributeError, LookupError, TypeError) as error:  # results of another form
+        raise StorageError(
+            f"run {run.name!r} is damaged ({type(error).__name__}: {error}); remove its folder and "
+            "run again"
+        ) from error
 
 
 def result_in_memory(run: SelectionRun, labels: Mapping[str, Any]) -> SelectionResult:

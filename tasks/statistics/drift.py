@@ -16,11 +16,13 @@ import pyarrow as pa
 
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.tasks.data.arrow import as_numbers, categories_of
+from chaffinch.tasks.data.column_profile import QUANTILES
 from chaffinch.tasks.selection.core import Floats
 
 Measure = Literal["Kolmogorov-Smirnov", "total variation"]
 
 _CATEGORY = "category"
+_OTHER_SCALE, _FEWEST_VALUES = 100.0, 30
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,14 @@ class FeatureDrift:
     missing_after: float
     values_before: int  # number of non-missing values: with few, the distance is large by chance
     values_after: int
+    # the larger of the 5 and 95 % quantiles by size; None of a category, and of few values
+    reach_before: float | None = None
+    reach_after: float | None = None
+
+    @property
+    def has_other_scale(self) -> bool:
+        """Whether the values reach a hundred times as far as before, or as near; see `reach`."""
+        return is_other_scale(self.reach_before, self.reach_after)
 
 
 def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift | None:
@@ -59,14 +69,29 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
     first, second = (vector[~np.isnan(vector)] for vector in vectors)
     measure: Measure = "total variation" if is_category else "Kolmogorov-Smirnov"
     distance = None
+    reaches = (None, None) if is_category else (reach(first), reach(second))
     if len(first) and len(second):
         if is_category:
             distance = total_variation(first, second)
         else:  # the fastest of its p-value methods; the p-value is not used
             distance = float(ks_2samp(first, second, method="asymp").statistic)
     return FeatureDrift(
-        feature, measure, distance, before_missing, after_missing, len(first), len(second)
+        feature, measure, distance, before_missing, after_missing, len(first), len(second), *reaches
     )
+
+
+def reach(values: Floats) -> float | None:
+    """Return the larger of the outer quantiles by size of values without NaN; None of few."""
+    if len(values) < _FEWEST_VALUES:
+        return None
+    return float(np.abs(np.quantile(values, QUANTILES)).max())
+
+
+def is_other_scale(before: float | None, after: float | None) -> bool:
+    """Return whether a column has another scale, by how far its values reach; see `reach`."""
+    if not before or not after:
+        return False
+    return max(before / after, after / before) >= _OTHER_SCALE
 
 
 def total_variation(first: Floats, second: Floats) -> float:

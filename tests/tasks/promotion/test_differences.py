@@ -100,6 +100,13 @@ def test_drift_is_that_of_the_features_of_either(before, after):
     assert max(drift["x1"].distance, drift["x3"].distance) < 0.1
 
 
+def test_a_feature_in_another_unit_is_rescaled(before, store):
+    grams = causes("x1", "x2", seed=1).assign(x1=lambda table: 1000 * table["x1"])
+    found = chaffinch.difference(before, run_of(grams, store))
+    assert list(found.rescaled) == ["x1"]
+    assert any("Rescaled: x1 (reaches to " in line for line in lines_of_difference(found))
+
+
 def test_the_same_features_make_no_difference(before, store):
     again = run_of(causes("x1", "x2", seed=2), store)
     found = chaffinch.difference(before, again)

@@ -8,6 +8,7 @@ from chaffinch import InputError, PromotionSettings
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.tasks.promotion.difference import Difference, LossDifference
 from chaffinch.tasks.promotion.gate import decide
+from chaffinch.tasks.statistics.drift import FeatureDrift
 
 LAST = Promotion("former", "0" * 64, "2026-08-01T00:00:00+00:00", "by hand", "")
 LOSS = LossDifference(
@@ -50,6 +51,8 @@ SMALLER = {"gained": (), "n_after": 9, "share_changed": 0.1}
 LARGER = {"lost": (), "n_after": 11, "share_changed": 1 / 11}
 NONE_CHANGED = {"gained": (), "lost": (), "share_changed": 0.0, "loss": None}
 
+RESCALED = FeatureDrift("c", "Kolmogorov-Smirnov", 1.0, 0.0, 0.0, 100, 100, 1.5, 150.0)
+
 BETTER, AS_GOOD, WORSE, OPEN = "better", "as good with fewer columns", "worse", "cannot tell"
 TABLE = [
     # what the loss does, and how the sets differ             -> what happens, and why
@@ -89,6 +92,13 @@ TABLE = [
     (replace(ONE_CHANGED, gone={"a": "constant"}), "wait", "the newer rows lack features"),
     (replace(ONE_CHANGED, **NONE_CHANGED, gone={"c": "was a number, is a category now"}), "wait",
      "the newer rows lack features of the promoted set, 'c' (was a number, is a category now)"),
+    # a hundred times as large: perhaps another unit, whatever the loss does
+    (with_interval(-0.3, -0.1, BETTER, drift=(RESCALED,)), "wait",
+     "features of the promoted set have another scale, and may have another unit: 'c' (reaches to "
+     "150, was 1.5)"),
+    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(RESCALED,)), "wait", "features of the promoted"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, feature="b"),)), "promote", "its"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, reach_after=149),)), "promote", ""),
     (replace(ONE_CHANGED, loss=replace(LOSS, units=19)), "wait", "At least 20 rows, groups"),
     (replace(ONE_CHANGED, loss=replace(LOSS, units=20)), "promote", "its loss is lower"),
     (replace(ONE_CHANGED, loss=None, why_no_loss="no table"), "wait",
