@@ -4,12 +4,12 @@ import inspect
 import re
 from typing import Any, get_type_hints
 
+from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from sphinx.application import Sphinx
 from sphinx.util.typing import stringify_annotation
 
 import chaffinch
-from chaffinch.tasks.settings.base import Settings
 
 project = "chaffinch"
 project_copyright = "2026, The chaffinch founders"
@@ -40,12 +40,12 @@ napoleon_use_rtype = False
 
 
 def is_settings(thing: Any) -> bool:
-    return inspect.isclass(thing) and issubclass(thing, Settings)
+    return inspect.isclass(thing) and issubclass(thing, BaseModel)
 
 
 def add_settings(app: Sphinx, what: str, name: str, thing: Any, _: Any, lines: list[str]) -> None:
     """Give the docstring of a class of settings its parameters, from the fields of pydantic."""
-    if not is_settings(thing):
+    if not is_settings(thing) or thing is chaffinch.FeatureContract:
         return
     types = get_type_hints(thing)
     lines += ["", "Parameters", "----------"]
@@ -60,8 +60,7 @@ def add_settings(app: Sphinx, what: str, name: str, thing: Any, _: Any, lines: l
 
 def hide_signature(app: Sphinx, what: str, name: str, thing: Any, _: Any, *signature: Any) -> Any:
     """Leave out the signature of a class of settings, and of one that no user constructs."""
-    is_read = thing is chaffinch.FeatureContract or " _" in f"{signature[0]}"
-    return ("", None) if is_settings(thing) or is_read else None
+    return ("", None) if is_settings(thing) or " _" in f"{signature[0]}" else None
 
 
 def mark_options(app: Sphinx, context: Any, lines: list[str]) -> None:
