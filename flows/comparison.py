@@ -28,7 +28,7 @@ from chaffinch.flows.prefect_runtime.tasks import (
     table_flow,
 )
 from chaffinch.storage.sources import source_of
-from chaffinch.storage.sources.addresses import looked_up_too
+from chaffinch.storage.sources.addresses import extra_credentials
 from chaffinch.tasks.comparing.plan import ALL
 from chaffinch.tasks.comparing.run import STEPS, ComparisonResult, compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
@@ -46,7 +46,7 @@ def comparison_title(parameters: Mapping[str, Any]) -> str:
     return f"{_tables(parameters['data'])}: {', '.join(asked)},"
 
 
-def verdicts_in_brief(result: ComparisonResult) -> str:
+def verdicts_line(result: ComparisonResult) -> str:
     """Return how many of the methods have each verdict against all features."""
     outcomes = [outcome for table in result.summary.tables for outcome in table.outcomes]
     found = Counter(outcome.verdict for outcome in outcomes if outcome.contender.method != ALL)
@@ -65,7 +65,7 @@ def _tables(data: Sequence[str]) -> str:
     name="comparison",
     description="Tables in; verdicts on methods of selection out, over folds and seeds.",
     title=comparison_title,
-    in_brief=verdicts_in_brief,
+    summary_line=verdicts_line,
 )
 def comparison(
     data: Annotated[
@@ -117,7 +117,7 @@ def comparison(
     for model in settings.models:
         check_settings(settings.selection(model, 0))
     within = within_limits(limits, sources, execution.store)
-    with within as wrap_step, looked_up_too(from_block):
+    with within as wrap_step, extra_credentials(from_block):
         run = compare_methods(
             sources,
             settings,
@@ -136,6 +136,6 @@ def comparison(
     create_markdown_artifact(
         "\n\n".join([lines, *warnings, report_in_markdown(run.folder)]),
         key=key_of(_tables(data), "comparison verdicts"),
-        description=verdicts_in_brief(result),
+        description=verdicts_line(result),
     )
     return result

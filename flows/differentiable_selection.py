@@ -72,7 +72,7 @@ def descent_title(parameters: Mapping[str, Any]) -> str:
     return f"{name_in_title(parameters['data'])} {aim}"
 
 
-def in_brief(found: Descended) -> str:
+def summary_line(found: Descended) -> str:
     """Return how many features a descent chose."""
     return f"{len(found.content['features']):,} of {found.content['table']['columns']:,} features"
 
@@ -81,7 +81,7 @@ def in_brief(found: Descended) -> str:
     name="differentiable-selection",
     description="A table of any length in; the features for a linear model in a file out.",
     title=descent_title,
-    in_brief=in_brief,
+    summary_line=summary_line,
 )
 def differentiable_selection(
     data: ShuffledPath,
@@ -126,5 +126,7 @@ def _publish(found: Descended) -> None:
     create_table_artifact(
         [{"feature": one["name"], "score": one["score"]} for one in best_first[:MOST_ROWS]],
         key=FEATURES,
-        description=f"{in_brief(found)}, the best first: `{Path(found.folder) / 'features.json'}`",
+        description=(
+            f"{summary_line(found)}, the best first: `{Path(found.folder) / 'features.json'}`"
+        ),
     )

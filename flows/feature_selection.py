@@ -7,7 +7,7 @@ The UI shows the progress and the result as artifacts.
 from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
-from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact, in_brief, key_of
+from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact, key_of, summary_line
 from chaffinch.flows.prefect_runtime.limits import within_limits
 from chaffinch.flows.prefect_runtime.promotion import check_promotion, conclude, ended
 from chaffinch.flows.prefect_runtime.tasks import (
@@ -22,7 +22,7 @@ from chaffinch.flows.prefect_runtime.tasks import (
     table_flow,
 )
 from chaffinch.storage.sources import source_of
-from chaffinch.storage.sources.addresses import looked_up_too
+from chaffinch.storage.sources.addresses import extra_credentials
 from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.pipeline.run import check_settings, select_features
 from chaffinch.tasks.results.result import SelectionResult, load_result
@@ -47,7 +47,7 @@ def data_set_in_title(parameters: Mapping[str, Any]) -> str:
     name="feature-selection",
     description="A table in; the features worth keeping, a model retrained on them, a report out.",
     title=run_title,
-    in_brief=in_brief,
+    summary_line=summary_line,
 )
 def feature_selection(
     data: TablePath,
@@ -102,7 +102,7 @@ def selected(
     check_settings(settings)
     check_promotion(source, settings, execution.store, promotion)
     within = within_limits(limits, [source], execution.store, promotion)
-    with within as wrap_step, looked_up_too(from_block):
+    with within as wrap_step, extra_credentials(from_block):
         run = select_features(
             source,
             settings,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import WithJsonSchema
 
 from chaffinch.flows.feature_selection import data_set_in_title, selected
-from chaffinch.flows.prefect_runtime.artifacts import in_brief
+from chaffinch.flows.prefect_runtime.artifacts import summary_line
 from chaffinch.flows.prefect_runtime.tasks import (
     NAMED,
     ExecutionForm,
@@ -46,7 +46,7 @@ def reselection_title(parameters: Mapping[str, Any]) -> str:
     name="reselection",
     description="Newer rows and a former run in; which features leave or return, and why.",
     title=reselection_title,
-    in_brief=in_brief,
+    summary_line=summary_line,
 )
 def reselection(
     former: FormerRun,

@@ -58,7 +58,7 @@ def _left_in_cgroups(root: Path) -> Iterator[int]:
                     yield max(0, most - used + file)
 
 
-class LetGo:
+class FreedBytes:
     """Counts freed bytes and returns memory to the system once they are many."""
 
     def __init__(self) -> None:
@@ -68,10 +68,10 @@ class LetGo:
         self._bytes += n_bytes
         if self._bytes >= _WORTH_GIVING_BACK:
             self._bytes = 0
-            give_back()
+            release_memory()
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Return the freed memory that Arrow and the C library keep to the operating system.
 
     Each keeps it for its own later requests. Without this, a process holds the peak of both

@@ -226,13 +226,13 @@ def _selected(
     """Run the pipeline in this process, without Prefect; return why a person has to decide too."""
     from chaffinch.tasks.pipeline.run import select_features
     from chaffinch.tasks.promotion.gate import why_undecided
-    from chaffinch.tasks.promotion.promote import compared_in_passing
+    from chaffinch.tasks.promotion.promote import compare_with_promoted
     from chaffinch.tasks.results.result import load_result
 
     run = select_features(
         source, settings, execution, on_progress=shown.on_progress, warn=shown.warn
     )
-    lines, difference = compared_in_passing(run)
+    lines, difference = compare_with_promoted(run)
     for line in lines:
         shown.say(line)
     result = load_result(run)

@@ -14,7 +14,7 @@ from chaffinch.tasks.settings.selection import ExecutionSettings
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExportRequest:
     """A run, and the options of the command, of which each target takes some."""
 
     run: str
@@ -36,11 +36,11 @@ class Asked:
 class Target:
     """A tool: its function returns what the command prints."""
 
-    export: Callable[[Asked], str]
+    export: Callable[[ExportRequest], str]
     options: frozenset[str]
 
 
-def _exported(target: str, asked: Asked) -> str:
+def _exported(target: str, asked: ExportRequest) -> str:
     """Export a run, and return the lines to print; InputError for an option of other targets."""
     known = TARGETS[target]
     for option in ("output", "name", "table"):
@@ -53,26 +53,26 @@ def _exported(target: str, asked: Asked) -> str:
     return known.export(asked)
 
 
-def _mlflow(asked: Asked) -> str:
+def _mlflow(asked: ExportRequest) -> str:
     from chaffinch.tasks.exports.mlflow import to_mlflow
 
     return to_mlflow(asked.run, experiment=asked.name, store=asked.store)
 
 
-def _openlineage(asked: Asked) -> str:
+def _openlineage(asked: ExportRequest) -> str:
     from chaffinch.tasks.exports.openlineage import as_json, send, to_openlineage
 
     event = to_openlineage(asked.run, name=asked.name, table=asked.table, store=asked.store)
     return send(event) if asked.output is None else asked.written(as_json(event))
 
 
-def _pandera(asked: Asked) -> str:
+def _pandera(asked: ExportRequest) -> str:
     from chaffinch.tasks.exports.pandera import to_pandera
 
     return asked.written(to_pandera(asked.run, store=asked.store).to_yaml() or "")
 
 
-def _dbt(asked: Asked) -> str:
+def _dbt(asked: ExportRequest) -> str:
     from chaffinch.tasks.exports.dbt import to_dbt
 
     if asked.output is None:
@@ -131,4 +131,4 @@ def export(
     or, for all but mlflow, its selection.json.
     """
     store = str(ExecutionSettings().store) if store is None else store
-    echo_exactly(_exported(tool, Asked(run, store, output, name, table)))
+    echo_exactly(_exported(tool, ExportRequest(run, store, output, name, table)))

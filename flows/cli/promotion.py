@@ -98,7 +98,8 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
     """Show what was promoted for the data set NAME, the newest first; without it, for all.
 
     What is damaged is named on standard error, and the rest is listed; the exit code is 1 if that
-    is a contract in use. Events that are owed are sent, where a Prefect server is configured.
+    is a contract in use. Pending events are sent, where a Prefect server is
+    configured.
     """
     from chaffinch.flows.cli.output import show_history, show_names
     from chaffinch.storage.runs.store import Store
@@ -110,7 +111,7 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
         is_whole = show_history(histories, name, as_json=as_json)
     for one in histories.names() if name is None else [name]:
         with suppress(InputError, StorageError):  # of a damaged history, which was reported
-            if histories.owed(one):
+            if histories.pending_events(one):
                 _send_owed(one, _store(store))
     if not is_whole:
         raise click.exceptions.Exit(1)
@@ -155,8 +156,8 @@ def _send_owed(name: str, store: Path) -> None:
         return
     require("prefect", f"an event of {name} that is not sent yet")
     prepare()
-    from chaffinch.flows.prefect_runtime.events import send_owed
+    from chaffinch.flows.prefect_runtime.events import send_pending
 
-    problem = send_owed(name, store)
+    problem = send_pending(name, store)
     if problem is not None:
         echo(f"Warning: {problem}", err=True)

@@ -196,7 +196,7 @@ class ProgressArtifact(RunProgress):
         )
 
 
-def in_brief(result: SelectionResult) -> str:
+def summary_line(result: SelectionResult) -> str:
     """Return the verdict on a result in a few words."""
     return verdict_in_brief(result.contract)
 
@@ -212,7 +212,7 @@ def publish(
     verdict = create_markdown_artifact(
         _verdict(result, governance),
         key=key_of(data_set, "verdict"),
-        description=in_brief(result),
+        description=summary_line(result),
     )
     losses = [
         {

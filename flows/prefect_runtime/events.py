@@ -68,7 +68,7 @@ async def _post(event: Event) -> None:
         await client.request("POST", "/events", json=[event.model_dump(mode="json")])
 
 
-def send_owed(name: str, store: Path) -> str | None:
+def send_pending(name: str, store: Path) -> str | None:
     """Send the unsent events of a data set, oldest first; each contains its contract.
 
     A contract larger than the server accepts (by default 1.5 MB in all) is sent without the parts
@@ -77,17 +77,17 @@ def send_owed(name: str, store: Path) -> str | None:
     """
     histories, problem = Store(store.absolute()).promotions, None
     try:
-        if not histories.owed(name):
+        if not histories.pending_events(name):
             return None
         with histories.sending():
-            for place, entry in histories.owed(name):
+            for place, entry in histories.pending_events(name):
                 try:
                     contract = read_contract(histories, entry).to_dict()
                 except StorageError as error:
                     problem = str(error)
                     continue
                 send(_event(name, place, entry, contract))
-                histories.settle(name, place)
+                histories.mark_sent(name, place)
     except (InputError, StorageError, ServerError) as error:
         problem = str(error)
     return None if problem is None else f"an event of {name} is not sent yet: {problem}"

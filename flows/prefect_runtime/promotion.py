@@ -21,7 +21,7 @@ from pydantic import Field
 
 from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, say
-from chaffinch.flows.prefect_runtime.events import send_owed
+from chaffinch.flows.prefect_runtime.events import send_pending
 from chaffinch.flows.prefect_runtime.limits import try_no_more
 from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.files import path_from
@@ -34,7 +34,7 @@ from chaffinch.tasks.promotion.promote import (
     AgainstPromoted,
     against_promoted,
     check_target,
-    compared_in_passing,
+    compare_with_promoted,
     default_name,
     lines_against,
     promote_by,
@@ -82,7 +82,7 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
         raise ValueError("a flow keeps its run in a store")
     run = Run(result.folder)
     if promotion is None:
-        lines, difference = compared_in_passing(run, as_task(against_promoted))
+        lines, difference = compare_with_promoted(run, as_task(against_promoted))
         publish(run, result, data_set, _logged(lines), difference)
         if lines and difference is None:  # something is promoted, and is damaged
             return lines[-1].rstrip(".")
@@ -190,7 +190,7 @@ def _answer(lines: list[str], hours: float, question: str) -> tuple[Answer, bool
 
 
 def _send_events(name: str, run: Run) -> None:
-    problem = send_owed(name, Store.of(run.folder).path)
+    problem = send_pending(name, Store.of(run.folder).path)
     if problem is not None:
         say(f"Warning: {problem}")
 

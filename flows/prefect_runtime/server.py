@@ -165,10 +165,10 @@ class Server:
             )
         if not self._is_up:
             return (
-                f"the Prefect server of this run did not start: it {self._embedded.last_words()}; "
+                f"the Prefect server of this run did not start: it {self._embedded.exit_reason()}; "
                 "see to the folder of PREFECT_HOME, or name a server with PREFECT_API_URL"
             )
-        return f"the Prefect server of this run {self._embedded.last_words()}; {_GOES_ON}"
+        return f"the Prefect server of this run {self._embedded.exit_reason()}; {_GOES_ON}"
 
 
 class _Embedded:
@@ -207,7 +207,7 @@ class _Embedded:
         line = self._from.readline()
         if not line:
             raise ServerError(
-                f"the Prefect server of this run did not start: it {self.last_words()}"
+                f"the Prefect server of this run did not start: it {self.exit_reason()}"
             )
         return dict(json.loads(line))
 
@@ -232,7 +232,7 @@ class _Embedded:
         self._from.close()
         self._log.close()
 
-    def last_words(self) -> str:
+    def exit_reason(self) -> str:
         """Return the reason of its end, or that it does not answer."""
         try:
             code = self._program.wait(_SECONDS_TO_ANSWER)

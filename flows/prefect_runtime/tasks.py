@@ -215,12 +215,12 @@ def table_flow(
     name: str,
     description: str,
     title: Callable[[Mapping[str, Any]], str],
-    in_brief: Callable[[R], str],
+    summary_line: Callable[[R], str],
 ) -> Callable[[Callable[P, R]], TableFlow[P, R]]:
     """Return a decorator that makes a `TableFlow` of a function.
 
     A run's name is `title` of its parameters and the date; the message of its completed state is
-    `in_brief` of its result.
+    `summary_line` of its result.
     """
 
     def decorate(function: Callable[P, R]) -> TableFlow[P, R]:
@@ -231,7 +231,7 @@ def table_flow(
             if isinstance(result, State):  # a final state of the function's own
                 return cast(R, result)
             # returned as the flow's own state, whose data calling the flow returns
-            return cast(R, Completed(message=in_brief(result), data=result))
+            return cast(R, Completed(message=summary_line(result), data=result))
 
         def run_name() -> str:
             given = str(runtime.flow_run.name)

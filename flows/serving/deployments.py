@@ -33,7 +33,7 @@ from chaffinch.flows.serving.runner import serve_until_stopped
 from chaffinch.storage.column_names import check_known, nearest
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources import Source, source_of
-from chaffinch.storage.sources.addresses import looked_up_too
+from chaffinch.storage.sources.addresses import extra_credentials
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.pipeline.run import check_settings
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings, ServeSettings
@@ -159,7 +159,7 @@ def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"two tables are named {twice[0]!r}; name each data set once")
     check_server("serving")
-    with looked_up_too(from_block):
+    with extra_credentials(from_block):
         for one in tables:
             named = [one.settings.target, *one.settings.columns.named]
             check_known(named, one.source.columns())

@@ -29,7 +29,7 @@ from chaffinch.storage.datasets.text_spellings import (
     iso_times,
     refuse_spelling,
 )
-from chaffinch.storage.memory import LetGo
+from chaffinch.storage.memory import FreedBytes
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
@@ -246,7 +246,7 @@ def typed_columns(
     both = sorted(set(categorical) & set(numeric))
     if both:
         raise InputError(f"column {both[0]!r} is named categorical and numeric; name it once")
-    let_go = LetGo()
+    freed = FreedBytes()
     for name in list(columns):
         column = columns.pop(name)
         n_bytes = column.nbytes
@@ -258,7 +258,7 @@ def typed_columns(
         del column
         yield name, typed
         del typed
-        let_go.note(n_bytes)
+        freed.note(n_bytes)
 
 
 def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.storage.datasets.column_types import CATEGORY, OTHER, TIMESTAMP
-from chaffinch.storage.memory import LetGo
+from chaffinch.storage.memory import FreedBytes
 
 Hashes = NDArray[np.uint64]
 
@@ -71,10 +71,10 @@ def shuffled(
     columns: MutableMapping[str, pa.Array], order: pa.Array
 ) -> Iterator[tuple[str, pa.Array]]:
     """Yield columns in another order of the rows, removing each of them."""
-    let_go = LetGo()
+    freed = FreedBytes()
     for name in list(columns):
         column = columns.pop(name).take(order)
-        let_go.note(column.nbytes)
+        freed.note(column.nbytes)
         yield name, column
         del column
 

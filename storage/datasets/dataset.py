@@ -52,7 +52,7 @@ from chaffinch.storage.files import (
     to_json,
     write_file,
 )
-from chaffinch.storage.memory import give_back
+from chaffinch.storage.memory import release_memory
 from chaffinch.storage.sources.source import Source
 from chaffinch.storage.spilled import SpilledColumns, spill_folder
 
@@ -234,7 +234,7 @@ def ingest(
             dataset_hash = hash_columns(types, len(order), each_done(in_order))
         dataset = _store(columns, types, dataset_hash, folder)
         del columns
-    give_back()
+    release_memory()
     if note is None:  # such a source is always read; equal rows in the same order share a note
         note = _note(folder, [dataset_hash, hashlib.sha256(order.to_numpy().data).hexdigest()])
     _write_note(note, dataset_hash, order)

@@ -105,10 +105,10 @@ class Promotions:
         """Return the entries of a data set, oldest first; empty if nothing was promoted."""
         return self._read(name)[0]
 
-    def owed(self, name: str) -> tuple[tuple[int, Promotion], ...]:
+    def pending_events(self, name: str) -> tuple[tuple[int, Promotion], ...]:
         """Return the entries, with their positions, whose event is unsent, oldest first."""
-        history, owed = self._read(name)
-        return tuple((place, history[place]) for place in owed)
+        history, pending = self._read(name)
+        return tuple((place, history[place]) for place in pending)
 
     def existing(self, name: str) -> tuple[Promotion, ...]:
         """Return the entries of a data set; InputError if it has none."""
@@ -149,11 +149,11 @@ class Promotions:
         """Make a contract, the content of a ``selection.json``, the one in use.
 
         `seen` is the number of entries when the decision was made: OvertakenError if there are
-        more. `owes_event` records that an event is to be sent for it; see `settle`.
+        more. `owes_event` records that an event is to be sent for it; see `mark_sent`.
         """
         check_name(name, LONGEST_STEM)
         with self._locked():
-            history, owed = self._read(name)
+            history, pending = self._read(name)
             if seen not in (None, len(history)):
                 raise OvertakenError(
                     f"{history[-1].run!r} was promoted as {name!r} meanwhile; compare with it, "
@@ -162,13 +162,13 @@ class Promotions:
             entry = Promotion(run, hashlib.sha256(contract).hexdigest(), now(), how, reason)
             # contract first, so that no entry refers to a missing one
             write_file(self.path(entry), contract)
-            return self._add(name, history, entry, owed, owes_event)
+            return self._add(name, history, entry, pending, owes_event)
 
     def rollback(self, name: str, reason: str, *, owes_event: bool = False) -> Promotion:
         """Make the previous contract the one in use again; see `standing`."""
         self.existing(name)
         with self._locked():
-            history, owed = self._read(name)
+            history, pending = self._read(name)
             earlier = standing(history)[:-1]
             if not earlier:
                 raise InputError(
@@ -178,13 +178,13 @@ class Promotions:
             self.contract(earlier[-1])
             run, contract = earlier[-1].run, earlier[-1].contract
             entry = Promotion(run, contract, now(), "rollback", reason)
-            return self._add(name, history, entry, owed, owes_event)
+            return self._add(name, history, entry, pending, owes_event)
 
-    def settle(self, name: str, place: int) -> None:
+    def mark_sent(self, name: str, place: int) -> None:
         """Record that the event of the entry at a position was sent."""
         with self._locked():
-            history, owed = self._read(name)
-            self._write(name, history, tuple(one for one in owed if one != place))
+            history, pending = self._read(name)
+            self._write(name, history, tuple(one for one in pending if one != place))
 
     @contextmanager
     def sending(self) -> Iterator[None]:
@@ -200,20 +200,25 @@ class Promotions:
             yield
 
     def _add(
-        self, name: str, history: _History, entry: Promotion, owed: _Places, owes_event: bool
+        self,
+        name: str,
+        history: _History,
+        entry: Promotion,
+        pending: _Places,
+        owes_event: bool,
     ) -> Promotion:
-        places = (*owed, len(history)) if owes_event else owed
+        places = (*pending, len(history)) if owes_event else pending
         self._write(name, (*history, entry), places)
         return entry
 
-    def _write(self, name: str, history: _History, owed: _Places) -> None:
+    def _write(self, name: str, history: _History, pending: _Places) -> None:
         document: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "name": name,
             "entries": [asdict(one) for one in history],
         }
-        if owed:
-            document["owed"] = list(owed)
+        if pending:
+            document["owed"] = list(pending)
         write_file(self._history(name), sealed(document))
 
     def _read(self, name: str) -> tuple[_History, _Places]:
@@ -230,11 +235,11 @@ class Promotions:
             raise StorageError(f"{path} cannot be read ({why}); {_REMEDY}") from error
         if not (is_sealed(document) and document["name"] == name):
             raise StorageError(f"{path} is damaged (it was changed); {_REMEDY}")
-        entries, owed = document["entries"], document.get("owed", [])
+        entries, pending = document["entries"], document.get("owed", [])
         history = tuple(one for one in map(read_entry, entries) if one is not None)
-        if len(history) < len(entries) or not set(owed) <= set(range(len(entries))):
+        if len(history) < len(entries) or not set(pending) <= set(range(len(entries))):
             raise StorageError(f"{path} is damaged (an entry is none); {_REMEDY}")
-        return history, tuple(owed)
+        return history, tuple(pending)
 
     def _history(self, name: str) -> Path:
         return path_in(self.folder, f"{check_name(name, LONGEST_STEM)}.json")

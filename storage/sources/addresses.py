@@ -84,7 +84,7 @@ _places: ContextVar[tuple[LookUp, ...]] = ContextVar("places", default=(os.envir
 
 
 @contextmanager
-def looked_up_too(look_up: LookUp) -> Iterator[None]:
+def extra_credentials(look_up: LookUp) -> Iterator[None]:
     """Look up inside what the environment does not have with `look_up`."""
     before = _places.set((*_places.get(), look_up))
     try:

@@ -48,14 +48,14 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CellRequest:
     """A cell and its methods without results."""
 
     cell: Cell
     methods: tuple[str, ...]
 
 
-def measure(compared: Compared, asked: Asked) -> dict[str, dict[str, Any]]:
+def measure(compared: Compared, asked: CellRequest) -> dict[str, dict[str, Any]]:
     """Return method -> its selected sets in a cell and their losses outside.
 
     The rows of the outer fold are used once for each set, after the selection. A method that cannot

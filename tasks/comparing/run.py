@@ -23,7 +23,7 @@ from chaffinch.storage.datasets.dataset import LazyTable
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source
-from chaffinch.tasks.comparing.cells import Asked, Compared, as_table, measure
+from chaffinch.tasks.comparing.cells import CellRequest, Compared, as_table, measure
 from chaffinch.tasks.comparing.library_warnings import remarks_of
 from chaffinch.tasks.comparing.notebook import draw_differences, frame_of, html_of
 from chaffinch.tasks.comparing.plan import (
@@ -300,7 +300,7 @@ def measure_cells(
         cell: tuple(name for name in plan.methods if _found(plan, cell, name, store) is None)
         for cell in cells
     }
-    asked = [Asked(cell, names) for cell, names in lacking.items() if names]
+    asked = [CellRequest(cell, names) for cell, names in lacking.items() if names]
     n_before = len(cells) - len(asked)
     on_progress("measure_cells", n_before, len(cells))
     if not asked:

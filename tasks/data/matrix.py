@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.storage.memory import give_back
+from chaffinch.storage.memory import release_memory
 from chaffinch.tasks.data.arrow import as_numbers, column_of, kind_of
 from chaffinch.tasks.data.roles import encode_target, rows_with_roles
 from chaffinch.tasks.data.splits import Roles
@@ -88,7 +88,7 @@ def load_rows(
         for position, values in enumerate(columns, start):
             matrix[:, position] = values[rows]
         del table, columns, values  # free memory before the next block
-    give_back()
+    release_memory()
     return Rows(matrix, y, None if roles.weight is None else roles.weight[rows])
 
 

@@ -350,7 +350,7 @@ def require_to_train_on(
 ) -> None:
     """Raise InputError unless the training set has as many rows as a method needs."""
     n_classes = int(y.max()) + 1 if np.issubdtype(y.dtype, np.integer) else 0
-    fewest = method.fewest_training_rows(n_classes)
+    fewest = method.min_training_rows(n_classes)
     if n_rows < fewest:
         where = "an outer fold leaves" if is_within else "the parts leave"
         raise InputError(

@@ -41,7 +41,7 @@ from chaffinch.tasks.selection.cross_fitting import FoldJudge, cross_fitted_orde
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
 from chaffinch.tasks.selection.masked_loss.base import check_finite
-from chaffinch.tasks.selection.masked_loss.together import summed, together
+from chaffinch.tasks.selection.masked_loss.grouped import grouped, summed
 from chaffinch.tasks.selection.robust_elimination import sizes_down
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT, Method, Traits
@@ -347,7 +347,7 @@ def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     groups = [] if search.feasible is None else search.feasible.all_or_none()
     used = summed(model.used_features.astype(float), groups) > 0
     if not isinstance(engine, BlackBox):
-        engine = together(engine, groups)
+        engine = grouped(engine, groups)
     return FoldJudge(engine, weight, summed(importances, groups), used)
 
 

@@ -41,8 +41,8 @@ class Dfs(Ranking):
         30, 4, "Steps", "How many there are each time that the number of features is halved."
     )
 
-    def fewest_training_rows(self, n_classes: int) -> int:
-        return max(super().fewest_training_rows(n_classes), self.order + 1)
+    def min_training_rows(self, n_classes: int) -> int:
+        return max(super().min_training_rows(n_classes), self.order + 1)
 
     def score_features(self, problem: Problem) -> Floats:
         """Return the score of every feature on the training rows, shape (d,)."""

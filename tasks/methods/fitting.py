@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import StorageError, as_input_error
 from chaffinch.storage.files import FORMAT_VERSION, is_sealed, parse_json, sealed
-from chaffinch.storage.memory import give_back
+from chaffinch.storage.memory import release_memory
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.data.matrix import baseline_values
 from chaffinch.tasks.data.table_check import TableDescription
@@ -52,7 +52,7 @@ class Recipe:
                 model = models.fit_estimator(self.estimator, rows, schema, seed=self.seed)
             else:
                 model = models.fit(self.name, rows, schema, self.parameters, seed=self.seed)
-        give_back()  # a fit leaves up to twice the rows in memory
+        release_memory()  # a fit leaves up to twice the rows in memory
         return model
 
 

@@ -375,7 +375,7 @@ def _searched(shared: _Searches, item: _Item) -> ProbabilisticSearch:
         if asked == len(shared.keep):
             probabilities = np.isin(np.arange(len(probabilities)), shared.keep).astype(np.float64)
         return ProbabilisticSearch(asked, nth_seed, (Sweep(0, math.nan, 0.0, probabilities),), None)
-    search, checkpoints = _begun(shared, item), shared.checkpoints
+    search, checkpoints = _started(shared, item), shared.checkpoints
     if checkpoints is None:
         search.run()
     else:
@@ -396,7 +396,7 @@ def _is_answered(shared: _Searches, item: _Item) -> bool:
     return d == max(1, n_kept) or (isinstance(asked, int) and asked in (n_kept, d))
 
 
-def _begun(shared: _Searches, item: _Item) -> Search:
+def _started(shared: _Searches, item: _Item) -> Search:
     _, asked, nth_seed = item
     method, is_sized = shared.method, isinstance(asked, int)
     rules = Rules(

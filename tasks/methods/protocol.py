@@ -28,7 +28,7 @@ from chaffinch.tasks.selection.core import (
 )
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
-from chaffinch.tasks.selection.masked_loss.together import together
+from chaffinch.tasks.selection.masked_loss.grouped import grouped
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best_first
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.workers.interface import OnDone, Workers
@@ -86,7 +86,7 @@ class Problem:
         """
         rows = self.masked_rows()
         engine = self.workers.masked_loss(self.model, rows, self.loss, self.baseline, n_removals)
-        return engine if self.feasible is None else together(engine, self.feasible.all_or_none())
+        return engine if self.feasible is None else grouped(engine, self.feasible.all_or_none())
 
     def by_masked_loss(self, first: Mask) -> list[int]:
         """Return features by how much masking them raises the base model's loss, the most first.

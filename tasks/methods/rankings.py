@@ -142,7 +142,7 @@ class Ranking(Method):
             parts_used=parts,
         )
 
-    def fewest_training_rows(self, n_classes: int) -> int:
+    def min_training_rows(self, n_classes: int) -> int:
         return scorer_of(self.kind).fewest_rows(n_classes)
 
     def check_model(

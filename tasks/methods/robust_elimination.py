@@ -27,7 +27,7 @@ from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, mask_of_size
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.masked_loss.together import summed, together
+from chaffinch.tasks.selection.masked_loss.grouped import grouped, summed
 from chaffinch.tasks.selection.robust_elimination import (
     Judge,
     eliminate_in_stages,
@@ -188,5 +188,5 @@ def _judges(
         importances = model.importances()
         if importances is None:  # use increases of the masked loss instead
             importances = np.maximum(engine.without_each() - engine.loss, 0)
-        judges.append(Judge(together(engine, groups), weight, summed(importances, groups)))
+        judges.append(Judge(grouped(engine, groups), weight, summed(importances, groups)))
     return judges

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.storage.files import to_json
-from chaffinch.storage.memory import give_back
+from chaffinch.storage.memory import release_memory
 from chaffinch.storage.runs.stages import StageRecord, StageWriter
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.settings.identity import digest, identity
@@ -66,7 +66,7 @@ def stage(*after: str) -> Callable[[Callable[[SelectionRun, Writer], None]], Sta
                 run.progress(name, 0, 1)
                 with _recorded(run, name, key) as writer:
                     body(run, writer)
-                give_back()  # frees memory of rows that are not read again
+                release_memory()  # frees memory of rows that are not read again
                 run.progress.end(name, run.records[name].seconds)
 
         # Not functools.wraps: Prefect inspects the signature, and the wrapper takes no writer.

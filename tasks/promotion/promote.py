@@ -219,7 +219,7 @@ def against_promoted(run: Run, name: str) -> AgainstPromoted:
     return AgainstPromoted(name, history, between(before, after, Store.of(run.folder).path))
 
 
-def compared_in_passing(
+def compare_with_promoted(
     run: Run,
     compare: Callable[[Run, str], AgainstPromoted] = against_promoted,
 ) -> tuple[list[str], Difference | None]:

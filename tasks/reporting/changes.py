@@ -19,7 +19,7 @@ from chaffinch.tasks.reporting.section import (
     paragraph,
     section,
 )
-from chaffinch.tasks.reporting.text import NOTHING, counted, in_brief, interval, number, share
+from chaffinch.tasks.reporting.text import NOTHING, counted, interval, number, share, shorten_list
 from chaffinch.tasks.selection.losses import loss_in_words
 
 _CAME = {"left": "Left", "returned": "Returned", "new": "New"}
@@ -144,7 +144,9 @@ def promotion_in_brief(found: Mapping[str, Any]) -> str:
 
 def _features_in_words(found: Mapping[str, Any]) -> list[str]:
     changes = {"Entered": found["entered"], "Left": found["left"]}
-    named = {change: in_brief(names, _NAMED_IN_BRIEF) for change, names in changes.items() if names}
+    named = {
+        change: shorten_list(names, _NAMED_IN_BRIEF) for change, names in changes.items() if names
+    }
     n_features = counted(found["now"]["n_features"], "feature")
     if not named:
         return [f"The same {n_features} as in use"]
@@ -168,7 +170,7 @@ def _drift_in_words(drift: Sequence[Mapping[str, Any]]) -> str:
     moved = [one["feature"] for one in drift if _has_moved(one)]
     if not moved:
         return f"The distribution changed of none of {counted(len(drift), 'column')}"
-    return f"The distribution changed of {in_brief(moved, _NAMED_IN_BRIEF)}"
+    return f"The distribution changed of {shorten_list(moved, _NAMED_IN_BRIEF)}"
 
 
 def _has_moved(one: Mapping[str, Any]) -> bool:

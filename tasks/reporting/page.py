@@ -24,10 +24,10 @@ from chaffinch.tasks.reporting.text import (
     costs_in_words,
     counted,
     how_stable,
-    in_brief,
     made_from,
     number,
     numbers_alike,
+    shorten_list,
     title_of,
     visible,
 )
@@ -167,7 +167,7 @@ def render_report(content: ReportContent) -> bytes:
         sentences=_sentences(content, part),
         tiles=_tiles(content),
         about_the_figures=_about_the_figures(content),
-        in_brief=list(_in_brief(content)),
+        summary=list(_summary(content)),
         change=_change(content),
         downloads=_downloads(content),
         contents=[(section.id, section.heading) for section in sections],
@@ -197,17 +197,17 @@ def _about_the_figures(content: ReportContent) -> list[str | Link]:
     return [f"{about} ", Link(warned, "Warnings about the data"), "."]
 
 
-def _in_brief(content: ReportContent) -> Iterator[tuple[list[str | Link], list[str]]]:
+def _summary(content: ReportContent) -> Iterator[tuple[list[str | Link], list[str]]]:
     """Yield label and text of the lines on features, and on what is promoted."""
     order = "by rank" if content.has_steps else "most probable first" if content.scores else ""
-    kept = in_brief((one.name for one in kept_in_order(content)), _NAMED)
+    kept = shorten_list((one.name for one in kept_in_order(content)), _NAMED)
     yield [Link("Kept", "Features"), f", {order}" if order else ""], [f"{kept}."]
     if content.n_kept < content.n_candidates:
         label = "May be dropped"
         if content.contract.comparison.verdict not in _MAY_BE_DROPPED:
             label = "Dropped"
         closest = ", closest to being kept first" if order else ""
-        yield [f"{label}{closest}"], [f"{in_brief(dropped_candidates(content), _NAMED)}."]
+        yield [f"{label}{closest}"], [f"{shorten_list(dropped_candidates(content), _NAMED)}."]
     if (found := content.promoted) is not None:
         since = "Since the last promotion"
         brief, command = changes.promotion_in_brief(found), []

@@ -92,7 +92,7 @@ def listed(texts: Iterable[str], longest: int = _LONGEST_LIST) -> str:
     return f"{shown} and {number(more)} more" if more > 0 else shown
 
 
-def in_brief(names: Iterable[str], most: int) -> str:
+def shorten_list(names: Iterable[str], most: int) -> str:
     """Return the first names, each cut to a line of a phone, and how many follow."""
     return listed([cut(name, _LONGEST_IN_BRIEF) for name in names], most)
 
@@ -111,7 +111,7 @@ def verdict_in_brief(contract: Contract) -> str:
     comparison, kept, total = contract.comparison, len(contract.kept), len(contract.candidates)
     some = f"{number(kept)} of {counted(total, 'feature')}"
     if comparison.leaks:
-        return f"Rests on a leak, {in_brief(comparison.leaks, _MOST_LEAKS)}: kept {some}"
+        return f"Rests on a leak, {shorten_list(comparison.leaks, _MOST_LEAKS)}: kept {some}"
     if comparison.is_nothing_to_select_from:
         return f"Nothing to select from: no model is shown to beat a constant; kept {some}"
     if kept == total:

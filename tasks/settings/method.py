@@ -100,7 +100,7 @@ class Method(Settings):
         """
         return ()
 
-    def fewest_training_rows(self, n_classes: int) -> int:
+    def min_training_rows(self, n_classes: int) -> int:
         """Return how many training rows the method needs; `n_classes` is 0 for regression."""
         return 1
 
@@ -309,7 +309,7 @@ def _classes() -> list[type[Method]]:
     return ordered
 
 
-class _OneOfAll:
+class _MethodUnion:
     """The schema of the form: one of all methods."""
 
     @classmethod
@@ -338,4 +338,4 @@ def form_of_methods(name: str) -> Callable[[dict[str, Any]], None]:
     return complete
 
 
-AnyMethod = Annotated[SerializeAsAny[Method], BeforeValidator(method_of), _OneOfAll]
+AnyMethod = Annotated[SerializeAsAny[Method], BeforeValidator(method_of), _MethodUnion]

@@ -263,7 +263,7 @@ class _ActorPerObject:
         answers: list[Any] = [None] * len(self._things)
         waiting = list(range(len(self._things)))
         for _ in range(_ATTEMPTS):
-            begun = {i: self._begun(i, function, question) for i in waiting}
+            begun = {i: self._submit(i, function, question) for i in waiting}
             for i, answer in begun.items():
                 try:
                     answers[i] = self._awaited(i, answer)
@@ -274,7 +274,7 @@ class _ActorPerObject:
                 return answers
         raise WorkersError(_killed(waiting[0], len(self._things)))
 
-    def _begun(self, i: int, *question: Any) -> ActorFuture[Any] | None:
+    def _submit(self, i: int, *question: Any) -> ActorFuture[Any] | None:
         """Ask one object; None if its actor is lost."""
         thing = () if i in self._slots else (self._things[i],)
         if thing:

@@ -19,8 +19,13 @@ from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
 from chaffinch.tasks.selection.masked_loss.black_box import EvaluateMasks
-from chaffinch.tasks.selection.masked_loss.distributed_rows import Asked, Part, PartedLoss, parts_of
-from chaffinch.tasks.selection.masked_loss.row_blocks import Nodes, RowSums
+from chaffinch.tasks.selection.masked_loss.distributed_rows import (
+    PartedLoss,
+    Request,
+    RowPart,
+    parts_of,
+)
+from chaffinch.tasks.selection.masked_loss.row_blocks import PartialSums, RowSums
 
 if TYPE_CHECKING:
     from chaffinch.tasks.workers.dask_map import OverDask
@@ -50,8 +55,8 @@ def spread_masked_loss(
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
         n_blocks = -(-len(rows) // some.rows_in_block)
 
-        def ask_all(asked: Asked) -> list[Nodes]:
-            return ask(Part.answer, asked)
+        def ask_all(asked: Request) -> list[PartialSums]:
+            return ask(RowPart.answer, asked)
 
         def exactly(masks: Mask) -> Floats:
             return evaluator(list(masks))

@@ -21,14 +21,14 @@ TABLE_BYTES = 8 * N_ROWS * N_COLUMNS
 # 64 MB in pieces too small for the C library to give back, under one that stays
 PIECES = """
 import numpy, psutil
-from chaffinch.storage.memory import give_back
+from chaffinch.storage.memory import release_memory
 process = psutil.Process()
 before = process.memory_info().rss
 pieces = [numpy.ones(1000) for _ in range(8_000)]
 last = numpy.ones(1000)
 del pieces
 freed = process.memory_info().rss
-give_back()
+release_memory()
 print((freed - before) // 10**6, (process.memory_info().rss - before) // 10**6)
 """
 

@@ -12,7 +12,7 @@ import pytest
 
 import chaffinch
 from chaffinch.errors import InputError
-from chaffinch.storage.sources.addresses import looked_up_too
+from chaffinch.storage.sources.addresses import extra_credentials
 from tests.flows.cli.programs import free_port
 from tests.postgres import PASSWORD, Postgres
 from tests.sources import column_names, ingest, read_source
@@ -197,7 +197,7 @@ def test_the_password_may_have_another_name_or_place(
 ) -> None:
     monkeypatch.delenv("PGPASSWORD")
     address = f"{server.address}?application_name=a%20test&password_from=SHOP_PASSWORD#Orders"
-    with looked_up_too({"SHOP_PASSWORD": PASSWORD}.get):
+    with extra_credentials({"SHOP_PASSWORD": PASSWORD}.get):
         assert read_source(address).num_rows == 200
     monkeypatch.setenv("SHOP_PASSWORD", PASSWORD)
     assert read_source(address).num_rows == 200

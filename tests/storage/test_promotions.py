@@ -149,17 +149,17 @@ def test_events_are_owed_until_they_are_settled_and_others_never(histories) -> N
         histories.promote("orders", run.encode(), run, "by hand", "", owes_event=True)
     histories.rollback("orders", "", owes_event=True)
     promote(histories, "d")
-    places = {place: entry.run for place, entry in histories.owed("orders")}
+    places = {place: entry.run for place, entry in histories.pending_events("orders")}
     assert places == {1: "b", 2: "c", 3: "b"}
-    histories.settle("orders", 2)
-    assert [place for place, _ in histories.owed("orders")] == [1, 3]
+    histories.mark_sent("orders", 2)
+    assert [place for place, _ in histories.pending_events("orders")] == [1, 3]
     document = json.loads((histories.folder / "orders.json").read_bytes())
     assert list(document) == ["format_version", "name", "entries", "owed", "sha256"]
     for place in (1, 3, 3):
-        histories.settle("orders", place)
-    assert histories.owed("orders") == ()
+        histories.mark_sent("orders", place)
+    assert histories.pending_events("orders") == ()
     assert in_use(histories) == ["a", "b", "c", "b", "d"]
-    assert histories.owed("another") == ()
+    assert histories.pending_events("another") == ()
 
 
 def test_the_format_on_disk(histories) -> None:

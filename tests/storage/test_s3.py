@@ -15,7 +15,7 @@ import pytest
 
 import chaffinch
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.sources.addresses import credentials, looked_up_too, without
+from chaffinch.storage.sources.addresses import credentials, extra_credentials, without
 from tests.flows.cli.programs import free_port
 from tests.object_storage import ObjectStorage
 from tests.sources import (
@@ -280,7 +280,7 @@ def test_what_belongs_together_comes_from_one_place(monkeypatch: pytest.MonkeyPa
     for name in kept:
         monkeypatch.delenv(name, raising=False)
     assert credentials("FIRST", "SECOND") == (None, None)
-    with looked_up_too(kept.get):
+    with extra_credentials(kept.get):
         assert credentials("FIRST", "SECOND") == tuple(kept.values())
         monkeypatch.setenv("FIRST", "of the environment")
         assert credentials("FIRST", "SECOND") == ("of the environment", None)

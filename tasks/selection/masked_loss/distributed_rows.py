@@ -18,7 +18,7 @@ from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import exact_engine
 from chaffinch.tasks.selection.masked_loss.row_blocks import (
-    Nodes,
+    PartialSums,
     Question,
     RowSums,
     nodes_of,
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What is asked of every part."""
 
     question: Question  # see `RowSums.block_sums`
@@ -38,7 +38,7 @@ class Asked:
     masks: Mask | None  # (m, d)
 
 
-class Part:
+class RowPart:
     """A run of blocks of rows, and the engine that is made of them when it is first asked."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Part:
         self._engine: RowSums | None = None
         self._removed: tuple[int, ...] = ()
 
-    def answer(self, asked: Asked) -> Nodes:
+    def answer(self, asked: Request) -> PartialSums:
         """Return the highest nodes of this part's sums; NotCovered if no engine covers its rows."""
         engine, self._engine = self._engine, None  # an interrupted call leaves no engine
         if engine is None or asked.removed[: len(self._removed)] != self._removed:
@@ -70,13 +70,13 @@ class Part:
 
 def parts_of(
     model: Predictor, rows: Rows, loss: Loss, baseline: Floats, rows_in_block: int, n_parts: int
-) -> list[Part]:
-    """Divide rows into at most `n_parts` parts of whole blocks; see `Part`."""
+) -> list[RowPart]:
+    """Divide rows into at most `n_parts` parts of whole blocks; see `RowPart`."""
     n_blocks = -(-len(rows) // rows_in_block)
     parts = []
     for first, stop in runs_of_blocks(n_blocks, n_parts):
         of_part = rows.take(slice(first * rows_in_block, stop * rows_in_block))
-        parts.append(Part(model, of_part, loss, baseline, first, n_blocks))
+        parts.append(RowPart(model, of_part, loss, baseline, first, n_blocks))
     return parts
 
 
@@ -92,7 +92,7 @@ class PartedLoss(RowSums):
         like: RowSums,
         total_weight: float,
         n_blocks: int,
-        ask: Callable[[Asked], list[Nodes]],
+        ask: Callable[[Request], list[PartialSums]],
         exactly: Callable[[Mask], Floats] | None = None,
     ) -> None:
         super().__init__(like.name, like.relevant, total_weight, exactly)
@@ -110,7 +110,7 @@ class PartedLoss(RowSums):
 
     def _totals(self, question: Question, masks: Mask | None) -> Floats:
         self._make_whole()
-        answers = self._ask(Asked(question, self._removed, masks))
+        answers = self._ask(Request(question, self._removed, masks))
         if question == "without each" and not self._is_size_logged:
             moved = sum(node.nbytes for nodes in answers for node in nodes.values())
             logger.info("each step brings %.1f kB from %d parts", moved / 1e3, len(answers))

@@ -24,7 +24,7 @@ Question = Literal["present", "without each", "moved", "under", "coarseness"]
 
 _TIE = 1e-13  # of a loss: far more than the order of a sum changes, far less than data differ by
 # (level, number): the node above the blocks number * 2^level to (number + 1) * 2^level - 1
-Nodes = dict[tuple[int, int], Floats]
+PartialSums = dict[tuple[int, int], Floats]
 
 
 @compiled
@@ -35,9 +35,9 @@ def _add_pairs(sums: Any) -> None:
             sums[k, i] = sums[2 * k, i] + sums[2 * k + 1, i]
 
 
-def nodes_of(sums: Floats, first: int, n_blocks: int) -> Nodes:
+def nodes_of(sums: Floats, first: int, n_blocks: int) -> PartialSums:
     """Return the highest nodes of a run of blocks; overwrites their sums (b, m)."""
-    nodes: Nodes = {}
+    nodes: PartialSums = {}
     level, last_is_ours = 0, first + len(sums) == n_blocks
     while len(sums):
         if first % 2:
@@ -58,7 +58,7 @@ def nodes_of(sums: Floats, first: int, n_blocks: int) -> Nodes:
     return nodes
 
 
-def root_of(runs: Iterable[Nodes], n_blocks: int) -> Floats:
+def root_of(runs: Iterable[PartialSums], n_blocks: int) -> Floats:
     """Return the sum of all blocks, shape (m,), from the nodes of runs that cover them."""
     nodes = {place: node for run in runs for place, node in run.items()}
     level, width = 0, n_blocks

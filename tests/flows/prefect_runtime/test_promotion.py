@@ -304,13 +304,13 @@ def test_a_contract_that_is_too_long_for_the_server_comes_without_what_is_named(
 ):
     from prefect.settings import PREFECT_EVENTS_MAXIMUM_SIZE_BYTES, temporary_settings
 
-    from chaffinch.flows.prefect_runtime.events import send_owed
+    from chaffinch.flows.prefect_runtime.events import send_pending
     from chaffinch.tasks.promotion.promote import kept_run, promote_by
 
     promote_by(kept_run(started[1].run, store), "long", "by hand", "", owes_event=True)
     whole = len(json.dumps(chaffinch.promoted("long", store=store)))
     with temporary_settings({PREFECT_EVENTS_MAXIMUM_SIZE_BYTES: whole}):
-        assert send_owed("long", store) is None
+        assert send_pending("long", store) is None
     (event,) = eventually(lambda: events_of(server, "long"))
     assert event["payload"]["left_out"] == ["candidates", "dropped"]
     assert "candidates" not in event["payload"]["contract"]

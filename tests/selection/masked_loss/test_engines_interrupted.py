@@ -11,7 +11,7 @@ import pytest
 from chaffinch.tasks.selection.core import MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
-from chaffinch.tasks.selection.masked_loss.distributed_rows import Part, PartedLoss, parts_of
+from chaffinch.tasks.selection.masked_loss.distributed_rows import PartedLoss, RowPart, parts_of
 from chaffinch.tasks.selection.masked_loss.row_blocks import RowSums
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.selection.models.runtime import single_thread
@@ -49,7 +49,7 @@ def in_parts() -> MaskedLoss:
     n_blocks = -(-len(ROWS) // some.rows_in_block)
 
     def ask(asked):
-        return [Part.answer(part, asked) for part in parts]
+        return [RowPart.answer(part, asked) for part in parts]
 
     return PartedLoss(some, float(len(ROWS)), n_blocks, ask)
 

@@ -28,7 +28,7 @@ from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.masked_loss.distributed_rows import Part, PartedLoss
+from chaffinch.tasks.selection.masked_loss.distributed_rows import PartedLoss, RowPart
 from chaffinch.tasks.selection.masked_loss.row_blocks import nodes_of, root_of, runs_of_blocks
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.workers import dask_cluster, dask_map, distributed_masked_loss
@@ -155,11 +155,11 @@ CASES = [
     ("GradientBoostingRegressor", 0, "squared_error"),  # a black box
 ]
 N_CATEGORIES = (0, 0, 4, 0, 0, 3, 0, 0, 0, 0)
-Asked = tuple[FittedModel, Rows, Loss, np.ndarray]
+Request = tuple[FittedModel, Rows, Loss, np.ndarray]
 
 
 @functools.cache
-def trained(name: str, n_classes: int, loss: str, n_rows: int = 3000) -> Asked:
+def trained(name: str, n_classes: int, loss: str, n_rows: int = 3000) -> Request:
     """Return a model and the rows to ask about: 24 blocks of a forest, 6 of a network."""
     rng = np.random.default_rng(0)
     d = len(N_CATEGORIES)
@@ -233,7 +233,7 @@ def test_the_engine_of_a_part_is_made_once(two_workers, always_spread) -> None:
     assert len({pid for pid, _ in before}) == 2
 
 
-def identity_of_engine(part: Part, _: None) -> tuple[int, int]:
+def identity_of_engine(part: RowPart, _: None) -> tuple[int, int]:
     return os.getpid(), id(part._engine)
 
 

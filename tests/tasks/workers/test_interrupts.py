@@ -64,13 +64,13 @@ LOSES_IT = """
 import signal, sys, time
 from chaffinch.tasks.workers.signals import Stopped, stopped_by_signals
 
-class Asked:
+class Request:
     def __del__(self):  # whatever is raised in here is ignored
         signal.raise_signal(int(sys.argv[1]))
 
 try:
     with stopped_by_signals():
-        Asked()
+        Request()
         print("lost", flush=True)
         time.sleep(60)
 except KeyboardInterrupt as error:

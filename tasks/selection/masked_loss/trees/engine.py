@@ -97,7 +97,7 @@ def check_rounding(engine: MaskedLoss, model: Predictor, rows: Rows, loss: Loss)
 Settle = Callable[[Floats, Mask], Floats]
 
 # More than twice what a probability is off by: of sums in float64, and of XGBoost's in float32.
-_REACH, _REACH_IN_SINGLE_PRECISION = 1e-11, 1e-5
+_TIE_TOLERANCE, _TIE_TOLERANCE_IN_SINGLE_PRECISION = 1e-11, 1e-5
 
 
 def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> Settle | None:
@@ -111,7 +111,7 @@ def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> S
     """
     if loss.is_mean_over_rows or loss.task != "classification":
         return None
-    reach = _REACH_IN_SINGLE_PRECISION if model.is_single_precision else _REACH
+    reach = _TIE_TOLERANCE_IN_SINGLE_PRECISION if model.is_single_precision else _TIE_TOLERANCE
 
     def settled(prediction: Floats, mask: Mask) -> Floats:
         near = np.flatnonzero(_is_near(prediction, reach))

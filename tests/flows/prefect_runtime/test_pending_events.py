@@ -24,7 +24,7 @@ if sys.argv.pop(1) == "before":
     module.send = die
 else:
     from chaffinch.storage.runs.promotions import Promotions
-    Promotions.settle = die
+    Promotions.mark_sent = die
 from chaffinch.flows.cli.main import main
 main()
 """
@@ -62,8 +62,8 @@ def heard(server, name):
     return [event["payload"]["promotion"]["run"] for event in in_order]
 
 
-def owed(store, name):
-    return [entry.run for _, entry in Store.find(store).promotions.owed(name)]
+def pending_events(store, name):
+    return [entry.run for _, entry in Store.find(store).promotions.pending_events(name)]
 
 
 @pytest.mark.parametrize("later", ["promoted", "promote", "rollback"])
@@ -72,12 +72,12 @@ def test_killed_before_it_is_sent_the_next_command_sends_it_once(server, runs, s
     name = f"killed-{later}"
     said(server.url, store, "promote", first, "--name", name)
     killed(server, store, "before", "promote", second, "--name", name)
-    assert owed(store, name) == [second]
+    assert pending_events(store, name) == [second]
     assert [one.run for one in chaffinch.promotions(name, store=store)] == [first, second]
     more = {"promoted": [], "promote": [second], "rollback": [first]}[later]
     command = {"promote": ["promote", second, "--name", name]}.get(later, [later, name])
     assert said(server.url, store, *command) == ""
-    assert owed(store, name) == []
+    assert pending_events(store, name) == []
     assert said(server.url, store, "promoted") == ""
     wanted = [first, second, *more]
     assert eventually(lambda: (found := heard(server, name))[len(wanted) - 1 :] and found) == wanted
@@ -88,9 +88,9 @@ def test_killed_before_it_is_sent_the_next_command_sends_it_once(server, runs, s
 def test_killed_after_it_is_sent_it_is_sent_again_by_the_same_id(server, runs, store):
     killed(server, store, "after", "promote", runs[0].run, "--name", "twice")
     (event,) = eventually(lambda: server.events("chaffinch.dataset.twice"))
-    assert owed(store, "twice") == [runs[0].run]
+    assert pending_events(store, "twice") == [runs[0].run]
     assert said(server.url, store, "promoted", "twice") == ""
-    assert owed(store, "twice") == []
+    assert pending_events(store, "twice") == []
     assert {one["id"] for one in server.events("chaffinch.dataset.twice")} == {event["id"]}
 
 
@@ -109,16 +109,16 @@ def test_a_contract_that_cannot_be_read_holds_up_no_other_event(server, runs, st
     told = said(server.url, store, "promote", runs[1].run, "--name", "torn-event")
     assert told.startswith(f"Warning: an event of torn-event is not sent yet: {contract} cannot be")
     assert eventually(lambda: heard(server, "torn-event")) == [runs[1].run]
-    assert owed(store, "torn-event") == [runs[0].run]
+    assert pending_events(store, "torn-event") == [runs[0].run]
     said(server.url, store, "promote", runs[0].run, "--name", "torn-event")
-    assert owed(store, "torn-event") == []
+    assert pending_events(store, "torn-event") == []
 
 
 def test_where_no_server_is_configured_nothing_is_owed(server, runs, store):
     chaffinch.promote(runs[0].run, "quiet", store=store)
     said(None, store, "promote", runs[1].run, "--name", "quiet")
     said(None, store, "rollback", "quiet")
-    assert owed(store, "quiet") == []
+    assert pending_events(store, "quiet") == []
 
 
 def test_the_gate_sends_what_is_owed(server, runs, store):
@@ -137,5 +137,5 @@ def test_the_gate_sends_what_is_owed(server, runs, store):
         ExecutionSettings(store=store, cluster="none"),
         PromotionSettings(name="gated"),
     )
-    assert owed(store, "gated") == []
+    assert pending_events(store, "gated") == []
     assert eventually(lambda: heard(server, "gated"))[0] == runs[0].run

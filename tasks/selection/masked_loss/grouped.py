@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss
 
 
-class TogetherLoss:
+class GroupedMaskedLoss:
     """`MaskedLoss` in which masking one feature of a group masks the whole group.
 
     The other features of the group have to be removed next, at the same loss. So a search that
@@ -61,9 +61,9 @@ class TogetherLoss:
         return self._engine(masks)
 
 
-def together(engine: MaskedLoss, groups: Sequence[NDArray[np.int64]]) -> MaskedLoss:
+def grouped(engine: MaskedLoss, groups: Sequence[NDArray[np.int64]]) -> MaskedLoss:
     """Return an engine that masks each group at once; the same engine without groups."""
-    return TogetherLoss(engine, groups) if groups else engine
+    return GroupedMaskedLoss(engine, groups) if groups else engine
 
 
 def summed(values: Floats, groups: Sequence[NDArray[np.int64]]) -> Floats:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.masked_loss.base import MaskState
-from chaffinch.tasks.selection.masked_loss.together import TogetherLoss, summed, together
+from chaffinch.tasks.selection.masked_loss.grouped import GroupedMaskedLoss, grouped, summed
 
 
 class AnyLoss(MaskState):
@@ -54,7 +54,7 @@ def test_groups_leave_one_after_the_other_each_at_once(n_features, seed, data) -
     units = [[j] for j in range(n_features) if not place[j]] + [group.tolist() for group in groups]
     removed, losses = plainly(AnyLoss(n_features, seed), units)
 
-    path = eliminate(TogetherLoss(AnyLoss(n_features, seed), groups))
+    path = eliminate(GroupedMaskedLoss(AnyLoss(n_features, seed), groups))
     expected = [j for unit in removed for j in sorted(unit)]
     assert [*path.removed] == expected[:-1]  # the last feature stays
     each = [loss for unit, loss in zip(removed, losses, strict=True) for _ in unit]
@@ -64,9 +64,9 @@ def test_groups_leave_one_after_the_other_each_at_once(n_features, seed, data) -
 
 def test_an_engine_without_groups_is_the_engine() -> None:
     engine = AnyLoss(3, 0)
-    assert together(engine, []) is engine
+    assert grouped(engine, []) is engine
     masks = [[True, False, True], [False, False, False]]
-    wrapped = together(engine, [np.array([0, 2])])
+    wrapped = grouped(engine, [np.array([0, 2])])
     np.testing.assert_array_equal(wrapped(masks), engine(masks))
 
 
