@@ -17,6 +17,7 @@ from uuid import UUID
 from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun, State
+from prefect.context import FlowRunContext
 from prefect.logging.handlers import APILogWorker
 from prefect.states import Failed
 
@@ -131,9 +132,11 @@ def _at_most(minutes: float | None, what: str) -> Iterator[None]:
 def _ended_at_last(seconds: float, message: str) -> Iterator[None]:
     """End the process of this run if the block exceeds the limit; helper processes end with it.
 
-    Only if the process was started for this run: a caller's program is left alone.
+    Only if the process was started for this run, as that of a deployment is: a caller's program is
+    left alone.
     """
-    if os.environ.get("PREFECT__FLOW_RUN_ID") != runtime.flow_run.id:
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None or context.flow_run.deployment_id is None:
         yield
         return
 

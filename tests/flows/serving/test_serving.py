@@ -105,14 +105,26 @@ def test_a_run_started_from_the_form_gives_the_features(
     assert httpx.get(link).content == (contract.parent / "report.html").read_bytes()
 
 
-def test_a_run_that_is_refused_leaves_one_line_of_its_reason_and_no_traceback(
-    deployments, server, table, small, store
+@pytest.mark.parametrize(
+    ("target", "promotion", "reason"),
+    [
+        ("yeild", None, "target 'yeild' is no column of the table; did you mean 'yield'?"),
+        (
+            *("yield", {"name": "red", "unattended": "fail"}),
+            "needs a decision: nothing was promoted yet, and all later contracts are measured "
+            "against the first",
+        ),
+    ],
+)
+def test_a_run_that_fails_leaves_one_line_of_its_reason_and_no_traceback(
+    deployments, server, table, small, store, target, promotion, reason
 ):
-    parameters = {"data": str(table), "settings": small | {"target": "yeild"}}
+    settings = small | {"target": target}
+    parameters = {"data": str(table), "settings": settings, "promotion": promotion}
     deployment = deployments["feature_selection/select-on-demand"]["id"]
     run = server.ended(server.accepted(deployment, parameters)["id"])
-    reason = "target 'yeild' is no column of the table; did you mean 'yield'?"
-    assert run["state"]["message"].endswith(f"InputError: {reason}")
+    assert run["state_type"] == "FAILED"
+    assert run["state"]["message"].endswith(reason)
     eventually(lambda: not processes_of(run["id"]))
     log = server.log_of(run["id"], "Finished in state Failed")
     assert log.count(reason) == 1
