@@ -23,7 +23,8 @@ from prefect.states import Failed
 
 from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.flows.prefect_runtime.events import resource_of
-from chaffinch.flows.prefect_runtime.tasks import TimeLimitError, as_task
+from chaffinch.flows.prefect_runtime.logs import TimeLimitError
+from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources import Source
 from chaffinch.storage.sources.data_set_name import name_of_data_set

@@ -23,8 +23,8 @@ from chaffinch.errors import InputError
 from chaffinch.flows.comparison import comparison
 from chaffinch.flows.differentiable_selection import differentiable_selection
 from chaffinch.flows.feature_selection import feature_selection
-from chaffinch.flows.prefect_runtime.artifacts import reports_served
 from chaffinch.flows.prefect_runtime.events import resource_of, send, server_url
+from chaffinch.flows.prefect_runtime.reports import reports_served
 from chaffinch.flows.prefect_runtime.server import ServerError, unauthorized
 from chaffinch.flows.prefect_runtime.tasks import from_block
 from chaffinch.flows.reselection import reselection
