@@ -135,8 +135,9 @@ def test_newer_rows_are_announced_as_what_their_contract_is_promoted_as(server, 
     rows = (tmp_path / "rows.v2.csv").absolute()
     rows.write_bytes(table.read_bytes())
     ended = chaffinch("announce", str(rows), home=tmp_path, PREFECT_API_URL=server.url)
-    assert ended.stdout == f"Announced {rows} as chaffinch.dataset.rows.v2\n"
-    assert "Warning: no deployment on-new-data-rows.v2 is registered at " in ended.stderr
+    assert (ended.returncode, ended.stdout) == (1, "")  # no run of them starts
+    assert ended.stderr.startswith("Error: no deployment on-new-data-rows.v2 is registered at ")
+    assert ended.stderr.count("\n") == 1
     assert eventually(lambda: server.events("chaffinch.dataset.rows.v2"))[0]["payload"] == {
         "path": str(rows)
     }
