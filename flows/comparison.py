@@ -11,12 +11,12 @@ from pydantic import BeforeValidator, Field
 from chaffinch.flows.prefect_runtime.artifacts import (
     ProgressArtifact,
     key_of,
-    report_in_markdown,
     say,
     warn,
     warnings_in_markdown,
 )
 from chaffinch.flows.prefect_runtime.limits import within_limits
+from chaffinch.flows.prefect_runtime.reports import report_in_markdown
 from chaffinch.flows.prefect_runtime.tasks import (
     ExecutionForm,
     LimitsForm,

@@ -1,23 +1,14 @@
-"""Artifacts of a run in the Prefect UI: progress, verdict, tables, charts and the report."""
+"""Artifacts of a run in the Prefect UI: progress, verdict, tables and charts."""
 
 import base64
-import os
 import re
-import socket
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
-from typing import Literal, cast
-from urllib.parse import quote
+from typing import cast
 from uuid import UUID
 
-import uvicorn
-from fastapi import FastAPI, HTTPException
-from fastapi.middleware.trustedhost import TrustedHostMiddleware
-from fastapi.responses import FileResponse
 from prefect import get_run_logger
 from prefect.artifacts import (
     create_markdown_artifact,
@@ -28,10 +19,10 @@ from prefect.artifacts import (
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 
-from chaffinch.errors import InputError, printable
+from chaffinch.errors import printable
 from chaffinch.flows.cli.terminal import Showing
-from chaffinch.storage.files import path_in
-from chaffinch.storage.runs.store import Run, Store
+from chaffinch.flows.prefect_runtime.reports import report_in_markdown
+from chaffinch.storage.runs.store import Run
 from chaffinch.tasks.pipeline.progress import STEPS, Estimate, RunProgress
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
@@ -47,77 +38,6 @@ from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.stage_titles import title_of
 from chaffinch.tasks.statistics.verdict import part_in_words
-
-# A browser opens no file links from a server's page. So `chaffinch serve` can serve the reports of
-# its store, and nothing else, on the loopback interface; in a container, whose port is published
-# on that of its machine, on the interface of _LISTEN. Environment of the processes of runs: the
-# address of served reports, and their store; any store if that is not set, e.g. with a web server
-# of one's own.
-_URL, _STORE = "CHAFFINCH_REPORTS_URL", "CHAFFINCH_REPORTS_STORE"
-_LISTEN = "CHAFFINCH_REPORTS_HOST"
-_REPORT = "report.html"
-_HOST = "127.0.0.1"
-_SECONDS_TO_END = 5
-_HEADERS = {  # a report loads nothing and runs no scripts
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-cache",
-}
-
-
-def report_in_markdown(folder: Path) -> str:
-    """Return the report of a run or comparison as markdown: a link, or the path of the file."""
-    url, served = os.environ.get(_URL), os.environ.get(_STORE)
-    if not url or (served and Path(served).resolve() != Store.of(folder).path.resolve()):
-        return f"Report: `{folder / _REPORT}`"
-    name = quote(f"{folder.parent.name}/{folder.name}/{_REPORT}")
-    return f"Report: [{folder.name}]({url.rstrip('/')}/{name})"
-
-
-@contextmanager
-def reports_served(store: Path, port: int | None) -> Iterator[None]:
-    """Serve the reports of a store to browsers of this machine, and make runs link to them."""
-    if port is None:
-        yield
-        return
-    host = os.environ.get(_LISTEN) or _HOST  # of "", all interfaces would listen
-    try:
-        listener = socket.create_server((host, port))
-    except OSError as error:
-        raise InputError(
-            f"reports cannot be served on port {port} of {host} ({error.strerror}); give another "
-            f"port, or address by {_LISTEN}"
-        ) from error
-    config = uvicorn.Config(_app(store), log_level="error", lifespan="off")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-    os.environ[_URL], os.environ[_STORE] = f"http://{_HOST}:{port}", str(store.resolve())
-    thread.start()
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        thread.join(_SECONDS_TO_END)
-        del os.environ[_URL], os.environ[_STORE]
-
-
-def _app(store: Path) -> FastAPI:
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    # against DNS rebinding, by which a page of another site could read reports
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[_HOST, "localhost"])
-
-    @app.get("/{kind}/{name}/report.html")
-    def report(kind: Literal["runs", "comparisons"], name: str) -> FileResponse:
-        try:
-            path = path_in(store, f"{kind}/{name}/{_REPORT}")
-        except InputError as error:
-            raise HTTPException(404, str(error)) from error
-        if not path.is_file():
-            raise HTTPException(404, f"there is no report of {name}")
-        return FileResponse(path, media_type="text/html", headers=_HEADERS)
-
-    return app
-
 
 _NOTHING_SHOWN = Showing()
 _shown: ContextVar[Showing] = ContextVar("shown", default=_NOTHING_SHOWN)

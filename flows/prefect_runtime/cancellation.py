@@ -1,9 +1,10 @@
-"""Ends a run that is cancelled in the UI and has no Prefect runner.
+"""Ends a run that is cancelled in the UI and has no runner of Prefect's own.
 
-A run started directly, by `chaffinch run` or by calling a flow, would be shown as cancelling and
-continue. So it polls its own state.
+A run started by `chaffinch run` or `serve`, or by calling a flow, would be shown as cancelling and
+continue. So it polls its own state. A served run ends with the program that serves it, too.
 """
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from chaffinch.tasks.workers.signals import raised_again_where_lost
 P = ParamSpec("P")
 R = TypeVar("R")
 
+SERVED_RUN = "CHAFFINCH_SERVED_RUN"  # in the environment of its process: the id of the flow run
+CANCELLED_MESSAGE = "Cancelled; started again, it continues where it stopped."
 _SECONDS_BETWEEN_LOOKS = 2.0
 
 
@@ -37,7 +40,8 @@ def ended_by_cancelling(function: Callable[P, R]) -> Callable[P, R]:
     def watched(*args: P.args, **kwargs: P.kwargs) -> R:
         if threading.current_thread() is not threading.main_thread():
             return function(*args, **kwargs)
-        has_runner = runtime.deployment.id is not None
+        is_served = os.environ.get(SERVED_RUN) == runtime.flow_run.id
+        has_runner = runtime.deployment.id is not None and not is_served
         raised_again = raised_again_where_lost(
             # a run shows as cancelled only if its runner finds Prefect's own handler in place
             *(signal.SIGTERM, TerminationSignal),
@@ -46,26 +50,26 @@ def ended_by_cancelling(function: Callable[P, R]) -> Callable[P, R]:
         if has_runner:  # which ends it
             with raised_again:
                 return function(*args, **kwargs)
-        watch = _Watch(UUID(runtime.flow_run.id))
+        watch = _Watch(UUID(runtime.flow_run.id), os.getppid() if is_served else None)
         try:
             with watch, raised_again:
                 return function(*args, **kwargs)
         except TerminationSignal:
-            if not watch.has_struck:
+            if not watch.is_cancelled:
                 raise
             # returned as the flow's own state, so that calling the flow raises CancelledRun
-            message = "Cancelled; started again, it continues where it stopped."
-            return cast(R, Cancelled(message=message))
+            return cast(R, Cancelled(message=CANCELLED_MESSAGE))
 
     return watched
 
 
 class _Watch:
-    """Polls a flow run's state, and interrupts the main thread if it is cancelled."""
+    """Interrupts the main thread if the flow run is cancelled, or the parent process has ended."""
 
-    def __init__(self, flow_run: UUID) -> None:
-        self.has_struck = False
+    def __init__(self, flow_run: UUID, parent: int | None) -> None:
+        self.is_cancelled = False
         self._flow_run = flow_run
+        self._parent = parent
         self._over = threading.Event()
         self._striking = threading.Lock()
 
@@ -80,15 +84,18 @@ class _Watch:
     def _look(self) -> None:
         with get_client(sync_client=True) as client:
             while not self._over.wait(_SECONDS_BETWEEN_LOOKS):
+                if self._parent not in (None, os.getppid()):
+                    self._strike()
+                    return
                 with suppress(httpx.HTTPError):  # the server may come back
                     state = client.read_flow_run(self._flow_run).state
                     if state is not None and (state.is_cancelling() or state.is_cancelled()):
+                        self.is_cancelled = True
                         self._strike()
                         return
 
     def _strike(self) -> None:
         with self._striking:
             if not self._over.is_set():
-                self.has_struck = True
                 # Prefect raises TerminationSignal for it; a real signal also ends blocking waits
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)

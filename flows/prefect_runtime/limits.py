@@ -17,12 +17,14 @@ from uuid import UUID
 from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun, State
+from prefect.context import FlowRunContext
 from prefect.logging.handlers import APILogWorker
 from prefect.states import Failed
 
 from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.flows.prefect_runtime.events import resource_of
-from chaffinch.flows.prefect_runtime.tasks import TimeLimitError, as_task
+from chaffinch.flows.prefect_runtime.logs import TimeLimitError
+from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources import Source
 from chaffinch.storage.sources.data_set_name import name_of_data_set
@@ -131,9 +133,11 @@ def _at_most(minutes: float | None, what: str) -> Iterator[None]:
 def _ended_at_last(seconds: float, message: str) -> Iterator[None]:
     """End the process of this run if the block exceeds the limit; helper processes end with it.
 
-    Only if the process was started for this run: a caller's program is left alone.
+    Only if the process was started for this run, as that of a deployment is: a caller's program is
+    left alone.
     """
-    if os.environ.get("PREFECT__FLOW_RUN_ID") != runtime.flow_run.id:
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None or context.flow_run.deployment_id is None:
         yield
         return
 

@@ -66,7 +66,7 @@ def prepare(*, quiet: bool = False) -> None:
 
 
 class ServerError(RuntimeError):
-    """The Prefect server does not answer."""
+    """The Prefect server does not answer, or lacks the deployment that a command starts."""
 
 
 def is_configured() -> bool:

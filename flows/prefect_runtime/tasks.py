@@ -1,4 +1,4 @@
-"""Common parts of the flows: form fields, log setup, and the refusal of secrets in parameters.
+"""Common parts of the flows: form fields, tasks, and the refusal of secrets in parameters.
 
 Prefect stores the parameters of a run before it begins. An address with a password is therefore
 refused earlier: by the form, which matches its pattern, and by the flow. Credentials come from the
@@ -6,23 +6,18 @@ environment, or from a Secret block of Prefect.
 """
 
 # No `from __future__ import annotations` in flow modules: served runs could not resolve them.
-import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import wraps
 from inspect import signature
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast
-from weakref import WeakSet
 
-import httpx
 from prefect import Flow, runtime, task
 from prefect.blocks.system import Secret
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.futures import PrefectFuture
-from prefect.logging import get_logger
 from prefect.states import Completed
 from pydantic import (
     BeforeValidator,
@@ -33,9 +28,9 @@ from pydantic import (
     create_model,
 )
 
-from chaffinch.errors import InputError, StorageError, TableTooLargeError, WorkersError
+from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.cancellation import ended_by_cancelling
-from chaffinch.flows.prefect_runtime.server import ServerError
+from chaffinch.flows.prefect_runtime.logs import prepare_logs
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.storage.sources.addresses import SECRET
 from chaffinch.storage.sources.data_set_name import name_of_table
@@ -43,14 +38,9 @@ from chaffinch.tasks.settings.base import refusal
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings
 from chaffinch.tasks.settings.stage_titles import title_of
-from chaffinch.tasks.workers.logging import ContextFilter
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class TimeLimitError(TimeoutError):
-    """A run or one of its stages took longer than its limits allow."""
 
 
 def in_form(title: str, description: str | None = None) -> Any:
@@ -264,9 +254,6 @@ def from_block(variable: str) -> str | None:
     return str(block.get())
 
 
-_in_context = ContextFilter()
-
-
 # The last completed task of a flow run, by the run's id.
 _last_task: ContextVar[tuple[str, State[Any]] | None] = ContextVar("last_task", default=None)
 
@@ -294,72 +281,3 @@ def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
         return state.result()
 
     return in_line
-
-
-def prepare_logs() -> None:
-    """Send log lines to the server, prefixed with run, stage and data set."""
-    shorten_tracebacks()
-    for name in ("prefect.flow_runs", "prefect.task_runs"):
-        logging.getLogger(name).addFilter(_in_one_line)
-    logging.getLogger("prefect.task_runs").addFilter(_name_completed)
-    log = logging.getLogger("chaffinch")
-    for handler in log.handlers:
-        handler.addFilter(_in_context)
-    if log.handlers and log.level == logging.NOTSET:
-        log.setLevel(logging.INFO)
-
-
-# Observers of cancelled and suspended runs; they raise when they are stopped.
-_OBSERVERS = ("FlowRunCancellingObserver", "FlowRunSuspendingObserver")
-_WHO_ASKS = (*_OBSERVERS, "runner.state_proposer", "events.clients", "_internal.concurrency")
-
-
-def shorten_tracebacks() -> None:
-    """Remove tracebacks from Prefect's log records about an unreachable server."""
-    for name in _WHO_ASKS:
-        get_logger(name).addFilter(_without_traceback)
-    logging.getLogger("asyncio").addFilter(_is_of_use)
-
-
-# Errors whose text has all that a user needs: what is wrong, and how to correct it.
-_EXPLAINED = (
-    InputError,
-    StorageError,
-    TableTooLargeError,
-    WorkersError,
-    ServerError,
-    TimeLimitError,
-)
-_logged: WeakSet[BaseException] = WeakSet()
-
-
-def _in_one_line(record: logging.LogRecord) -> bool:
-    """Log an explained error once, in one line: Prefect does for task, flow and process."""
-    error = record.exc_info[1] if record.exc_info else None
-    if not isinstance(error, _EXPLAINED):
-        return True
-    if error in _logged:
-        return False
-    _logged.add(error)
-    record.msg, record.args, record.exc_info = str(error), (), None
-    return True
-
-
-def _name_completed(record: logging.LogRecord) -> bool:
-    """Name the task that is completed: Prefect logs the same line for each."""
-    if record.getMessage() == "Finished in state Completed()":
-        record.msg, record.args = f"{getattr(record, 'task_run_name', 'task')}: completed", ()
-    return True
-
-
-def _without_traceback(record: logging.LogRecord) -> bool:
-    if record.exc_info and isinstance(record.exc_info[1], OSError | httpx.HTTPError):
-        record.exc_info = None
-    return True
-
-
-def _is_of_use(record: logging.LogRecord) -> bool:
-    """Return False for the record of a cancelled observer."""
-    error = record.exc_info[1] if record.exc_info else None
-    observed = any(name in record.getMessage() for name in _OBSERVERS)
-    return not (observed and isinstance(error, asyncio.CancelledError))

@@ -23,8 +23,8 @@ from chaffinch.errors import InputError
 from chaffinch.flows.comparison import comparison
 from chaffinch.flows.differentiable_selection import differentiable_selection
 from chaffinch.flows.feature_selection import feature_selection
-from chaffinch.flows.prefect_runtime.artifacts import reports_served
 from chaffinch.flows.prefect_runtime.events import resource_of, send, server_url
+from chaffinch.flows.prefect_runtime.reports import reports_served
 from chaffinch.flows.prefect_runtime.server import ServerError, unauthorized
 from chaffinch.flows.prefect_runtime.tasks import from_block
 from chaffinch.flows.reselection import reselection
@@ -44,7 +44,7 @@ NAMED = "--name orders"
 
 
 def announce(data: str, name: str | None = None) -> str:
-    """Announce new data to the Prefect server; return its name. Warn if none starts."""
+    """Announce new data to the Prefect server; return its name. ServerError if no run starts."""
     source = source_of(data)
     source.check()
     name = name_of_data_set(source, name, NAMED)
@@ -65,10 +65,9 @@ def announce(data: str, name: str | None = None) -> str:
     called = DeploymentFilter(name=DeploymentFilterName(any_=[deployment]))
     with get_client(sync_client=True) as client:
         if not client.read_deployments(deployment_filter=called):
-            click.echo(
-                f"Warning: no deployment {deployment} is registered at {server_url()}; serve the "
-                "data set under this name, or announce the data by another --name",
-                err=True,
+            raise ServerError(
+                f"no deployment {deployment} is registered at {server_url()}, so no run starts; "
+                "serve the data set under this name, or announce the data by another --name"
             )
     return resource
 

@@ -1,166 +1,131 @@
-"""The process that serves deployments, with an orderly shutdown.
+"""The process that serves deployments: it starts their runs, and ends with them.
 
-Prefect's own `serve` exits immediately on SIGTERM: schedules stay active, runs are killed but shown
-as running, and the log ends in a traceback.
+Prefect's own `serve` gives up a server that is away for some time, and kills its runs. On SIGTERM
+it exits immediately: schedules stay active, and the runs are shown as running.
 """
 
-import asyncio
-import signal
-import threading
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from signal import SIGINT
+from typing import NoReturn, cast
+from uuid import UUID
 
 import click
 import httpx
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import State
+from prefect.client.schemas.responses import SetStateStatus
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_logger
-from prefect.runner import Runner
-from prefect.settings import PREFECT_UI_URL
+from prefect.settings import PREFECT_UI_URL, get_current_settings
+from prefect.states import Cancelled, Crashed, Pending
 
+from chaffinch.flows.prefect_runtime.cancellation import CANCELLED_MESSAGE, SERVED_RUN
 from chaffinch.flows.prefect_runtime.events import server_url
 from chaffinch.flows.prefect_runtime.server import unauthorized
-from chaffinch.flows.prefect_runtime.tasks import shorten_tracebacks
+from chaffinch.tasks.workers.signals import Stopped, helpers_shielded, stop_once, stopped_by_signals
 
-_OF_A_TERMINAL = (signal.SIGINT, signal.SIGHUP)
-_SIGNALS = (*_OF_A_TERMINAL, signal.SIGTERM)
+_AHEAD = timedelta(seconds=10)  # a process takes some of them to start, and waits for the others
+_TIME_TO_END = timedelta(seconds=30)
 
-# Attributes of Prefect's runner that poll the server, and the method that they use.
-_POLLERS = {
-    "_scheduled_run_poller": "_get_and_submit_flow_runs",
-    "_cancelling_observer": "_check_for_cancelled_flow_runs",
-}
+Processes = dict[UUID, subprocess.Popen[bytes]]  # by the ids of their runs
 
 logger = get_logger("chaffinch.serve")
 
 
 def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
-    """Register deployments and run what is started, until a signal stops it.
+    """Register deployments and run what is started; return the number of the signal that stops it.
 
     Then scheduled deployments are paused, no new run begins, and the active runs are ended, which
-    marks them as crashed. Only the first signal counts. For the main thread.
+    marks them as crashed, so that automations react. Only the first signal counts. For the main
+    thread.
     """
-    shorten_tracebacks()
-    runner = _Runner()
-    scheduled = [one.full_name for one in deployments if one.schedules]
-    try:
-        for deployment in deployments:
-            runner.add_deployment(deployment)
-        click.echo(_begun(deployments))
-        asyncio.run(_serve(runner, scheduled))
-    except KeyboardInterrupt:  # stopped before serving
-        _pause(scheduled)
-        raise
-    return runner.stopped_by or 0
-
-
-def _tolerant(
-    poll: Callable[[], Awaitable[None]], shutdown: asyncio.Event
-) -> Callable[[], Awaitable[None]]:
-    """Return a polling function that logs once if the server is unreachable or refuses access.
-
-    Prefect's runner ends with a traceback after three failed requests. Nothing is logged in the
-    shutdown.
-    """
-    problem = 0  # status code
-
-    async def tolerant() -> None:
-        nonlocal problem
+    processes: Processes = {}
+    with stopped_by_signals():
         try:
-            await poll()
+            ids = [cast(UUID, one.apply()) for one in deployments]  # no event loop runs here
+            click.echo(_begun(deployments))
+            _serve(ids, processes)
+        except KeyboardInterrupt as error:
+            stop_once()
+            _end(processes, [one.full_name for one in deployments if one.schedules])
+            return error.signal if isinstance(error, Stopped) else SIGINT
+
+
+def _serve(deployments: list[UUID], processes: Processes) -> NoReturn:
+    """Look after runs for ever; log once if the server is unreachable or refuses access."""
+    settings = get_current_settings().runner
+    problem = ""
+    while True:
+        before, problem, reason = problem, "", ""
+        try:
+            # a client that was never connected says at once that the server is away
+            with get_client(sync_client=True) as client:
+                _look_after(client, processes)
+                _start_due(client, deployments, processes, settings.process_limit)
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
             status = getattr(getattr(error, "response", None), "status_code", 503)
-            if status < 500 and status != 401:
+            if status == 401:
+                problem = unauthorized(str(server_url()))
+            elif status >= 500:
+                problem = "the Prefect server does not answer"
+                reason = f" ({(str(error) or type(error).__name__).splitlines()[0]})"
+            else:
                 raise
-            status = 401 if status == 401 else 503
-            if status != problem and not shutdown.is_set():
-                message = (
-                    f"the Prefect server does not answer ({str(error) or type(error).__name__})"
-                )
-                if status == 401:
-                    message = unauthorized(str(server_url()))
-                logger.warning(f"{message}; asking it again")
-            problem = status
-        else:
-            if problem and not shutdown.is_set():
-                logger.warning("the Prefect server answers again")
-            problem = 0
-
-    return tolerant
+        if problem and problem != before:
+            logger.warning(f"{problem}{reason}; asking it again")
+        elif before and not problem:
+            logger.warning("the Prefect server answers again")
+        time.sleep(settings.poll_frequency)
 
 
-class _Runner(Runner):
-    """Prefect's runner with an orderly shutdown, tolerant of an unreachable server."""
-
-    def __init__(self) -> None:
-        super().__init__(pause_on_shutdown=False)  # deployments served elsewhere too stay active
-        self.stopped_by: int | None = None  # number of the signal
-        self.asked = asyncio.Event()  # set by the signal
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Wrap polling functions as soon as they are set, since they may run at once."""
-        poll, is_new = _POLLERS.get(name), value is not getattr(self, name, None)
-        if poll is not None and is_new:  # it is set again in `__aenter__`
-            setattr(value, poll, _tolerant(getattr(value, poll), self.asked))
-        super().__setattr__(name, value)
-
-    def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
-        """Note the signal; `start` installs this handler for SIGTERM."""
-        if self.stopped_by is None:
-            self.stopped_by = int(args[0])
-            asyncio.get_running_loop().call_soon_threadsafe(self.asked.set)
-
-    async def cancel_all(self) -> None:
-        """End every active run as crashed, not cancelled, so that automations react."""
-        processes = self._process_manager
-        await asyncio.gather(*map(processes.kill, processes.flow_run_ids()))
+def _start_due(
+    client: SyncPrefectClient, deployments: list[UUID], processes: Processes, limit: int
+) -> None:
+    """Start the next runs, as many as may run at the same time."""
+    due = client.get_scheduled_flow_runs_for_deployments(
+        deployments, scheduled_before=datetime.now(UTC) + _AHEAD
+    )
+    for run in due:
+        if len(processes) >= limit:
+            return
+        if run.id in processes:  # it tries again later, and has not ended yet
+            continue
+        if client.set_flow_run_state(run.id, Pending()).status is not SetStateStatus.ACCEPT:
+            continue  # cancelled, or it waits for others of its deployment
+        with helpers_shielded():
+            processes[run.id] = subprocess.Popen(  # noqa: S603 - our own
+                (sys.executable, "-m", "chaffinch.flows.serving.served_run", str(run.id)),
+                env={**os.environ, SERVED_RUN: str(run.id)},
+            )
 
 
-async def _serve(runner: _Runner, scheduled: Collection[str]) -> None:
-    with _handled_by(runner):
-        serving = asyncio.create_task(runner.start())
-        asked = asyncio.create_task(runner.asked.wait())
-        await asyncio.wait((serving, asked), return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
-        await asyncio.to_thread(_pause, scheduled)
-        if serving.done():
-            serving.result()
-        elif runner.started:
-            await runner.astop()
-            await serving
-        else:
-            serving.cancel()
-            with suppress(asyncio.CancelledError):
-                await serving
+def _look_after(client: SyncPrefectClient, processes: Processes) -> None:
+    """Give a final state to runs whose process ended without one; kill what cancelling leaves."""
+    for run, process in list(processes.items()):
+        code = process.poll()
+        with suppress(ObjectNotFound):  # deleted meanwhile
+            state = cast(State, client.read_flow_run(run).state)
+            if code is None:
+                if state.is_cancelling() and datetime.now(UTC) - state.timestamp > _TIME_TO_END:
+                    process.kill()  # in a long fit in compiled code, say
+            elif state.is_cancelling():
+                client.set_flow_run_state(run, Cancelled(message=CANCELLED_MESSAGE))
+            elif state.is_pending() or state.is_running() or (state.is_paused() and code):
+                message = f"Its process ended with code {code}; started again, the run goes on"
+                client.set_flow_run_state(run, Crashed(message=message))
+        if code is not None:
+            del processes[run]
 
 
-@contextmanager
-def _handled_by(runner: _Runner) -> Iterator[None]:
-    """Let the runner handle the signals that this program was not started to ignore.
-
-    A terminal sends signals to the processes of runs as well, which would interrupt them anywhere.
-    They inherit blocked signals from the thread that starts them, so another thread receives these.
-    """
-    loop, over = asyncio.get_running_loop(), threading.Event()
-    threading.Thread(target=over.wait, name="takes signals", daemon=True).start()
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_A_TERMINAL)
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    taken = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
-    for number in taken:
-        loop.add_signal_handler(number, runner.handle_sigterm, number)
-    try:
-        yield
-    finally:
-        for number, old in taken.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, old)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        over.set()
-
-
-def _pause(scheduled: Collection[str]) -> None:
+def _end(processes: Processes, scheduled: Sequence[str]) -> None:
+    """Pause the schedules, and end all runs."""
     try:
         with get_client(sync_client=True) as client:
             for name in scheduled:
@@ -168,6 +133,17 @@ def _pause(scheduled: Collection[str]) -> None:
                     client.pause_deployment(client.read_deployment_by_name(name).id)
     except httpx.HTTPError as error:
         logger.warning(f"schedules are not paused ({error}); pause them in the UI")
+    for process in processes.values():
+        process.terminate()
+    end = time.monotonic() + _TIME_TO_END.total_seconds()
+    for process in processes.values():
+        try:
+            process.wait(max(0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    with suppress(httpx.HTTPError), get_client(sync_client=True) as client:
+        _look_after(client, processes)
 
 
 def _begun(deployments: Sequence[RunnerDeployment]) -> str:

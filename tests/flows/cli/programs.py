@@ -117,15 +117,16 @@ def still_running(home: Path) -> list[str]:
 
 def processes_of(flow_run: str) -> list[str]:
     """Return the command line of each process that was started for a flow run."""
-    return _marked(f"PREFECT__FLOW_RUN_ID={flow_run}")
+    # by `chaffinch serve`, or by Prefect
+    return _marked(f"CHAFFINCH_SERVED_RUN={flow_run}", f"PREFECT__FLOW_RUN_ID={flow_run}")
 
 
-def _marked(variable: str) -> list[str]:
-    mark = variable.encode()
+def _marked(*variables: str) -> list[str]:
+    marks = {variable.encode() for variable in variables}
     commands = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
+            if not marks.isdisjoint((folder / "environ").read_bytes().split(b"\0")):
                 commands.append((folder / "cmdline").read_text().replace("\0", " "))
         except (PermissionError, FileNotFoundError, ProcessLookupError):
             continue  # of another user, or just gone

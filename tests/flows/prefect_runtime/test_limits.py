@@ -14,7 +14,7 @@ import chaffinch
 from chaffinch import ExecutionSettings, InputError, SelectionSettings
 from chaffinch.errors import TableTooLargeError
 from chaffinch.flows.prefect_runtime.limits import data_sets, within_limits
-from chaffinch.flows.prefect_runtime.tasks import TimeLimitError
+from chaffinch.flows.prefect_runtime.logs import TimeLimitError
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline.memory import check_shape

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from chaffinch.errors import InputError
-from chaffinch.flows.prefect_runtime.artifacts import report_in_markdown, reports_served
+from chaffinch.flows.prefect_runtime.reports import report_in_markdown, reports_served
 from tests.flows.cli.programs import free_port
 
 PAGE = "<!doctype html><title>a report</title>"

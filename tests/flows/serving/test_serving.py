@@ -105,14 +105,26 @@ def test_a_run_started_from_the_form_gives_the_features(
     assert httpx.get(link).content == (contract.parent / "report.html").read_bytes()
 
 
-def test_a_run_that_is_refused_leaves_one_line_of_its_reason_and_no_traceback(
-    deployments, server, table, small, store
+@pytest.mark.parametrize(
+    ("target", "promotion", "reason"),
+    [
+        ("yeild", None, "target 'yeild' is no column of the table; did you mean 'yield'?"),
+        (
+            *("yield", {"name": "red", "unattended": "fail"}),
+            "needs a decision: nothing was promoted yet, and all later contracts are measured "
+            "against the first",
+        ),
+    ],
+)
+def test_a_run_that_fails_leaves_one_line_of_its_reason_and_no_traceback(
+    deployments, server, table, small, store, target, promotion, reason
 ):
-    parameters = {"data": str(table), "settings": small | {"target": "yeild"}}
+    settings = small | {"target": target}
+    parameters = {"data": str(table), "settings": settings, "promotion": promotion}
     deployment = deployments["feature_selection/select-on-demand"]["id"]
     run = server.ended(server.accepted(deployment, parameters)["id"])
-    reason = "target 'yeild' is no column of the table; did you mean 'yield'?"
-    assert run["state"]["message"].endswith(f"InputError: {reason}")
+    assert run["state_type"] == "FAILED"
+    assert run["state"]["message"].endswith(reason)
     eventually(lambda: not processes_of(run["id"]))
     log = server.log_of(run["id"], "Finished in state Failed")
     assert log.count(reason) == 1
@@ -123,8 +135,9 @@ def test_newer_rows_are_announced_as_what_their_contract_is_promoted_as(server, 
     rows = (tmp_path / "rows.v2.csv").absolute()
     rows.write_bytes(table.read_bytes())
     ended = chaffinch("announce", str(rows), home=tmp_path, PREFECT_API_URL=server.url)
-    assert ended.stdout == f"Announced {rows} as chaffinch.dataset.rows.v2\n"
-    assert "Warning: no deployment on-new-data-rows.v2 is registered at " in ended.stderr
+    assert (ended.returncode, ended.stdout) == (1, "")  # no run of them starts
+    assert ended.stderr.startswith("Error: no deployment on-new-data-rows.v2 is registered at ")
+    assert ended.stderr.count("\n") == 1
     assert eventually(lambda: server.events("chaffinch.dataset.rows.v2"))[0]["payload"] == {
         "path": str(rows)
     }

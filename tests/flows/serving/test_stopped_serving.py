@@ -4,6 +4,7 @@ import os
 import signal
 from contextlib import ExitStack
 
+import psutil
 import pytest
 
 from tests.flows.cli.programs import CHAFFINCH, eventually, free_port, processes_of, started
@@ -14,14 +15,17 @@ pytestmark = pytest.mark.e2e
 SECONDS_TO_STOP = 60
 
 
+def pids_of_run(run: str) -> list[int]:
+    """Return the process that was started for a run; not its workers."""
+    return [p.pid for p in psutil.process_iter() if run in p.cmdline()]
+
+
 def in_lines(said: str) -> bool:
     """Return whether a program said what happened in lines of its own."""
     return not any(word in said for word in ("Traceback", "never awaited", "CancelledError"))
 
 
-def test_killed_it_leaves_runs_that_end_by_themselves_at_their_next_line(
-    server: Server, slow, tmp_path
-):
+def test_killed_it_leaves_runs_that_end_by_themselves(server: Server, slow, tmp_path):
     store, log = tmp_path / "store", tmp_path / "serve.log"
     command = (*CHAFFINCH, "serve", "--data", str(slow), "--target", "y", "--store", str(store))
     with started(*command, env=server.env, log=log) as program:
@@ -35,7 +39,7 @@ def test_killed_it_leaves_runs_that_end_by_themselves_at_their_next_line(
         ended = server.ended(run)  # 90 s are less than three heartbeats
         eventually(lambda: not processes_of(run))
     assert ended["state_type"] == "CRASHED"
-    assert ended["state"]["message"] == "Execution was aborted by Python system exit call."
+    assert ended["state"]["message"] == "Execution was aborted by a termination signal."
     assert not server.deployments("slow")[nightly("slow")]["paused"]
     server.forget_deployments()
 
@@ -72,6 +76,39 @@ def test_stopped_it_pauses_the_nights_ends_its_runs_and_serves_again(
 
     with started(*command, env=server.env, log=log):
         eventually(lambda: not server.deployments("slow")[nightly("slow")]["paused"])
+    server.forget_deployments()
+
+
+def test_a_run_that_is_cancelled_or_killed_is_shown_as_such_and_leaves_nothing(
+    server: Server, slow, tmp_path
+):
+    log = tmp_path / "serve.log"
+    command = (*CHAFFINCH, "serve", "--data", str(slow), "--target", "y")
+    with started(*command, "--store", str(tmp_path), env=server.env, log=log):
+        deployments = eventually(lambda: server.deployments("slow"))
+        select = deployments["feature_selection/select-on-demand"]["id"]
+
+        def at_work(name: str) -> str:
+            store = tmp_path / name
+            execution = {"store": str(store), "workers": 1}
+            run = server.accepted(select, {"settings": SLOW, "execution": execution})["id"]
+            eventually(lambda: list(store.glob("runs/*/stages/train_base_model.json")))
+            return str(run)
+
+        cancelled = at_work("cancelled")
+        server.cancel(cancelled)
+        eventually(lambda: not processes_of(cancelled))
+        ended = server.ended(cancelled)
+        assert ended["state_type"] == "CANCELLED"
+        assert ended["state"]["message"].endswith("started again, it continues where it stopped.")
+
+        killed = at_work("killed")
+        (pid,) = pids_of_run(killed)
+        os.kill(pid, signal.SIGKILL)
+        ended = server.ended(killed)
+        assert ended["state_type"] == "CRASHED"
+        assert ended["state"]["message"].startswith("Its process ended with code -9")
+    assert in_lines(log.read_text())
     server.forget_deployments()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.flows.prefect_runtime.artifacts import reports_served
+from chaffinch.flows.prefect_runtime.reports import reports_served
 from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import ReportContent, render_report
 from tests import browser
