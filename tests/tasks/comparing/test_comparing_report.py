@@ -152,14 +152,6 @@ def test_gaps_and_errors_are_told_before_the_ranks() -> None:
     assert "wine, linear: mrmr (5 features) failed in 13 cells: needs <classes>" in page.text
 
 
-def test_what_was_not_reached_is_named_at_the_top_and_among_what_is_missing() -> None:
-    rows = made_up_rows(tables=("a", "b<i>"), models=("linear", "mlp"))
-    page = page_of(table_of([r for r in rows if (r["table"], r["model"]) != ("b<i>", "mlp")]))
-    assert "Of 4 combinations of table and model 1 were not reached." in page.text
-    assert "30 of 120 losses were not computed" in page.text
-    assert "Tables not reached with some model: b<i> with mlp." in page.text
-
-
 def test_nothing_computed_at_all_still_makes_a_page() -> None:
     page = page_of(table_of(failing(made_up_rows(), lambda r: True, "the disk is full")))
     assert "No method could be compared to all features" in page.text
