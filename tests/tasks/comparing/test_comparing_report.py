@@ -114,14 +114,12 @@ def test_the_contents_link_to_headings_and_tables() -> None:
     "how",
     [
         {"methods": ()},
-        {"methods": ("gbmo",)},
         {"methods": ("gbmo",), "n_seeds": 1, "n_folds": 1},
         {"methods": TWELVE, "sizes": (3, 9, 20)},
         {"methods": THREE, "sizes": (10, 1000), "n_total": 5000, "n_folds": 2},
-        {"methods": THREE, "tables": ("a", "b"), "models": ("linear", "mlp")},
         {"methods": THREE, "noise": 0},
     ],
-    ids=["none", "one", "one cell", "twelve", "wide", "two tables", "no difference"],
+    ids=["none", "one cell", "twelve", "wide", "no difference"],
 )
 def test_the_page_stands_alone_at_every_size(how) -> None:
     html = render_comparison(summarise(made_up(**how)), name="a comparison")
