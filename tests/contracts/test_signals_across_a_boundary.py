@@ -10,13 +10,13 @@ import pytest
 
 import chaffinch
 from chaffinch import ModelSettings
-from chaffinch.tasks.settings.method import kinds
+from chaffinch.tasks.settings.method import class_of, kinds
 
 QUICK = ("auto", "gbmo", "anova_f")
+ONE_OF_EACH_CLASS = {class_of(kind): kind for kind in kinds() if kind not in (*QUICK, "reselect")}
 METHODS = [
-    kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.e2e)
-    for kind in kinds()
-    if kind != "reselect"
+    *QUICK,
+    *(pytest.param(kind, marks=pytest.mark.e2e) for kind in ONE_OF_EACH_CLASS.values()),
 ]
 TREES = {"n_estimators": 30, "min_child_samples": 2}
 MODEL = ModelSettings(name="lightgbm", tuning="none", parameters=TREES)

@@ -32,9 +32,6 @@ TYPES = {
     "float64": partial(made_in, torch.float64),
     "bfloat16": partial(made_in, torch.bfloat16),
 }
-whatever_types_hold = pytest.mark.parametrize(
-    "mode", (MODES | ON | TYPES).values(), ids=MODES | ON | TYPES
-)
 in_each_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 whatever_holds = pytest.mark.parametrize("mode", (MODES | ON).values(), ids=MODES | ON)
 
@@ -79,25 +76,25 @@ def test_it_computes_in_float32_and_the_callers_types_come_back():
     assert (ones @ ones).dtype == torch.ones(1).dtype == torch.float32
 
 
-@whatever_types_hold
 @pytest.mark.parametrize("is_own", [False, True])
-def test_a_probabilistic_selection_is_the_same(mode, is_own, tmp_path):
+def test_a_probabilistic_selection_is_the_same(is_own, tmp_path):
     X, _ = table()
-    path = tmp_path / "search.safetensors"
     given = {"network": MakingTensors(), "hidden_layer_sizes": None} if is_own else {}
 
     def search(**options):
         return found(n_features=2, **{"most_sweeps": 2, **given, **options})
 
     outside = search()
-    with mode():
-        inside = search(checkpoint=path)
-        read_back = search(checkpoint=path)
-        predicted = inside.predict(X)
-    same(inside, outside)
-    for one in (inside, read_back):
-        assert (one.predict(X) == outside.predict(X)).all()
-    assert (predicted == outside.predict(X)).all()
+    for name, mode in (MODES | ON | TYPES).items():
+        path = tmp_path / f"{name}.safetensors"
+        with mode():
+            inside = search(checkpoint=path)
+            read_back = search(checkpoint=path)
+            predicted = inside.predict(X)
+        same(inside, outside)
+        for one in (inside, read_back):
+            assert (one.predict(X) == outside.predict(X)).all(), name
+        assert (predicted == outside.predict(X)).all(), name
 
 
 def test_a_network_made_in_inference_mode_is_trained():
@@ -107,7 +104,6 @@ def test_a_network_made_in_inference_mode_is_trained():
     same(found(network=given, **options), found(network=network(), **options))
 
 
-@whatever_types_hold
 @pytest.mark.parametrize(
     "options",
     [
@@ -120,14 +116,15 @@ def test_a_network_made_in_inference_mode_is_trained():
     ],
     ids=["pefs", "mlp"],
 )
-def test_a_selection_is_the_same(mode, options):
+def test_a_selection_is_the_same(options):
     X, y = table()
     whole = X.assign(y=y)
     outside = chaffinch.select(whole, "y", **options)
-    with mode():
-        inside = chaffinch.select(whole, "y", **options)
-    assert inside.features == outside.features
-    assert np.array_equal(inside.model.predict_proba(X), outside.model.predict_proba(X))
+    for mode in (torch.inference_mode, ON["meta"], TYPES["autocast"], TYPES["float64"]):
+        with mode():
+            inside = chaffinch.select(whole, "y", **options)
+        assert inside.features == outside.features
+        assert np.array_equal(inside.model.predict_proba(X), outside.model.predict_proba(X))
 
 
 @whatever_holds

@@ -14,6 +14,7 @@ from tests.made_up import good_table
 from tests.refusals import chaffinch_here
 
 LINEAR = ModelSettings(name="linear", tuning="none")
+QUICK = {"model": LINEAR, "method": "gbmo"}
 TELLS = (
     "1 feature predicts the target, or one of its classes, without the others: 'cancelled'; make "
     "sure that this is known before the target is"
@@ -28,9 +29,7 @@ def leaking_table():
 
 
 def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
-    result = chaffinch.select(
-        leaking_table(), "churned", model=ModelSettings(tuning="none"), store=tmp_path
-    )
+    result = chaffinch.select(leaking_table(), "churned", **QUICK, store=tmp_path)
     assert result.warnings == (TELLS, NUMBERS)
     contract = json.loads((result.folder / "selection.json").read_bytes())
     assert contract["warnings"] == [TELLS, NUMBERS]
@@ -46,15 +45,15 @@ def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
 
 def test_leaks_are_left_out_where_that_is_asked_for():
     table = leaking_table()
-    result = chaffinch.select(table, "churned", model=LINEAR, drop_leaks=True)
+    result = chaffinch.select(table, "churned", **QUICK, drop_leaks=True)
     reason = "leak: it predicts the target, or one of its classes, without the others"
     assert "cancelled" not in result.candidates
     assert {"name": "cancelled", "reason": reason} in result.contract["dropped"]
     assert result.warnings == (NUMBERS,)
     assert result.contract["notes"] == [f"left out: 'cancelled' ({reason})"]
-    without = chaffinch.select(table.drop(columns="cancelled"), "churned", model=LINEAR)
+    without = chaffinch.select(table.drop(columns="cancelled"), "churned", **QUICK)
     assert result.candidates == without.candidates
-    kept = chaffinch.select(table, "churned", model=LINEAR, drop_leaks=True, keep=["cancelled"])
+    kept = chaffinch.select(table, "churned", **QUICK, drop_leaks=True, keep=["cancelled"])
     assert kept.warnings == (NUMBERS,)
     (note,) = kept.contract["notes"]
     assert note.startswith("1 feature on the keep list predicts the target")

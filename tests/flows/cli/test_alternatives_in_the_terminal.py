@@ -9,35 +9,10 @@ import pytest
 
 import chaffinch
 from chaffinch import AlternativeSettings, ModelSettings
-from chaffinch.flows.cli.output import lines_of_alternatives, show
+from chaffinch.flows.cli.output import show
 from chaffinch.tasks.reporting import render_report
 from tests.tasks.methods.made_up_alternatives import select
 from tests.tasks.reporting.made_up_report import Page, made_up
-
-
-def test_a_chosen_set_that_the_quality_does_not_allow_is_told(capsys) -> None:
-    random = np.random.default_rng(0)
-    causes = random.normal(size=(300, 2))
-    copies = causes + 0.1 * random.normal(size=(300, 2))
-    table = pd.DataFrame(np.hstack([causes, copies]), columns=["a", "b", "a2", "b2"])
-    table["y"] = causes.sum(axis=1) + 0.1 * random.normal(size=300)
-    result = chaffinch.select(
-        table,
-        "y",
-        method="correlation",
-        n_features=3,
-        model=ModelSettings(name="linear", tuning="none"),
-        alternatives=AlternativeSettings(number=1, quality="fcbf"),
-    )
-    show(result, as_json=False)
-    said = capsys.readouterr().out
-    assert (
-        "0 alternatives, tau 0.5, by fcbf; 1 was asked for, but no other possible set of 3 "
-        "features differs that much and is free of redundant pairs, which fcbf asks for.\n"
-        "  A lower tau, fewer chosen features or another quality may make room.\n"
-        "  By fcbf the chosen set has no quality: one of its features makes another "
-        "redundant, which it allows in no set.\n"
-    ) in said
 
 
 def test_a_difference_that_is_rounding_alone_is_0_in_terminal_and_report(capsys, tmp_path) -> None:
@@ -83,26 +58,6 @@ def test_a_long_set_is_cut_in_the_terminal_with_a_word_and_listed_in_full_elsewh
     assert all(row[1] and row[2] for row in rows[1:])
 
 
-def test_where_the_worst_counts_the_proof_is_told_once(capsys) -> None:
-    table = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 8))).add_prefix("x")
-    result = chaffinch.select(
-        table.assign(y=table.sum(axis=1)),
-        "y",
-        method="correlation",
-        n_features=2,
-        model=ModelSettings(name="linear", tuning="none"),
-        alternatives=AlternativeSettings(
-            number=2, quality="mutual_information", search="simultaneous", aggregate="min"
-        ),
-    )
-    show(result, as_json=False)
-    said = capsys.readouterr().out
-    worths = [one["quality"] for one in result.alternatives["sets"]]
-    assert "mutual_information.\n  The worst of them is the best that it can be: proven.\n" in said
-    for worth in worths:
-        assert f"quality {worth:.4g} (chosen: " in said
-
-
 DECIDES_NOTHING = (
     "At least 20 rows, groups or blocks of time are needed to compare by, and there are 19, "
     "so that these intervals decide nothing."
@@ -134,18 +89,3 @@ def test_intervals_of_too_few_test_rows_are_said_to_decide_nothing(
     assert ("decide nothing" in said) == is_too_small
     assert (DECIDES_NOTHING in text) == is_too_small
     assert ("An interval that holds zero says" in text) != is_too_small
-
-
-def test_of_one_unit_the_differences_decide_nothing_as_there_are_no_intervals() -> None:
-    one = {"test_loss": 1.0, "difference": 0.1, "interval": None, "features": ["a"], "bound": 1.0}
-    found = {
-        "settings": {"number": 1, "tau": 0.5, "quality": "mrmr", "aggregate": None},
-        "chosen": {"quality": 1.0},
-        "status": "optimal",
-        "sets": [{**one, "quality": 1.0, "status": "optimal"}],
-    }
-    *_, last = lines_of_alternatives(found, "squared error", 1)
-    assert last == (
-        "  At least 20 rows, groups or blocks of time are needed to compare by, and there is 1, "
-        "so that these differences decide nothing."
-    )

@@ -49,8 +49,7 @@ def searched(prepared, seed=0, *, keep=(), **rules):
 # What is found
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("n_classes", [0, 2])
+@pytest.mark.parametrize(("seed", "n_classes"), [(0, 0), (1, 2), (2, 2)])
 def test_informative_features_are_found_among_noise(seed, n_classes):
     prepared = prepared_of(rows_of(seed, n=1500, n_classes=n_classes), n_classes)
     search = searched(prepared, seed, penalty=0.1)
@@ -77,7 +76,7 @@ def test_a_higher_penalty_keeps_fewer():
     assert kept[0] > kept[1] == 0
 
 
-@pytest.mark.parametrize("samples", [2, 5, 8])
+@pytest.mark.parametrize("samples", [2, 8])
 def test_any_number_of_samples_finds_them(samples):
     search = searched(prepared_of(rows_of(n=1500)), penalty=0.05, samples=samples)
     assert set(np.flatnonzero(search.sweeps[-1].mask)) >= {0, 3}

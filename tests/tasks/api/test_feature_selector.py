@@ -20,13 +20,14 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import chaffinch
 from chaffinch import FeatureSelector, InputError, ModelSettings
-from chaffinch.tasks.settings.method import kinds, method_of
+from chaffinch.tasks.settings.method import class_of, kinds, method_of
 
-# Parts and folds are dealt by rows, so that a row of weight 2 is not two rows there. The target of
-# the other check is random, which that method refuses to select by.
+# Parts and folds are dealt by rows, so that a row of weight 2 is not two rows there.
 LEFT_OUT = {f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")}
-LEFT_OUT_OF = {"mutual_information": {"check_n_features_in"}}
-METHODS = [kind for kind in kinds() if kind != "reselect"]
+# one of each class, and a ranking that asks a model
+METHODS = {
+    class_of(kind): kind for kind in kinds() if kind not in ("gbmo", "reselect", "tree_shap")
+}
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X = X.iloc[:, :12]
 FAST = {"method": "gbmo", "model": ModelSettings(name="linear", tuning="none")}
@@ -34,21 +35,23 @@ FAST = {"method": "gbmo", "model": ModelSettings(name="linear", tuning="none")}
 
 @pytest.mark.parametrize(
     "method",
-    ["gbmo", *(pytest.param(kind, marks=pytest.mark.e2e) for kind in METHODS if kind != "gbmo")],
+    [
+        "gbmo",
+        *(pytest.param(kind, marks=pytest.mark.e2e) for kind in ("tree_shap", *METHODS.values())),
+    ],
 )
 def test_scikit_learn_checks_pass(method):
     by_trees = {"name": "xgboost", "parameters": {"min_child_weight": 0}}
     model = by_trees if method == "tree_shap" else {"name": "linear"}
     few_rows = ModelSettings(**model, tuning="none", folds=3 if method == "auto" else 2)
     selector = FeatureSelector(method, model=few_rows)
-    left_out = LEFT_OUT | LEFT_OUT_OF.get(method, set())
     for estimator, check in estimator_checks_generator(selector):
         name = check.func.__name__
         if "sample_weight" in name and not method_of(method).traits.takes_weights:
             continue
         if "sparse" in name:  # their target has classes of three rows
             estimator = clone(estimator).set_params(task="regression")
-        if name not in left_out:
+        if name not in LEFT_OUT:
             with contextlib.suppress(SkipTest):  # what needs a setting of the environment
                 check(estimator)
 

@@ -104,7 +104,7 @@ def test_whatever_the_rows_outside_hold_the_same_is_selected(loaded, model) -> N
     table["y"] = table["x0"] + table["x1"] ** 2 + np.random.default_rng(1).normal(size=150)
     compared = loaded(table, models=[model], folds=3, sizes=(2, 0.5))
     rows, roles = compared.tables[0].rows, compared.tables[0].roles
-    for fold in range(3):
+    for fold in (0, 2):
         cell = Cell(0, 0, 0, fold)
         outside = compared.splits(cell).test
         X, y = rows.X.copy(), rows.y.copy()
@@ -203,7 +203,7 @@ def work(monkeypatch) -> SimpleNamespace:
 
 
 PENALTIES = (0.05, 0.6)
-STEERED = {"hidden_layer_sizes": (8,), "most_sweeps": 12}
+STEERED = {"hidden_layer_sizes": (8,), "most_sweeps": 6}
 
 
 def test_each_set_of_pefs_has_the_seconds_of_its_own_searches_alone(loaded, work) -> None:

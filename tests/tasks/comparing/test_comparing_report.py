@@ -114,14 +114,12 @@ def test_the_contents_link_to_headings_and_tables() -> None:
     "how",
     [
         {"methods": ()},
-        {"methods": ("gbmo",)},
         {"methods": ("gbmo",), "n_seeds": 1, "n_folds": 1},
         {"methods": TWELVE, "sizes": (3, 9, 20)},
         {"methods": THREE, "sizes": (10, 1000), "n_total": 5000, "n_folds": 2},
-        {"methods": THREE, "tables": ("a", "b"), "models": ("linear", "mlp")},
         {"methods": THREE, "noise": 0},
     ],
-    ids=["none", "one", "one cell", "twelve", "wide", "two tables", "no difference"],
+    ids=["none", "one cell", "twelve", "wide", "no difference"],
 )
 def test_the_page_stands_alone_at_every_size(how) -> None:
     html = render_comparison(summarise(made_up(**how)), name="a comparison")
@@ -150,14 +148,6 @@ def test_gaps_and_errors_are_told_before_the_ranks() -> None:
     assert page.headings[1] == "What is missing"
     assert "21 of 60 losses were not computed" in page.text
     assert "wine, linear: mrmr (5 features) failed in 13 cells: needs <classes>" in page.text
-
-
-def test_what_was_not_reached_is_named_at_the_top_and_among_what_is_missing() -> None:
-    rows = made_up_rows(tables=("a", "b<i>"), models=("linear", "mlp"))
-    page = page_of(table_of([r for r in rows if (r["table"], r["model"]) != ("b<i>", "mlp")]))
-    assert "Of 4 combinations of table and model 1 were not reached." in page.text
-    assert "30 of 120 losses were not computed" in page.text
-    assert "Tables not reached with some model: b<i> with mlp." in page.text
 
 
 def test_nothing_computed_at_all_still_makes_a_page() -> None:

@@ -203,21 +203,6 @@ def test_a_verdict_by_the_constant_is_no_verdict_by_one_lucky_interval_of_many()
     assert allowance_of(among) in lines_of(summarise(with_constant(rows, -0.07, 0.01)))
 
 
-def test_reasons_that_the_printed_interval_does_not_show_are_told_in_the_terminal() -> None:
-    rows = made_up_rows(methods=("gbmo", "anova_f", "mrmr"), differences={"anova_f": 0.1})
-    at_constant = summarise(with_constant(rows, -0.2, 0.01))
-    (table,) = at_constant.tables
-    told = [
-        "Worse (no better than a constant, which looks at no feature): anova_f (5 features).",
-        "Cannot tell (no better than a constant, which looks at no feature): gbmo, mrmr (5 "
-        "features).",
-    ]
-    assert reasons_of(table) == told
-    assert set(told) < set(lines_of(at_constant))
-    # by the interval alone, nothing is to be told
-    assert reasons_of(only(table_of(rows))) == []
-
-
 def test_missing_cells_are_counted_and_every_difference_is_of_pairs() -> None:
     rows = made_up_rows(methods=THREE, differences=CLEAR)
     rows += [{**r, "method": "none", "features": []} for r in rows if r["method"] == "all"]
@@ -334,11 +319,6 @@ def test_without_all_features_nothing_can_be_told() -> None:
     assert table.reference.mean_loss is None
 
 
-def test_all_features_alone_have_nothing_to_be_compared_to() -> None:
-    table = only(made_up(methods=()))
-    assert verdicts_of(table) == "There is no method to compare to all features."
-
-
 @pytest.mark.parametrize(("n_seeds", "n_folds"), [(1, 1), (2, 1), (1, 2)])
 def test_one_or_two_cells_tell_nothing_and_break_nothing(n_seeds: int, n_folds: int) -> None:
     results = made_up(methods=THREE, differences=CLEAR, n_seeds=n_seeds, n_folds=n_folds)
@@ -396,24 +376,6 @@ def test_a_method_that_fails_does_so_at_every_size_it_was_to_be_asked_for() -> N
     assert [(o.n_failed, o.n_missing) for o in table.rivals] == [(15, 0)] * 3
 
 
-def test_over_many_tables_the_methods_that_are_better_are_counted() -> None:
-    tables = [f"t{i}" for i in range(8)]
-    better = summarise(made_up(tables=tables, methods=THREE, differences=CLEAR)).tables
-    assert verdict_over(better) == (
-        "Selection is better in 8 of 8 combinations of table and model: with gbmo (8)."
-    )
-    rows = made_up_rows(tables=tables, methods=["mrmr"], noise=0.001)
-    as_good = summarise(with_constant(rows, 0.5, 0.001)).tables
-    assert verdict_over(as_good) == (
-        "Selection is as good with fewer columns in 8 of 8 combinations of table and model: with "
-        "mrmr (8)."
-    )
-    neither = summarise(made_up(tables=tables, methods=["mrmr"])).tables
-    assert verdict_over(neither).startswith(
-        "No method is shown to be better, or as good with fewer"
-    )
-
-
 def test_a_selection_that_rests_on_a_leak_says_so_first_and_gives_it_as_the_reason() -> None:
     tables = [f"t{i}" for i in range(8)]
     rows = made_up_rows(tables=tables, methods=["gbmo"], differences=CLEAR)
@@ -439,20 +401,3 @@ def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
     assert not any("\x1b" in line or "\n" in line for line in lines)
     assert lines[2][lines[1].index("verdict")] == NOTHING
     assert lines[-1].startswith("1 of 150 losses were not computed")
-
-
-def test_where_the_time_was_up_the_heading_says_how_much_was_measured() -> None:
-    rows = [row for row in made_up_rows(methods=THREE) if (row["seed"], row["fold"]) < (0, 2)]
-    cells = [(seed, fold) for seed in range(3) for fold in range(5)]
-    meant = Planned({"wine": ()}, ("linear",), tuple(cells), 0.02)
-    (heading, *_) = lines_of(summarise(table_of(rows), meant))
-    assert heading.endswith("; 3 seeds, 5 outer folds, of which 2 of 15 cells were measured")
-
-
-def test_thousands_of_rows_are_summarised() -> None:
-    methods = [f"m{i}" for i in range(12)]
-    results = made_up(tables=("a", "b", "c"), methods=methods, sizes=(2, 4, 8, 16))
-    assert results.num_rows == 3 * 15 * 49
-    summary = summarise(results)
-    assert [len(table.outcomes) for table in summary.tables] == [49] * 3
-    assert len(summary.rankings) == 4

@@ -26,10 +26,12 @@ CHANGE_THE_ROWS = "change the rows, or select again without a former run"
 ROLES = {"drop": ["junk"], "categorical": ["code"], "numeric": ["pad"]}
 
 
-@pytest.mark.parametrize("history", [{}, {"time": "day", "lags": [1]}])
-@pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
+@pytest.mark.parametrize(
+    ("kind", "history"),
+    [("frame", {}), ("csv", {"time": "day", "lags": [1]}), ("parquet", {})],
+)
 def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_there(
-    history, kind, tmp_path
+    kind, history, tmp_path
 ) -> None:
     before = run_of(with_roles(0), **ROLES, **history)
     assert before.features == ["x1", "x2"]
