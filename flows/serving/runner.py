@@ -50,7 +50,7 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
     with stopped_by_signals():
         try:
             ids = [cast(UUID, one.apply()) for one in deployments]  # no event loop runs here
-            click.echo(_begun(deployments))
+            click.echo(_served_lines(deployments))
             _serve(ids, processes)
         except KeyboardInterrupt as error:
             stop_once()
@@ -146,7 +146,7 @@ def _end(processes: Processes, scheduled: Sequence[str]) -> None:
         _look_after(client, processes)
 
 
-def _begun(deployments: Sequence[RunnerDeployment]) -> str:
+def _served_lines(deployments: Sequence[RunnerDeployment]) -> str:
     url = PREFECT_UI_URL.value()
     where = f" at {url}/deployments" if url else ""
     return "\n".join(
