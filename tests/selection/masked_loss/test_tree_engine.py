@@ -153,8 +153,7 @@ def test_losses_are_those_of_one_prediction_each(name, n_classes, seed, n, order
 
 
 @every_model
-@every_target
-@pytest.mark.parametrize("n_leaves", [66, 140])
+@pytest.mark.parametrize(("n_classes", "n_leaves"), [(0, 66), (3, 140)])
 def test_deep_trees_as_well(name, n_classes, n_leaves) -> None:
     engine, black_box = both(name, n_classes, 0, 150, n_leaves=n_leaves, n_rounds=2)
     for feature in (None, 6, 2, 0):
@@ -173,7 +172,7 @@ def test_the_trees_of_these_tests_are_of_every_depth() -> None:
 
 
 @every_model
-@every_target
+@pytest.mark.parametrize("n_classes", [0, 3])
 def test_features_go_in_the_same_order(name, n_classes) -> None:
     engine, black_box = both(name, n_classes, 1, 300)
     within = tolerance(name)
@@ -189,9 +188,9 @@ def test_features_go_in_the_same_order(name, n_classes) -> None:
 
 
 @every_model
-@every_target
+@pytest.mark.parametrize("n_classes", [0, 3])
 def test_a_feature_that_changes_nothing_ties_exactly(name, n_classes) -> None:
-    engine, _ = both(name, n_classes, 0, 3000)
+    engine, _ = both(name, n_classes, 0, 1000)
     unused = ~np.isin(np.arange(N_FEATURES), engine.forest.used_features)
     assert unused[CONSTANT]
     for feature in (0, 2):

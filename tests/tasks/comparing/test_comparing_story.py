@@ -349,7 +349,7 @@ def test_tables_are_told_apart_by_their_names(source, tmp_path) -> None:
     with pytest.raises(InputError, match="tables 'made_up' and 'another' hold the same rows"):
         compared([source, copy], tmp_path / "store")
     one, other = pd.read_csv(source), pd.read_csv(source).iloc[::-2]
-    found = compared([one, other], tmp_path / "store")
+    found = compared([one, other], tmp_path / "store", models=[LINEAR], seeds=1)
     assert set(found["table"]) == {"DataFrame 1", "DataFrame 2"}
     with pytest.raises(InputError, match="there is no table to compare on"):
         compared([], tmp_path / "store")
@@ -388,7 +388,7 @@ def test_what_is_odd_about_a_table_is_told_before_anything_is_measured_and_kept(
     told: list[str] = []
     run = compare_methods(
         [source_of(source), source_of(twice)],
-        settings(models=[LINEAR]),
+        settings(models=[LINEAR], seeds=1),
         ExecutionSettings(store=tmp_path / "store", cluster="none"),
         say=told.append,
         warn=told.extend,
@@ -424,10 +424,10 @@ def test_a_comparison_that_does_not_say_what_is_odd_is_to_be_concluded_again(
     source, tmp_path
 ) -> None:
     execution = ExecutionSettings(store=tmp_path / "store", cluster="none")
-    run = compare_methods([source_of(source)], settings(models=[LINEAR]), execution)
+    run = compare_methods([source_of(source)], settings(models=[LINEAR], seeds=1), execution)
     with run.stage("conclude", "of an earlier version") as writer:
         writer.write("results.parquet", (run.folder / "results.parquet").read_bytes())
     with pytest.raises(StorageError, match="give its command again to complete it"):
         load_comparison(run)
-    again = compare_methods([source_of(source)], settings(models=[LINEAR]), execution)
+    again = compare_methods([source_of(source)], settings(models=[LINEAR], seeds=1), execution)
     assert load_comparison(again).warnings == ()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,10 +16,8 @@ from sklearn.linear_model import LinearRegression
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.errors import StorageError
-from chaffinch.flows.cli.output import show
 from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.reporting.changes import lines_of_changes
-from chaffinch.tasks.results.previous_run import load_contract
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.statistics.bootstrap import paired_error, resampling_units
@@ -90,7 +86,7 @@ def test_of_one_row_to_judge_by_nothing_is_shown_and_nothing_changes(former) -> 
     assert changes["changes"] == []
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_of_noise_alone_nothing_returns(former, seed) -> None:
     newer = chaffinch.reselect(former, causes("x1", "x2", seed=10 + seed, n=300))
     assert newer.features == former.features
@@ -105,11 +101,10 @@ def test_a_new_column_is_a_candidate_as_well(former) -> None:
     assert newer.features == ["x1", "x2", "extra"]
 
 
-@pytest.mark.parametrize("was", ["constant", "empty", "dropped", "an identifier", "the target"])
+@pytest.mark.parametrize("was", ["constant", "dropped", "the target"])
 def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_path) -> None:
     extra = np.random.default_rng(9).normal(size=600)
-    values = {"constant": 1.0, "empty": np.nan, "an identifier": [f"n{i}" for i in range(600)]}
-    before, target = causes("x1", "x2", extra=values.get(was, extra)), "y"
+    before, target = causes("x1", "x2", extra=1.0 if was == "constant" else extra), "y"
     if was == "the target":
         before, target = before.assign(extra=before["y"], y=extra), "extra"
     drop = ["extra"] if was == "dropped" else []
@@ -122,15 +117,6 @@ def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_
     page = Page(after.report(tmp_path / "report.html").read_bytes())
     assert [row[:2] for row in page.tables["What changed"][1:]] == [["extra", "returned"]]
     assert any(line.startswith("  Returned: extra") for line in lines_of_changes(after.changes))
-
-
-def test_the_terminal_ends_a_long_list_of_changes_with_how_many_follow(capsys) -> None:
-    result = run_of(causes("x1", "x2"))
-    gone = [{"feature": f"a{place}", "reason": "it is gone"} for place in range(50)]
-    changes = {"sentence": "Many are gone.", "gone": gone, "changes": []}
-    show(dataclasses.replace(result, changes=changes), as_json=False)
-    shown = capsys.readouterr().out
-    assert "  Left: a39 (it is gone)\n  and 10 more (the report lists all)\n" in shown
 
 
 def test_the_one_feature_of_a_set_cannot_be_done_without(tmp_path) -> None:
@@ -153,12 +139,6 @@ def test_a_former_feature_that_is_constant_now_is_gone(former) -> None:
         "Keep what is left of the former set: of all that was tried on the newer rows, nothing was "
         "shown to be better than the 1 left of its 2."
     )
-
-
-def test_a_new_set_is_told_against_what_is_left_of_the_former_one(former) -> None:
-    newer = chaffinch.reselect(former, causes("x2", "x3", seed=4).assign(x1=1.5))
-    assert newer.features == ["x2", "x3"]
-    assert " with the 1 left of the former 2; difference -" in newer.changes["sentence"]
 
 
 def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, store) -> None:
@@ -188,9 +168,8 @@ def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, stor
     assert changes["sets"]["new"]["test_loss"] == moved.losses["test"]["selected"]
 
 
-@pytest.mark.parametrize(("model", "parameters"), [("lightgbm", {}), ("mlp", {"max_iter": 40})])
-def test_so_it_goes_for_other_models_and_in_time_order(model, parameters) -> None:
-    quick = ModelSettings(name=model, tuning="none", parameters=parameters)
+def test_so_it_goes_for_another_model_and_in_time_order() -> None:
+    quick = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 30})
     old, new = (
         causes(*names, n=900, seed=seed, day=np.arange(900)).sample(frac=1, random_state=1)
         for seed, names in enumerate((("x1", "x2"), ("x2", "x3")))
@@ -249,12 +228,6 @@ def test_all_that_the_newer_rows_lack_is_named(former, tmp_path) -> None:
         chaffinch.reselect(former, tmp_path / "newer.csv")
     fewer = chaffinch.reselect(former, causes("x1", "x2").drop(columns=["x7", "x8"]))
     assert fewer.features == ["x1", "x2"]  # what was left out need not be there
-
-
-def test_a_category_that_is_lacking_is_named_too() -> None:
-    before = chaffinch.select(good_table(), "churned", model=LINEAR, keep=["colour", "age"])
-    with pytest.raises(InputError, match="lack 'colour', which the former run kept; near"):
-        chaffinch.reselect(before, good_table().rename(columns={"colour": "colours"}))
 
 
 def test_a_feature_of_another_kind_is_refused(former) -> None:
@@ -373,14 +346,6 @@ def test_other_classes_and_the_same_rows_are_warned_of() -> None:
 
 
 # What newer rows may lack
-
-
-@pytest.mark.parametrize("given", [None, 5, ["run"]])
-def test_what_is_no_former_run_is_refused_at_every_door(given) -> None:
-    said = f"a former run must be a result, a name or a path but is {given!r}; give a run's name, "
-    for door in (lambda: chaffinch.reselect(given, causes("x1")), lambda: load_contract(given)):
-        with pytest.raises(InputError, match=f"^{re.escape(said)}"):
-            door()
 
 
 def test_settings_that_cannot_be() -> None:
