@@ -78,7 +78,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Found:
+class BestSet:
     """Result of a search for the best set."""
 
     indices: tuple[int, ...] | None  # sorted; None if there is no set, or none was found in time
@@ -106,26 +106,26 @@ def best_set(
     constraints: Constraints = _FREE,
     at_least: float = -math.inf,
     deadline: float | None = None,
-) -> Found:
+) -> BestSet:
     """Return the best set of k features, of value `at_least` or more.
 
     The number of sets per feature is ignored. `deadline`, on the clock of `time.monotonic`, is
     checked every few milliseconds, once a first set has been searched for.
     """
-    found = _prepared(form, k, limits, constraints, at_least, only_best=True)
-    if found is None:
-        return Found(None, -math.inf, -math.inf, complete=True)
-    state, slack = found.state, found.problem.slack
-    ended = found.run(np.empty((0, k), dtype=np.int64), deadline)
+    prepared = _prepare_search(form, k, limits, constraints, at_least, only_best=True)
+    if prepared is None:
+        return BestSet(None, -math.inf, -math.inf, complete=True)
+    state, slack = prepared.state, prepared.problem.slack
+    ended = prepared.run(np.empty((0, k), dtype=np.int64), deadline)
     is_there = bool(state.best[0] >= 0)
     if not is_there:
         bound = -math.inf if ended == DONE else max(open_bound(state), at_least) + slack
-        return Found(None, -math.inf, bound, ended == DONE)
-    indices = tuple(found.features[state.best].tolist())
+        return BestSet(None, -math.inf, bound, ended == DONE)
+    indices = tuple(prepared.features[state.best].tolist())
     value, highest = form.value(indices), float(state.best_value[0])
     if ended != DONE:
         highest = max(highest, open_bound(state))
-    return Found(indices, value, max(highest + slack, value), ended == DONE)
+    return BestSet(indices, value, max(highest + slack, value), ended == DONE)
 
 
 def best_sets(
@@ -143,15 +143,15 @@ def best_sets(
 
     `rows` are constraints besides. Ties with the last are then broken in a reproducible way.
     """
-    found = _prepared(form, k, limits, constraints, least, rows, only_best=False)
-    if found is None:
+    prepared = _prepare_search(form, k, limits, constraints, least, rows, only_best=False)
+    if prepared is None:
         return BestSets(np.empty((0, k), dtype=np.int32), least, complete=True)
-    state, problem = found.state, found.problem
+    state, problem = prepared.state, prepared.problem
     of_all = Form(problem.gains, problem.costs if len(problem.costs) else None)
-    sets = np.empty((min(most, _FIRST_SETS) + len(found.features), k), dtype=np.int64)
+    sets = np.empty((min(most, _FIRST_SETS) + len(prepared.features), k), dtype=np.int64)
     ended = FULL
     while ended == FULL:
-        ended = found.run(sets, deadline)
+        ended = prepared.run(sets, deadline)
         known = sets[: int(state.n_found[0])]
         if ended == FULL and len(known) <= 2 * most:
             sets = np.concatenate([sets, np.empty_like(sets)])
@@ -167,7 +167,7 @@ def best_sets(
     bound = max([least, *merits[:1].tolist()])
     if ended != DONE:
         bound = max(bound, open_bound(state))
-    features = found.features[np.sort(known, axis=1)].astype(np.int32)
+    features = prepared.features[np.sort(known, axis=1)].astype(np.int32)
     return BestSets(features, bound + problem.slack, ended == DONE)
 
 
@@ -191,7 +191,7 @@ class _Search:
                 return int(ended)
 
 
-def _prepared(
+def _prepare_search(
     form: Form,
     k: int,
     limits: Limits,
@@ -268,8 +268,8 @@ def _problem(
 ) -> Problem:
     """Return the arrays of some features, without zero pair costs and redundant rows."""
     members = limits.sets[:, features]
-    further = np.concatenate([one.weights for one in rows])[:, features]
-    caps, n_sets = np.concatenate([limits.at_most, *(one.caps for one in rows)]), len(members)
+    further = np.concatenate([block.weights for block in rows])[:, features]
+    caps, n_sets = np.concatenate([limits.at_most, *(block.caps for block in rows)]), len(members)
     sums, sizes = np.zeros((2, len(caps), k + 1)), np.arange(k + 1)
     counts = members.sum(axis=1)[:, np.newaxis]
     sums[0, :n_sets] = np.maximum(0, sizes - (len(features) - counts))

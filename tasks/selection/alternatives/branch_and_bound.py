@@ -335,7 +335,7 @@ def _pass(problem: Any, state: Any, level: int) -> None:
 
 
 @compiled
-def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
+def _scan(problem: Any, state: Any, level: int, sets: Any, word: Any) -> None:
     """Visit every set that lacks one feature: keep the best one, or write all good enough ones."""
     for i in range(state.n_candidates[level]):
         best, worth = state.best_value[0], state.value[level] + state.marginals[level, i]
@@ -344,9 +344,9 @@ def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
         for j in range(level):
             word[j] = state.chosen[j]
         word[level] = state.candidates[level, i]
-        if len(found):
+        if len(sets):
             for j in range(level + 1):
-                found[state.n_found[0], j] = word[j]
+                sets[state.n_found[0], j] = word[j]
             state.n_found[0] += 1
         elif _is_before(word, state.best) or worth > best + problem.slack:
             for j in range(level + 1):
@@ -355,7 +355,7 @@ def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
 
 
 @compiled
-def search(problem: Problem, state: State, most_work: int, found: Integers) -> int:
+def search(problem: Problem, state: State, most_work: int, sets: Integers) -> int:
     """Continue the search, for the best set or, with room in `found`, for all good enough ones.
 
     Returns `DONE`, `PAUSED` after about `most_work` looks at a candidate or a pair, or `FULL` if
@@ -375,9 +375,9 @@ def search(problem: Problem, state: State, most_work: int, found: Integers) -> i
         for i in range(place, place + n_open if bound > -np.inf else place):
             bound += state.promises[level, i]
         if n_open == 1:
-            if 0 < len(found) < state.n_found[0] + end:
+            if 0 < len(sets) < state.n_found[0] + end:
                 return FULL
-            _scan(problem, state, level, found, word)
+            _scan(problem, state, level, sets, word)
         if n_open == 1 or bound == -np.inf or bound < state.best_value[0] - problem.slack:
             state.level[1] = level - 1
             if level > first:

@@ -74,13 +74,13 @@ class Designs:
 
     def worth(self, sets: Sequence[Sequence[int]]) -> float:
         """Return the sum of the values of sets, or the smallest."""
-        each = [self.form.value(one) for one in sets]
-        return min(each) if self.aggregate == "min" else math.fsum(each)
+        values = [self.form.value(indices) for indices in sets]
+        return min(values) if self.aggregate == "min" else math.fsum(values)
 
     def best_first(self, sets: Sets) -> Sets:
         """Return sets, each sorted, best first; ties in lexicographic order."""
         words = sorted(np.sort(sets, axis=1).tolist())
-        words.sort(key=lambda one: -self.form.value(one))
+        words.sort(key=lambda indices: -self.form.value(indices))
         return np.array(words, dtype=np.int32)
 
     @cached_property

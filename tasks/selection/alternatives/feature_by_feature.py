@@ -88,8 +88,8 @@ class FeatureByFeature:
             return None
         places = np.nonzero(state.best.T)[1].reshape(m, k)
         included = np.array(self.designs.constraints.included, dtype=np.int64)
-        found = np.hstack((np.tile(included, (m, 1)), self.features[places]))
-        return np.sort(found, axis=1).astype(np.int32)
+        sets = np.hstack((np.tile(included, (m, 1)), self.features[places]))
+        return np.sort(sets, axis=1).astype(np.int32)
 
     def _start_from(self, best: Sets) -> None:
         """Search for what is better than a design only."""
@@ -98,8 +98,8 @@ class FeatureByFeature:
         n_places = self.problem.size
         if isinstance(self.state, State):
             n_places *= len(best)
-        each = [math.fsum(of_set) for of_set in values.tolist()]
-        worth = min(each) if isinstance(self.state, Balance) else math.fsum(each)
+        worths = [math.fsum(gains) for gains in values.tolist()]
+        worth = min(worths) if isinstance(self.state, Balance) else math.fsum(worths)
         units = math.floor(math.ldexp(worth, -self.whole.exponent))
         units -= math.ceil(self.whole.error * n_places)
         if isinstance(self.state, Balance):
@@ -146,8 +146,8 @@ def feature_by_feature(designs: Designs, deadline: float | None) -> FeatureByFea
         return None
     blur = whole.blur(k if is_min else n_places)
     sums = np.concatenate([[0], np.cumsum(whole.units)])
-    asked = n_pairs + 1, blur, k, overlap, most_uses
-    problem = Problem(whole.units, sums, table, *asked, bars, bars.is_none)
+    limits = n_pairs + 1, blur, k, overlap, most_uses
+    problem = Problem(whole.units, sums, table, *limits, bars, bars.is_none)
     state: State | Balance = fresh_state(len(left), m, n_places)
     if is_min:
         state = fresh_balance(len(left), m, k, 0)

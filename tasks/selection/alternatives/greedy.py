@@ -87,10 +87,10 @@ def greedy_depth_search(
     check(values, k, n_sets, largest_overlap)
     order = best_first(values)
     if largest_overlap == k:
-        found = [tuple(range(k))] * n_sets
+        sets = [tuple(range(k))] * n_sets
     else:
-        found = list(islice(_in_depth(len(order), k, largest_overlap, deadline), n_sets))
-    places = np.array(found, dtype=np.int64).reshape(len(found), k)
+        sets = list(islice(_in_depth(len(order), k, largest_overlap, deadline), n_sets))
+    places = np.array(sets, dtype=np.int64).reshape(len(sets), k)
     return np.sort(order[places], axis=1).astype(np.int32)
 
 
@@ -118,7 +118,7 @@ def _in_depth(
 ) -> Iterator[tuple[int, ...]]:
     """Visit all sets of k places in lexicographic order, and yield those different enough."""
     # prefixes that already share too much with a set are skipped, which changes nothing
-    found: list[int] = []  # as bits
+    chosen: list[int] = []  # as bits
     prefix: list[int] = []
     place, looked_at, bits = 0, 0, 0
     while True:
@@ -129,15 +129,15 @@ def _in_depth(
             bits ^= 1 << place
             place += 1
             continue
-        looked_at += 1 + len(found)
+        looked_at += 1 + len(chosen)
         if looked_at >= _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK:
             looked_at = 0
             if is_late(deadline):
                 return
         with_place = bits | 1 << place
-        if all((with_place & other).bit_count() <= largest_overlap for other in found):
+        if all((with_place & other).bit_count() <= largest_overlap for other in chosen):
             if len(prefix) == k - 1:
-                found.append(with_place)
+                chosen.append(with_place)
                 yield (*prefix, place)
             else:
                 prefix.append(place)

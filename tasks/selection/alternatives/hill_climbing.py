@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.best_sets import Found, Limits, best_set
+from chaffinch.tasks.selection.alternatives.best_sets import BestSet, Limits, best_set
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.validation import check_names, check_numbers
 from chaffinch.tasks.selection.constraints import Constraints
@@ -97,7 +97,7 @@ class Wrapper:
         limits: Limits,
         constraints: Constraints,
         deadline: float | None = None,
-    ) -> Found:
+    ) -> BestSet:
         """Return a set of k features that no swap improves, or the best found in time.
 
         None, without a proof, if all sets visited have a quality of -inf. At least one set is
@@ -107,7 +107,7 @@ class Wrapper:
         first = best_set(form, k, limits=limits, constraints=constraints, deadline=deadline)
         if first.indices is None:
             bound = -math.inf if first.complete else math.inf
-            return Found(None, -math.inf, bound, first.complete)
+            return BestSet(None, -math.inf, bound, first.complete)
         best = first.indices
         value = self.value(best)
         swaps = combinations(range(self.n_features), 2)
@@ -119,7 +119,7 @@ class Wrapper:
             if other is not None and self.value(other) > value:
                 best, value = other, self.value(other)
                 swaps = combinations(range(self.n_features), 2)
-        return Found(best if value > -math.inf else None, value, math.inf, complete=False)
+        return BestSet(best if value > -math.inf else None, value, math.inf, complete=False)
 
     def _swapped(
         self,

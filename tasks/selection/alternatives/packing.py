@@ -78,8 +78,8 @@ class Pool(NamedTuple):
         items = np.full((len(sets), designs.k + len(prices.pairs)), -1, dtype=np.int32)
         items[:, : designs.k] = sets
         width = np.full(len(sets), designs.k)
-        for item, (one, other) in enumerate(prices.pairs.tolist(), start=n):
-            with_both = np.flatnonzero(has[one] & has[other])
+        for item, (first, second) in enumerate(prices.pairs.tolist(), start=n):
+            with_both = np.flatnonzero(has[first] & has[second])
             items[with_both, width[with_both]] = item
             width[with_both] += 1
         of_each = prices.sharing_features, prices.sharing_pairs
@@ -169,21 +169,21 @@ def _least(pool: Any, walk: Any, level: int, n_wanted: int) -> tuple[float, int]
         if i < walk.place[level] and walk.is_next[level, i]:
             continue
         features, is_in_one = pool.items[walk.candidates[level, i]], False
-        for one in range(n_classes):
+        for c in range(n_classes):
             a, b, n = 0, 0, 0
-            while a < sizes[one] and b < pool.k:
-                if common[one, a] == features[b]:
+            while a < sizes[c] and b < pool.k:
+                if common[c, a] == features[b]:
                     both[n] = features[b]
                     a, b, n = a + 1, b + 1, n + 1
-                elif common[one, a] < features[b]:
+                elif common[c, a] < features[b]:
                     a += 1
                 else:
                     b += 1
             work += pool.k
             if n > pool.overlap:
-                sizes[one], is_in_one = n, True
+                sizes[c], is_in_one = n, True
                 for j in range(n):
-                    common[one, j] = both[j]
+                    common[c, j] = both[j]
                 break
         if not is_in_one:
             for j in range(pool.k):
@@ -236,13 +236,13 @@ def _settle(pool: Any, walk: Any, level: int) -> int:
     least_worth = walk.best_value[0] if pool.is_min else -np.inf
     increments = np.empty(n)
     for i in range(n):
-        one = walk.candidates[level, i]
+        candidate = walk.candidates[level, i]
         increments[i] = walk.losses[level, i] + base
-        for item in pool.items[one]:
+        for item in pool.items[candidate]:
             if item < 0:
                 break
             increments[i] += raises[item]
-        if pool.worths[one] <= least_worth:
+        if pool.worths[candidate] <= least_worth:
             increments[i] = np.inf
     order = stable_order(increments)
     candidates, losses = walk.candidates[level, :n][order], walk.losses[level, :n][order]
@@ -341,8 +341,8 @@ def pack(pool: Pool, walk: Walk, most_work: int) -> int:
         if n_open == 1:
             walk.chosen[level] = walk.candidates[level, place]
             value = np.inf if pool.is_min else 0.0
-            for one in walk.chosen:
-                worth = pool.worths[one]
+            for chosen in walk.chosen:
+                worth = pool.worths[chosen]
                 value = min(value, worth) if pool.is_min else value + worth
             if value > walk.best_value[0]:
                 walk.best_value[0] = value

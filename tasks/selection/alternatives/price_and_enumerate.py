@@ -70,36 +70,36 @@ def best_design(
     `start` (m, k) is a design that is known.
     """
     search = _Search(designs, deadline)
-    first = one_after_another(designs, deadline) if start is None else start
+    first = choose_sequentially(designs, deadline) if start is None else start
     search.take(first)
     return search.run(first)
 
 
-def one_after_another(designs: Designs, deadline: float | None) -> Sets:
+def choose_sequentially(designs: Designs, deadline: float | None) -> Sets:
     """Return sets (m', k), m' <= m, each the best that goes with those before it, as a rule."""
     chosen: list[tuple[int, ...]] = []
-    constraints, given = designs.constraints, designs.limits
+    constraints, limits = designs.constraints, designs.limits
     until = share_of_time(deadline, _SHARE)
     for _ in range(designs.n_sets):
         has = np.zeros((len(chosen), designs.n_features), dtype=bool)
-        for row, one in zip(has, chosen, strict=True):
-            row[list(one)] = True
-        at_most = np.append(given.at_most, np.full(len(chosen), designs.overlap))
+        for row, indices in zip(has, chosen, strict=True):
+            row[list(indices)] = True
+        at_most = np.append(limits.at_most, np.full(len(chosen), designs.overlap))
         used_up = np.flatnonzero(has.sum(axis=0) >= designs.most_uses(1)).tolist()
         excluded = {*constraints.excluded, *used_up}
         is_impossible = excluded & {*constraints.included}
         if is_impossible or designs.n_features - len(excluded) < designs.k:
             break
-        found = best_set(
+        best = best_set(
             designs.form,
             designs.k,
-            limits=Limits(np.concatenate((given.sets, has)), at_most),
+            limits=Limits(np.concatenate((limits.sets, has)), at_most),
             constraints=replace(constraints, must_exclude=tuple(sorted(excluded))),
             deadline=share_of_time(until, _SHARE),
         )
-        if found.indices is None:
+        if best.indices is None:
             break
-        chosen.append(found.indices)
+        chosen.append(best.indices)
     return np.array(chosen, dtype=np.int32).reshape(-1, designs.k)
 
 
@@ -217,7 +217,7 @@ class _Search:
             least = (1 - share) * least + share * self.floor
             cap = np.array([self._most_charged(bound)])
             rows = Rows(bound.prices.of_features[np.newaxis], cap)
-        found = best_sets(
+        best = best_sets(
             bound.prices.charged(designs.form, 1 - share),
             designs.k,
             least,
@@ -227,15 +227,15 @@ class _Search:
             most=most,
             deadline=self.deadline,
         )
-        is_all = found.complete and len(found.sets) < most
+        is_all = best.complete and len(best.sets) < most
         if is_all:
             covered = math.inf
-        elif share or not found.complete:
+        elif share or not best.complete:
             covered = 0.0
         else:
-            last = worths(bound.prices.charged(designs.form), found.sets[-1:])
+            last = worths(bound.prices.charged(designs.form), best.sets[-1:])
             covered = bound.highest - float(last[0])
-        sets = found.sets
+        sets = best.sets
         return sets[self._may_be_better(bound, sets)] if share else sets, covered
 
     def _pack(self, bound: Bound, sets: Sets, longer: int = 1) -> bool:
@@ -274,13 +274,13 @@ class _Search:
             sets, before = sets[self._may_be_better(bound, sets)], self.floor
             if len(sets) < self.designs.n_sets:
                 return True
-            found, is_proven = pack_by_solver(self.designs, sets, before, self.deadline, seconds)
-            if found is not None:
-                self.take(found)
-            if is_proven or found is None:
+            packed, is_proven = pack_by_solver(self.designs, sets, before, self.deadline, seconds)
+            if packed is not None:
+                self.take(packed)
+            if is_proven or packed is None:
                 return is_proven
             if self.floor <= before:  # sets that are worth more by rounding alone
-                exact = np.array([self.designs.form.value(one) for one in sets.tolist()])
+                exact = np.array([self.designs.form.value(indices) for indices in sets.tolist()])
                 if self.designs.aggregate != "min" or (exact > before).all():
                     return False
                 sets = sets[exact > before]
@@ -290,9 +290,9 @@ class _Search:
         """Look for a better design feature by feature; return whether the best is proven."""
         if self.by_features is None:
             return False
-        found = self.by_features.run(self.best, n_steps, self.deadline)
-        if found is not None:
-            self.take(found)
+        design = self.by_features.run(self.best, n_steps, self.deadline)
+        if design is not None:
+            self.take(design)
         return self.by_features.is_done
 
     def _may_be_better(self, bound: Bound, sets: Sets) -> Mask:
@@ -337,7 +337,7 @@ def _starts(designs: Designs, deadline: float | None) -> list[Sets]:
     """Return designs by fast searches, none if these find too few sets."""
     values, k, m, overlap = designs.form.gains, designs.k, designs.n_sets, designs.overlap
     until = share_of_time(deadline, _SHARE_OF_STARTS)
-    starts = [greedy_balancing(values, k, m, overlap), one_after_another(designs, until)]
+    starts = [greedy_balancing(values, k, m, overlap), choose_sequentially(designs, until)]
     starts = [sets for sets in starts if len(sets) == m]
     if not starts:
         starts.append(greedy_depth_search(values, k, m, overlap, deadline=until))

@@ -78,9 +78,9 @@ class Prices:
         if len(self.pairs):
             n = len(form.gains)
             costs = np.zeros((n, n)) if costs is None else costs.copy()
-            one, other = self.pairs.T
-            costs[one, other] += share * self.of_pairs
-            costs[other, one] += share * self.of_pairs
+            first, second = self.pairs.T
+            costs[first, second] += share * self.of_pairs
+            costs[second, first] += share * self.of_pairs
         return Form(form.gains - share * self.of_features, costs)
 
     def charges(self, sets: Sets) -> Floats:
@@ -157,12 +157,12 @@ def price(designs: Designs, first: Sets, deadline: float | None) -> tuple[Bound,
         )
 
     nothing = Prices.none(designs.n_features)
-    found = best_charged(nothing, -designs.magnitude)
-    if not len(found.sets):
-        return Bound.of(designs, nothing, -math.inf if found.complete else found.bound), first
+    best = best_charged(nothing, -designs.magnitude)
+    if not len(best.sets):
+        return Bound.of(designs, nothing, -math.inf if best.complete else best.bound), first
     master = _Master(designs, math.inf, deadline)
-    master.add(np.concatenate((first, found.sets)))
-    bound = Bound.of(designs, nothing, found.bound)
+    master.add(np.concatenate((first, best.sets)))
+    bound = Bound.of(designs, nothing, best.bound)
     return _priced(master, bound, best_charged, deadline), master.sets
 
 
@@ -217,14 +217,14 @@ def _close(
             return bound, False
         prices = master.prices()
         level = (master.value() - prices.refund(designs)) / designs.n_sets
-        found = find(prices, level + ROUNDING * designs.magnitude)
-        new = Bound.of(designs, prices, found.bound)
+        best = find(prices, level + ROUNDING * designs.magnitude)
+        new = Bound.of(designs, prices, best.bound)
         bound = new if new.value < bound.value else bound
         if is_late(deadline):
             return bound, False
         left = new.value - master.value()
         is_close = left <= _CLOSE * max(abs(new.value), designs.magnitude)
-        if is_close or left <= share_left * (before - new.value) or not master.add(found.sets):
+        if is_close or left <= share_left * (before - new.value) or not master.add(best.sets):
             return bound, True
     return bound, False
 
@@ -256,10 +256,10 @@ class _Master:
 
     def add(self, sets: Sets) -> int:
         """Add sets, each sorted; return how many of them are new."""
-        new = [one for one in sets if one.tobytes() not in self._known]
+        new = [indices for indices in sets if indices.tobytes() not in self._known]
         if not new:
             return 0
-        self._known.update(one.tobytes() for one in new)
+        self._known.update(indices.tobytes() for indices in new)
         added = np.array(new, dtype=np.int32)
         self.sets = np.concatenate((self.sets, added))
         # in units of the magnitude, as tolerances of the solver are absolute

@@ -302,7 +302,7 @@ def is_hidden(form: Form, sets: Sequence[Sequence[int]], rounding: float) -> boo
     Sums are rounded by a share of the largest numbers in them: a value of -1e12 for "never" would
     hide all others. Such sets are *feasible*, with a bound.
     """
-    sizes = [_size(form, list(one)) for one in sets]
+    sizes = [_size(form, list(indices)) for indices in sets]
     return rounding > _HIDDEN * max(min(sizes), _usual(form)) > 0
 
 
