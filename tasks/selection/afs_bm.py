@@ -90,7 +90,7 @@ class MaskingWalk:
     @property
     def n_trainings(self) -> int:
         # one, and one more after each round that masked something
-        return 1 + sum(bool(one.removed) for one in self.rounds[:-1])
+        return 1 + sum(bool(masked.removed) for masked in self.rounds[:-1])
 
 
 def alternate(

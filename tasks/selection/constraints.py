@@ -173,8 +173,8 @@ def _check_choice(
     """Raise InputError if constraints contradict each other, or exclude all sets of size k."""
     both = sorted({*done.included} & {*done.excluded})
     if both:
-        one = both[0] if names is None else repr(names[both[0]])
-        raise InputError(f"a feature must be included or excluded but {one} is to be both")
+        feature = both[0] if names is None else repr(names[both[0]])
+        raise InputError(f"a feature must be included or excluded but {feature} is to be both")
     if len(done.must_include) > k:
         raise InputError(
             f"must_include must name at most k = {k} features but names {len(done.must_include)}"
@@ -185,9 +185,9 @@ def _check_choice(
             f"{n_features - len(done.must_exclude)}"
         )
     if (done.costs is None) != (done.budget is None):
-        given, missing = ("budget", "costs") if done.costs is None else ("costs", "budget")
+        present, missing = ("budget", "costs") if done.costs is None else ("costs", "budget")
         raise InputError(
-            f"costs and a budget go together but only {given} is given; give {missing}"
+            f"costs and a budget go together but only {present} is given; give {missing}"
         )
     if done.budget is not None:
         check_cost("budget", done.budget)
@@ -260,7 +260,7 @@ def indices_of(
                 f"{role} must be a mask of shape ({n_features},) but has {features.shape}"
             )
         return tuple(np.flatnonzero(features).tolist())
-    found = set()
+    chosen = set()
     for feature in features:
         if isinstance(feature, str) and feature not in indices:
             raise InputError(f"{role} must name features but names {feature!r}, which is none")
@@ -269,8 +269,8 @@ def indices_of(
         index = indices[feature] if isinstance(feature, str) else int(feature)
         if not 0 <= index < n_features:
             raise InputError(f"{role} must have indices in 0..{n_features - 1} but has {index}")
-        found.add(index)
-    return tuple(sorted(found))
+        chosen.add(index)
+    return tuple(sorted(chosen))
 
 
 def groups_of(groups: Sequence[Group]) -> Sequence[Group]:

@@ -71,8 +71,8 @@ def _joint_path(
 
 
 def _losses(judges: Sequence[FoldJudge], weights: Floats) -> Floats:
-    each = [judge.engine.without_each() for judge in judges]
-    return np.asarray(np.average(each, axis=0, weights=weights))
+    losses = [judge.engine.without_each() for judge in judges]
+    return np.asarray(np.average(losses, axis=0, weights=weights))
 
 
 def _by_loss(losses: Floats, features: Index, importances: Floats) -> list[int]:

@@ -64,14 +64,14 @@ class FeasibleMasks:
         self._most_cost = budget * (1 + _ROUNDING)
         self._groups: list[_Group] = []
         self._group_of = np.full(n_features, -1)  # -1: of no group
-        for one in groups:
-            features = np.array([int(j) for j in one.features])
+        for group in groups:
+            features = np.array([int(j) for j in group.features])
             if (self._group_of[features] >= 0).any():
                 raise InputError("a feature must be in one group but is in two")
             self._group_of[features] = len(self._groups)
             features = features[np.argsort(self._costs[features], kind="stable")]
-            at_most = len(features) if one.at_most is None else one.at_most
-            limits = one.at_least, at_most, one.all_or_none, one.cost
+            at_most = len(features) if group.at_most is None else group.at_most
+            limits = group.at_least, at_most, group.all_or_none, group.cost
             self._groups.append(_Group(features, self._costs[features], *limits))
 
     @property
@@ -104,7 +104,8 @@ class FeasibleMasks:
         """Return the groups that go together, as indices among the features of a mask (d,)."""
         kept = np.ones(len(self._costs), dtype=bool) if mask is None else mask
         place = np.cumsum(kept) - 1
-        groups = [one.features[kept[one.features]] for one in self._groups if one.all_or_none]
+        whole = [group.features for group in self._groups if group.all_or_none]
+        groups = [features[kept[features]] for features in whole]
         return [place[group] for group in groups if len(group)]
 
     def together(self, feature: int) -> NDArray[np.int64]:

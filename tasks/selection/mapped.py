@@ -67,7 +67,7 @@ def cells(
         return X[index] if mask is None else X[index][:, mask]
     columns = np.arange(X.shape[1]) if mask is None else np.flatnonzero(mask)
     n_rows = len(range(*index.indices(len(X)))) if isinstance(index, slice) else len(index)
-    found = empty_matrix((n_rows, len(columns)), folder)
+    matrix = empty_matrix((n_rows, len(columns)), folder)
     for position, column in enumerate(columns):
-        found[:, position] = X[:, column][index]
-    return found
+        matrix[:, position] = X[:, column][index]
+    return matrix

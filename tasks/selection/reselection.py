@@ -30,7 +30,7 @@ from typing import Protocol
 import numpy as np
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
+from chaffinch.tasks.selection.baselines.wrappers import MaskSequence
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 
@@ -86,7 +86,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Revision(FoundMasks):
+class Revision(MaskSequence):
     """A former mask and all changes tried, in order; the last mask is the result."""
 
     trials: tuple[Trial, ...]

@@ -222,13 +222,13 @@ def _read(rows: Rows, schema: Schema) -> tuple[list[Codes], Floats, Floats]:
     return codes, entropies, relevance
 
 
-def uncertainty(one: Codes, other: Codes, entropy: float, of_other: float) -> float:
+def uncertainty(codes: Codes, other: Codes, entropy: float, of_other: float) -> float:
     """Return the symmetrical uncertainty of two features, from their codes and entropies."""
     if not entropy or not of_other:
         return 0.0
-    n_one, n_other = int(one.max()) + 1, int(other.max()) + 1
-    pairs = one.astype(np.int64) * n_other + other
-    if n_one * n_other <= len(pairs):
+    n_codes, n_other = int(codes.max()) + 1, int(other.max()) + 1
+    pairs = codes.astype(np.int64) * n_other + other
+    if n_codes * n_other <= len(pairs):
         counts = np.bincount(pairs)
     else:  # the table of all pairs could outgrow the rows
         counts = np.unique(pairs, return_counts=True)[1]
@@ -356,12 +356,12 @@ def _pairs(
         for row, distance in zip(some, _distances(values, is_category, some), strict=True):
             order = np.argsort(distance, kind="stable")
             order = order[order != row]
-            found = (
+            neighbours = (
                 _influence(order[:_NEIGHBOURS_OF_RELIEFF])
                 if labels is None
                 else _of_each_class(order, labels, int(row))
             )
-            near.append((int(row), *found))
+            near.append((int(row), *neighbours))
     return (
         np.repeat([row for row, _, _ in near], [len(index) for _, index, _ in near]),
         np.concatenate([index for _, index, _ in near]),

@@ -66,10 +66,10 @@ def _read(sketch: Any, salts: Any, feature: int, room: Any) -> Any:
 
 
 @compiled
-def _swap(heap: Any, weights: Any, place: Any, one: int, other: int) -> None:
-    heap[one], heap[other] = heap[other], heap[one]
-    weights[one], weights[other] = weights[other], weights[one]
-    place[heap[one]], place[heap[other]] = one, other
+def _swap(heap: Any, weights: Any, place: Any, first: int, second: int) -> None:
+    heap[first], heap[second] = heap[second], heap[first]
+    weights[first], weights[second] = weights[second], weights[first]
+    place[heap[first]], place[heap[second]] = first, second
 
 
 @compiled

@@ -110,13 +110,13 @@ def _target(rows: Rows, schema: Schema) -> Floats | None:
 
 def _columns(rows: Rows, schema: Schema) -> tuple[Floats, NDArray[np.int64]]:
     """Return all columns that vary, shape (p, n), and the feature of each."""
-    found = [
+    varying = [
         (column, feature)
         for feature in range(len(schema.features))
         for column in columns_of(rows, schema, feature)
     ]
-    columns = np.array([column for column, _ in found])
-    return columns, np.array([feature for _, feature in found], dtype=np.int64)
+    columns = np.array([column for column, _ in varying])
+    return columns, np.array([feature for _, feature in varying], dtype=np.int64)
 
 
 def _pull(columns: Floats, residual: Floats) -> Floats:

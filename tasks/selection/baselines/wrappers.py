@@ -98,7 +98,7 @@ RefitLoss = Callable[[Sequence[Mask]], Sequence[float]]
 
 
 @dataclass(frozen=True)
-class FoundMasks:
+class MaskSequence:
     """Masks in the order in which they were found, at least one.
 
     A search that adds features, or moves whole masks, has no order in which features leave, only
@@ -134,7 +134,7 @@ def particle_swarm(
     at_most: int | None = None,
     feasible: FeasibleMasks | None = None,
     on_generation: Callable[[int, int], None] | None = None,
-) -> FoundMasks:
+) -> MaskSequence:
     """Search for the mask with the lowest loss; return the best after each generation.
 
     Kennedy and Eberhart, "A discrete binary version of the particle swarm algorithm", IEEE
@@ -167,7 +167,7 @@ def particle_swarm(
     velocities = random.uniform(-1.0, 1.0, shape)
     masks = _masks(velocities, random, list(keep), most, feasible)
     own, own_worth = masks.copy(), judge(masks)
-    found: list[tuple[Mask, float]] = []
+    history: list[tuple[Mask, float]] = []
     for generation in range(1, swarm.generations + 1):
         if generation > 1:
             velocities = _velocities(velocities, masks, own, own[_best(own_worth)], swarm, random)
@@ -176,10 +176,10 @@ def particle_swarm(
                 if worth < own_worth[i]:
                     own[i], own_worth[i] = masks[i], worth
         best = _best(own_worth)
-        found.append((own[best].copy(), own_worth[best][0]))
+        history.append((own[best].copy(), own_worth[best][0]))
         if on_generation is not None:
             on_generation(generation, swarm.generations)
-    return FoundMasks(tuple(mask for mask, _ in found), tuple(loss for _, loss in found))
+    return MaskSequence(tuple(mask for mask, _ in history), tuple(loss for _, loss in history))
 
 
 class _Judge:
@@ -240,7 +240,7 @@ def _masks(
 
 def sequential_forward(
     refit_loss: RefitLoss, n_features: int, *, largest: int, keep: Collection[int] = ()
-) -> FoundMasks:
+) -> MaskSequence:
     """Add the most useful feature to `keep` again and again; return one mask of each size.
 
     Whitney, "A direct method of nonparametric measurement selection", IEEE Transactions on
@@ -263,7 +263,7 @@ def sequential_forward(
         mask, loss = _best_mask(refit_loss, _flipped(mask, np.flatnonzero(~mask)))
         masks.append(mask)
         losses.append(loss)
-    return FoundMasks(tuple(masks), tuple(losses))
+    return MaskSequence(tuple(masks), tuple(losses))
 
 
 def sequential_backward(

@@ -134,13 +134,14 @@ class Descent:
         answers = self._ask(
             Estimator.estimates, StepInputs(self.kept, self._now.everywhere, batches)
         )
-        found: list[Estimate] = [
+        estimates: list[Estimate] = [
             answers[place % len(answers)][place // len(answers)] for place in range(len(batches))
         ]
-        for one in found:
-            where = slice(None) if one.touched is None else one.touched
-            self._slopes[where] += one.slopes / len(found)
-        return sum(one.z for one in found) / len(found), sum(o.for_all for o in found) / len(found)
+        n = len(estimates)
+        for estimate in estimates:
+            where = slice(None) if estimate.touched is None else estimate.touched
+            self._slopes[where] += estimate.slopes / n
+        return sum(e.z for e in estimates) / n, sum(e.for_all for e in estimates) / n
 
     def _steepness(self, for_all: float, n_features: int) -> float:
         """Return the n-th largest peak of dz/ds, from candidates only where they suffice.
@@ -200,8 +201,8 @@ def _of_columns(held: Held, varies: NDArray[np.bool_], squares: NDArray[Any]) ->
     held = deepcopy(held)
     held.v[back], held.kept[back] = 0, 0.5
     held.v[leaving], held.kept[leaving] = _OUT, 1 / (1 + np.exp(-2 * _OUT))
-    for one in (held.mean, held.mean_square, held.peaks):
-        one[moved] = 0
+    for moment in (held.mean, held.mean_square, held.peaks):
+        moment[moved] = 0
     held.total = float(np.sum(held.kept, dtype=np.float64))
     held.everywhere = float(np.sum(held.kept * squares, dtype=np.float64))
     return held

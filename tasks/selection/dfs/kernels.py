@@ -85,13 +85,13 @@ def _accumulate(tile: Any, four: int, numbers: Any) -> None:
     first = _SUMS + four * _FOUR
     place = tile[first : first + _FOUR]
     for b in range(0, _ROWS, 2):
-        one, two = tile[b * _TILE : (b + 1) * _TILE], tile[(b + 1) * _TILE : (b + 2) * _TILE]
+        row, next_row = tile[b * _TILE : (b + 1) * _TILE], tile[(b + 1) * _TILE : (b + 2) * _TILE]
         r0, r1, r2, r3 = numbers[b, 0], numbers[b, 1], numbers[b, 2], numbers[b, 3]
         s0, s1, s2, s3 = (
             numbers[b + 1, 0], numbers[b + 1, 1], numbers[b + 1, 2], numbers[b + 1, 3],
         )  # fmt: skip
         for t in range(_TILE):
-            x, z = one[t], two[t]
+            x, z = row[t], next_row[t]
             place[t] += x * r0 + z * s0
             place[_TILE + t] += x * r1 + z * s1
             place[2 * _TILE + t] += x * r2 + z * s2
@@ -107,7 +107,7 @@ def _accumulate_backwards(tile: Any, four: int, numbers: Any, duals: Any) -> Non
     first = _SUMS + four * _FOUR
     place, gradient = tile[first : first + _FOUR], tile[_GRADIENT : _GRADIENT + _TILE]
     for b in range(_ROWS - 1, 0, -2):
-        one, two = tile[b * _TILE : (b + 1) * _TILE], tile[(b - 1) * _TILE : b * _TILE]
+        row, next_row = tile[b * _TILE : (b + 1) * _TILE], tile[(b - 1) * _TILE : b * _TILE]
         l0, l1, l2, l3 = duals[b, 0], duals[b, 1], duals[b, 2], duals[b, 3]
         m0, m1, m2, m3 = duals[b - 1, 0], duals[b - 1, 1], duals[b - 1, 2], duals[b - 1, 3]
         r0, r1, r2, r3 = numbers[b, 0], numbers[b, 1], numbers[b, 2], numbers[b, 3]
@@ -115,7 +115,7 @@ def _accumulate_backwards(tile: Any, four: int, numbers: Any, duals: Any) -> Non
             numbers[b - 1, 0], numbers[b - 1, 1], numbers[b - 1, 2], numbers[b - 1, 3],
         )  # fmt: skip
         for t in range(_TILE):
-            x, z = one[t], two[t]
+            x, z = row[t], next_row[t]
             a0, a1, a2, a3 = place[t], place[_TILE + t], place[2 * _TILE + t], place[3 * _TILE + t]
             change = x * (l0 * a0 + l1 * a1 + l2 * a2 + l3 * a3)
             a0 += x * r0

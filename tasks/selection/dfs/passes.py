@@ -105,18 +105,18 @@ class Surveyor(_Reader):
 
     def survey(self, wave: int) -> Known | None:
         """Return the statistics of a partition, if there is one."""
-        found: Known | None = None
+        total: Known | None = None
         name_column = partial(name_in, self.source)
         for block in self.blocks(wave):
             X, y = self.source.read(block)
-            one = moments_of(read_rows(X), name_column), outputs_of(y, self.labels)
-            found = one if found is None else both(found, one, name_column)
-        return found
+            known = moments_of(read_rows(X), name_column), outputs_of(y, self.labels)
+            total = known if total is None else merge_known(total, known, name_column)
+        return total
 
 
-def both(one: Known, other: Known, name_column: NameColumn) -> Known:
+def merge_known(known: Known, other: Known, name_column: NameColumn) -> Known:
     """Return the statistics of the rows of both."""
-    return merged(one[0], other[0], name_column), merged_outputs(one[1], other[1])
+    return merged(known[0], other[0], name_column), merged_outputs(known[1], other[1])
 
 
 @dataclass(eq=False)
@@ -126,12 +126,12 @@ class Multiplier(_Reader):
     scale: Scale
     _only: Any = None
 
-    def image(self, asked: tuple[int, Floats | None]) -> Floats | None:
+    def image(self, request: tuple[int, Floats | None]) -> Floats | None:
         """Return U' U direction / N, shape (D,), of the partition of a wave, if there is one.
 
         Without a direction it is U' times random numbers.
         """
-        (wave, direction), total = asked, None
+        (wave, direction), total = request, None
         for block in self.blocks(wave):
             operands, n_rows = self._prepared(block), self.source.block_rows[block]
             if direction is None:
@@ -271,7 +271,7 @@ def learn(
     n_parts = sharing.n_parts(n_partitions)
     n_waves = -(-n_partitions // n_parts)
     ask = sharing.of([Surveyor(source, i, n_parts, labels) for i in range(n_parts)])
-    both_of = partial(both, name_column=partial(name_in, source))
+    both_of = partial(merge_known, name_column=partial(name_in, source))
     columns, outputs = reduce(both_of, _waves(ask, Surveyor.survey, range(n_waves)))
     latest = _known_by(columns, outputs)
     if before is not None:

@@ -101,9 +101,9 @@ class _Dense:
 
     def gradient(self) -> Floats:
         """Return the gradient, shape (D,)."""
-        found = np.empty(self._n_features)
-        kernels.read_gradient(self._room, self._n_rows, found)
-        return found
+        gradient = np.empty(self._n_features)
+        kernels.read_gradient(self._room, self._n_rows, gradient)
+        return gradient
 
     def _operands(self, table: Any, y: Floats, *more: Any) -> tuple[Any, ...]:
         of_table = table.values, np.arange(len(y)), table.origin, table.rest, table.inverse
@@ -139,8 +139,8 @@ class _Sparse:
         return float(z)
 
     def gradient(self) -> Floats:
-        found: Floats = (self._slopes + self._shift**2 * self._for_all) / self._n_rows
-        return found
+        gradient: Floats = (self._slopes + self._shift**2 * self._for_all) / self._n_rows
+        return gradient
 
     def _operands(self, table: Any, y: Floats, *more: Any) -> tuple[Any, ...]:
         rows = table.starts.astype(np.int64), table.indices.astype(np.int32), table.values
@@ -225,12 +225,12 @@ def residual_variance(
     check_one_target(X, y)
     if is_source(X):
         return _of_source(X, s, order)
-    given = read_rows(X)
-    n_rows, n_features = given.shape
+    data = read_rows(X)
+    n_rows, n_features = data.shape
     check_order(order, n_rows)
     outputs = _read_outputs(y, n_rows)
     kept = _read_kept(s, n_features)
-    table = read_table(given)
+    table = read_table(data)
     alphas, rows = chain_weights(order, n_rows), np.arange(n_rows)
     gradient = np.zeros(n_features)
     if isinstance(table, DenseTable):
@@ -267,13 +267,13 @@ def _variance(outputs: Outputs) -> float:
 
 def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
     """Return the outputs, centred, shape (N, C)."""
-    given = read_target(y, n_rows, multi_output=True)
-    if given.dtype.kind not in "biuf":
+    target = read_target(y, n_rows, multi_output=True)
+    if target.dtype.kind not in "biuf":
         raise InputError(
-            f"y must hold numbers but holds {in_words(given.dtype)}; of two classes give one "
+            f"y must hold numbers but holds {in_words(target.dtype)}; of two classes give one "
             "column of 0 and 1, of more one for each, or use differentiable_selection"
         )
-    outputs = given.reshape(n_rows, -1).astype(np.float64)
+    outputs = target.reshape(n_rows, -1).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
         outputs -= outputs.mean(axis=0)
         sum_of_squares = np.sum(outputs**2)

@@ -64,36 +64,36 @@ def moments_of(rows: Any, name_column: NameColumn = str) -> Moments:
         _check_finite(variance, lambda d: not np.isfinite(rows[:, d]).all(), name_column)
         example = rows[0].astype(np.float64)
         return Moments(n_rows, mean, rest, variance, varies, example, None, str(rows.dtype))
-    given, indices = rows.data, rows.indices
+    values, indices = rows.data, rows.indices
     stored = np.zeros(n_features, np.int64)
-    kernels.sparse_columns(indices, given, n_rows, mean, rest, variance, varies, stored)
-    _check_finite(variance, lambda d: not np.isfinite(given[indices == d]).all(), name_column)
+    kernels.sparse_columns(indices, values, n_rows, mean, rest, variance, varies, stored)
+    _check_finite(variance, lambda d: not np.isfinite(values[indices == d]).all(), name_column)
     example = np.zeros(n_features)
-    example[indices] = given
-    return Moments(n_rows, mean, rest, variance, varies, example, stored, str(given.dtype))
+    example[indices] = values
+    return Moments(n_rows, mean, rest, variance, varies, example, stored, str(values.dtype))
 
 
-def merged(one: Moments, other: Moments, name_column: NameColumn = str) -> Moments:
+def merged(first: Moments, second: Moments, name_column: NameColumn = str) -> Moments:
     """Return the moments of the rows of both; InputError if squares are too large together."""
-    n_rows = one.n_rows + other.n_rows
-    share = other.n_rows / n_rows
+    n_rows = first.n_rows + second.n_rows
+    share = second.n_rows / n_rows
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
-        off = other.mean - one.mean
-        off += other.rest - one.rest
-        variance = one.variance * (one.n_rows / n_rows)
-        variance += other.variance * share
-        variance += off * off * (one.n_rows / n_rows * share)
+        off = second.mean - first.mean
+        off += second.rest - first.rest
+        variance = first.variance * (first.n_rows / n_rows)
+        variance += second.variance * share
+        variance += off * off * (first.n_rows / n_rows * share)
     _check_finite(variance, lambda d: False, name_column)
-    varies = one.varies | other.varies
-    varies |= one.example != other.example
+    varies = first.varies | second.varies
+    varies |= first.example != second.example
     off *= share
-    off += one.rest
-    mean = one.mean + off
-    rest = off - (mean - one.mean)
+    off += first.rest
+    mean = first.mean + off
+    rest = off - (mean - first.mean)
     stored = None
-    if one.stored is not None and other.stored is not None:
-        stored = one.stored + other.stored
-    return Moments(n_rows, mean, rest, variance, varies, one.example, stored, one.kind)
+    if first.stored is not None and second.stored is not None:
+        stored = first.stored + second.stored
+    return Moments(n_rows, mean, rest, variance, varies, first.example, stored, first.kind)
 
 
 def _check_finite(variance: Floats, has_infinite: Any, name_column: NameColumn) -> None:

@@ -137,11 +137,11 @@ def path_by_descent(
                 "come back; sort them"
             )
     descent = _opened(X, y, Aim(penalty=penalties[0]), rules, sharing, None)
-    found = []
+    results = []
     for penalty in penalties:
         descent.forget()
-        found.append(_follow(descent, rules.steps, Aim(penalty=penalty)))
-    return tuple(found)
+        results.append(_follow(descent, rules.steps, Aim(penalty=penalty)))
+    return tuple(results)
 
 
 def open_descent(
@@ -231,9 +231,9 @@ def _follow(
         chosen,
         v,
         descent.kept.astype(np.float64),
-        np.array([one.loss for one in way]),
-        np.array([one.kept for one in way]),
-        np.array([one.penalty for one in way]),
+        np.array([step.loss for step in way]),
+        np.array([step.kept for step in way]),
+        np.array([step.penalty for step in way]),
         descent.state(),
     )
 

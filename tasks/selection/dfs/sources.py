@@ -59,27 +59,28 @@ class Outputs:
 
 def outputs_of(y: NDArray[Any], labels: NDArray[Any] | None) -> Outputs:
     """Return the statistics of the outputs of at least one row; see `Outputs.of`."""
-    given = _as_given(y, labels)
-    largest = float(np.abs(given).max()) or 1.0
-    scaled = given / largest
+    outputs = _as_given(y, labels)
+    largest = float(np.abs(outputs).max()) or 1.0
+    scaled = outputs / largest
     mean = scaled.mean(axis=0)
     scaled -= mean
     variance = float((scaled**2).mean(axis=0).sum())
-    varies = not bool((given == given[0]).all())
-    return Outputs(len(y), labels, largest, mean, variance, given[0], varies)
+    varies = not bool((outputs == outputs[0]).all())
+    return Outputs(len(y), labels, largest, mean, variance, outputs[0], varies)
 
 
-def merged_outputs(one: Outputs, other: Outputs) -> Outputs:
+def merged_outputs(first: Outputs, second: Outputs) -> Outputs:
     """Return the statistics of the rows of both, as `scaling.merged` does."""
-    n_rows, largest = one.n_rows + other.n_rows, max(one.largest, other.largest)
-    shares = [part.n_rows / n_rows for part in (one, other)]
-    units = [part.largest / largest for part in (one, other)]
-    off = other.mean * units[1] - one.mean * units[0]
-    variance = shares[0] * one.variance * units[0] ** 2 + shares[1] * other.variance * units[1] ** 2
+    n_rows, largest = first.n_rows + second.n_rows, max(first.largest, second.largest)
+    shares = [part.n_rows / n_rows for part in (first, second)]
+    units = [part.largest / largest for part in (first, second)]
+    off = second.mean * units[1] - first.mean * units[0]
+    variance = shares[0] * first.variance * units[0] ** 2
+    variance += shares[1] * second.variance * units[1] ** 2
     variance += shares[0] * shares[1] * float(np.sum(off**2))
-    varies = one.varies or other.varies or bool((one.example != other.example).any())
-    mean = one.mean * units[0] + off * shares[1]
-    return Outputs(n_rows, one.labels, largest, mean, variance, one.example, varies)
+    varies = first.varies or second.varies or bool((first.example != second.example).any())
+    mean = first.mean * units[0] + off * shares[1]
+    return Outputs(n_rows, first.labels, largest, mean, variance, first.example, varies)
 
 
 def labels_for(

@@ -26,9 +26,9 @@ _PLAIN = ("order", "probabilities", "of_sweeps", "figures")  # all else is of th
 _ON_ITS_WAY, _FOUND = "chaffinch search by PEFS", "chaffinch search by PEFS, at its end"
 
 
-def fingerprint(prepared: Prepared, asked: Mapping[str, Any]) -> str:
+def fingerprint(prepared: Prepared, settings: Mapping[str, Any]) -> str:
     """Return a hash of the rows and settings (numbers and text) that identifies a search."""
-    plain = json.dumps(asked, sort_keys=True, default=lambda number: number.item())
+    plain = json.dumps(settings, sort_keys=True, default=lambda number: number.item())
     digest = hashlib.sha256(plain.encode())
     for array in (prepared.inputs, prepared.target, prepared.weight):
         if array is not None:
@@ -89,10 +89,10 @@ def restore(search: Search, content: bytes, of: str) -> None:
     search.sweeps = _sweeps_of(tensors)
 
 
-def found_to_bytes(found: ProbabilisticSearch, of: str) -> bytes:
+def found_to_bytes(result: ProbabilisticSearch, of: str) -> bytes:
     """Return the result of a search as bytes; `of` is its fingerprint."""
-    tensors = _tensors_of(found.sweeps, len(found.probabilities))
-    state = {"asked": found.asked, "seed": found.seed, "held_out_loss": found.held_out_loss}
+    tensors = _tensors_of(result.sweeps, len(result.probabilities))
+    state = {"asked": result.asked, "seed": result.seed, "held_out_loss": result.held_out_loss}
     return sealed(tensors, {"what": _FOUND, "of": of, "state": json.dumps(state)})
 
 
@@ -136,12 +136,10 @@ def _check_that_it_fits(
     tensors: Mapping[str, NDArray[Any]], own: Mapping[str, torch.Tensor]
 ) -> None:
     """Refuse a checkpoint whose tensors are not, by name, shape and type, a network's own."""
-    there = {
-        name: (one.shape, str(one.dtype)) for name, one in tensors.items() if name not in _PLAIN
-    }
+    there = {name: (t.shape, str(t.dtype)) for name, t in tensors.items() if name not in _PLAIN}
     here = {  # what has no dimension is kept with one
-        name: (tuple(one.shape) or (1,), str(one.dtype).removeprefix("torch."))
-        for name, one in own.items()
+        name: (tuple(t.shape) or (1,), str(t.dtype).removeprefix("torch."))
+        for name, t in own.items()
     }
     name = next((name for name in {**here, **there} if there.get(name) != here.get(name)), None)
     if name is not None:
@@ -153,9 +151,9 @@ def _check_that_it_fits(
 
 
 def _tensors_of(sweeps: Sequence[Sweep], d: int) -> dict[str, NDArray[np.float64]]:
-    figures = [(one.iteration, one.loss, one.penalty) for one in sweeps]
+    figures = [(sweep.iteration, sweep.loss, sweep.penalty) for sweep in sweeps]
     return {
-        "of_sweeps": np.array([one.probabilities for one in sweeps]).reshape(-1, d),
+        "of_sweeps": np.array([sweep.probabilities for sweep in sweeps]).reshape(-1, d),
         "figures": np.array(figures, dtype=np.float64).reshape(-1, 3),
     }
 

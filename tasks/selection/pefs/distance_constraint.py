@@ -106,8 +106,8 @@ class Repair:
         of_sets = self._sets.sum(axis=1).tolist()
         sizes = [size] * len(of_sets) if as_if is None else [min(size, most) for most in as_if]
         overlaps = [
-            largest_overlap(one, of_set, self._tau, self._kind)
-            for one, of_set in zip(sizes, of_sets, strict=True)
+            largest_overlap(mask_size, of_set, self._tau, self._kind)
+            for mask_size, of_set in zip(sizes, of_sets, strict=True)
         ]
         return np.array(overlaps, dtype=np.int64)
 
@@ -143,7 +143,7 @@ class Repair:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         d = len(worth)
-        found = milp(
+        solution = milp(
             -worth,
             integrality=np.ones(d, dtype=np.int64),
             bounds=Bounds(0, self._varying.astype(np.float64)),
@@ -152,7 +152,7 @@ class Repair:
                 LinearConstraint(self._sets.astype(np.float64), -np.inf, most),
             ],
         )
-        return None if found.x is None else np.asarray(found.x > 0.5)
+        return None if solution.x is None else np.asarray(solution.x > 0.5)
 
     def _any(self, size: int, as_if: Sequence[int] | None = None) -> Mask | None:
         """Return a mask of a size that is far enough, or None; faster if counts decide."""

@@ -126,7 +126,7 @@ def entropy(probabilities: Floats) -> float:
     return float(bits.sum() / max(1, len(probabilities)))
 
 
-def jaccard(one: Mask, other: Mask) -> float:
+def jaccard(mask: Mask, other: Mask) -> float:
     """Return the Jaccard index of two masks; 1 of two empty ones."""
-    either = int((one | other).sum())
-    return int((one & other).sum()) / either if either else 1.0
+    either = int((mask | other).sum())
+    return int((mask & other).sum()) / either if either else 1.0

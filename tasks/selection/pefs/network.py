@@ -142,8 +142,8 @@ class Training:
             parameters.append(zeros)
             if layer < len(sizes) - 1:
                 parameters += [torch.ones_like(zeros), torch.zeros_like(zeros)]
-        means, squares = ([torch.zeros_like(one) for one in parameters] for _ in range(2))
-        return cls([one.requires_grad_() for one in parameters], means, squares)
+        means, squares = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
+        return cls([parameter.requires_grad_() for parameter in parameters], means, squares)
 
     def train(
         self,
@@ -161,8 +161,8 @@ class Training:
 
         # a gain and a shift for each mask, as leaves: cheaper than to go back through a repetition
         leaves = [
-            torch.cat([one.detach()] * len(masks)).requires_grad_() if is_normal else one
-            for one, is_normal in zip(self.parameters, self._are_normal, strict=True)
+            torch.cat([p.detach()] * len(masks)).requires_grad_() if is_normal else p
+            for p, is_normal in zip(self.parameters, self._are_normal, strict=True)
         ]
         outputs = _outputs(leaves, self._first_layer(inputs, masks))
         of_each, slopes = _losses(outputs.detach(), target, weight, len(masks))
@@ -174,9 +174,9 @@ class Training:
         ]
         self.step += 1
         with torch.no_grad():
-            for one, gradient in zip(self.parameters, gradients, strict=True):
-                if one.dim() == 2:
-                    gradient.add_(one, alpha=DECAY)
+            for parameter, gradient in zip(self.parameters, gradients, strict=True):
+                if parameter.dim() == 2:
+                    gradient.add_(parameter, alpha=DECAY)
             adam(self.parameters, gradients, self.means, self.squares, RATE, self.step)
         return of_each
 
@@ -200,7 +200,7 @@ class Training:
     def tensors(self) -> dict[str, torch.Tensor]:
         """All that changes from step to step, by name."""
         of_each = {"parameters": self.parameters, "means": self.means, "squares": self.squares}
-        return {f"{name}_{i}": one for name, ones in of_each.items() for i, one in enumerate(ones)}
+        return {f"{name}_{i}": t for name, ts in of_each.items() for i, t in enumerate(ts)}
 
     @property
     def _are_normal(self) -> list[bool]:
@@ -210,7 +210,7 @@ class Training:
 
     def layers(self) -> list[Floats]:
         """Return the parameters as float64 arrays of numpy, in their order."""
-        return [one.detach().numpy().astype(np.float64) for one in self.parameters]
+        return [parameter.detach().numpy().astype(np.float64) for parameter in self.parameters]
 
 
 def folded(
@@ -279,7 +279,7 @@ def bytes_to_train(sizes: Sequence[int], n_rows: int) -> tuple[int, int]:
 
     `sizes` are inputs, hidden layers and outputs; `n_rows` those under all masks together.
     """
-    of_layers = [one * other for one, other in itertools.pairwise(sizes)]
+    of_layers = [fan_in * fan_out for fan_in, fan_out in itertools.pairwise(sizes)]
     n_units = sizes[0] + _PASSES * sum(sizes[1:])
     # Adam takes the root of one layer's squares at a time
     return _BYTES * (_STACKS * sum(of_layers) + max(of_layers)), _BYTES * n_rows * n_units
