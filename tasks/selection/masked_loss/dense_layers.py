@@ -252,8 +252,8 @@ def check_agreement(evaluator: MaskEvaluator, output_loss: OutputLoss, outputs: 
     """Raise NotCovered unless outputs (width, n) lead to the model's own predictions."""
     # a few rows are enough: what could be misread is the same for all
     expected = evaluator.model.predict(evaluator.rows.X[:_ROWS_TO_CHECK])
-    given = output_loss.prediction(outputs[:, :_ROWS_TO_CHECK])
-    if not np.allclose(given, expected, rtol=0, atol=_AGREEMENT * np.abs(expected).max()):
+    prediction = output_loss.prediction(outputs[:, :_ROWS_TO_CHECK])
+    if not np.allclose(prediction, expected, rtol=0, atol=_AGREEMENT * np.abs(expected).max()):
         raise NotCovered("its layers do not give its own predictions")
 
 

@@ -49,18 +49,18 @@ class RowPart:
         self._engine: RowSums | None = None
         self._removed: tuple[int, ...] = ()
 
-    def answer(self, asked: Request) -> PartialSums:
+    def answer(self, request: Request) -> PartialSums:
         """Return the highest nodes of this part's sums; NotCovered if no engine covers its rows."""
         engine, self._engine = self._engine, None  # an interrupted call leaves no engine
-        if engine is None or asked.removed[: len(self._removed)] != self._removed:
+        if engine is None or request.removed[: len(self._removed)] != self._removed:
             made = exact_engine(*self._made_of)  # all rows were asked whether it suits them
             if not isinstance(made, RowSums):
                 raise NotCovered("some rows are not covered")
             engine, self._removed = made, ()
-        for feature in asked.removed[len(self._removed) :]:
+        for feature in request.removed[len(self._removed) :]:
             engine.remove(feature)
-        self._engine, self._removed = engine, asked.removed
-        sums = engine.block_sums(asked.question, asked.masks)
+        self._engine, self._removed = engine, request.removed
+        sums = engine.block_sums(request.question, request.masks)
         return nodes_of(sums, self._first, self._n_blocks)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -137,13 +137,13 @@ class RowSums(MaskState):
         if np.count_nonzero(is_near & moves) + np.any(is_near & ~moves) < 2:
             return
         moves[moves] = self._totals("moved", None)[:-1] > 0
-        asked, unmoved = np.flatnonzero(is_near & moves), np.flatnonzero(is_near & ~moves)
+        moving, unmoved = np.flatnonzero(is_near & moves), np.flatnonzero(is_near & ~moves)
         if len(unmoved):
             losses[unmoved] = self._exactly_present(self.exactly, moves)
-        if len(asked):
-            masks = np.repeat(self._mask[np.newaxis], len(asked), axis=0)
-            masks[np.arange(len(asked)), asked] = False
-            losses[asked] = self.exactly(masks)
+        if len(moving):
+            masks = np.repeat(self._mask[np.newaxis], len(moving), axis=0)
+            masks[np.arange(len(moving)), moving] = False
+            losses[moving] = self.exactly(masks)
 
     def _exactly_present(self, exactly: Callable[[Mask], Floats], moves: Mask) -> float:
         """Return the exact loss of the present mask; removing what moves no row leaves it."""
@@ -182,7 +182,7 @@ class RowSums(MaskState):
         if self.is_summed:
             doubtful = (losses < self._least_losses(question)).nonzero()[0]
             if len(doubtful):
-                losses[doubtful] = self._recomputed(self._asked(question, masks, doubtful))
+                losses[doubtful] = self._recomputed(self._masks_of(question, masks, doubtful))
         check_finite(self.name, losses, n_kept, len(self._mask))
         return losses
 
@@ -193,10 +193,10 @@ class RowSums(MaskState):
             self._least = least_loss(self.name, mean)
         if question != "without each" or len(self._least) == 1:
             return self._least[-1:]
-        asked: Floats = self._least[np.append(self._mask & self.relevant, True)]
-        return asked
+        least: Floats = self._least[np.append(self._mask & self.relevant, True)]
+        return least
 
-    def _asked(self, question: Question, masks: Mask | None, which: NDArray[np.int64]) -> Mask:
+    def _masks_of(self, question: Question, masks: Mask | None, which: NDArray[np.int64]) -> Mask:
         if masks is not None:
             return masks[which]
         some = np.repeat(self._mask[np.newaxis], len(which), axis=0)

@@ -60,10 +60,10 @@ FLAG = Limit("true or false", lambda value: isinstance(value, bool))
 
 
 def check_parameters(
-    model: str, given: Parameters, known: Mapping[str, Limit], refused: Mapping[str, str]
+    model: str, parameters: Parameters, known: Mapping[str, Limit], refused: Mapping[str, str]
 ) -> None:
     """Raise InputError if a parameter is `refused` for a reason, unknown or out of range."""
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name in refused:
             raise InputError(f"{model} parameter {name!r} {refused[name]}")
         if name not in known:

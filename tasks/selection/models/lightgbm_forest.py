@@ -150,18 +150,18 @@ def _link(header: str) -> Link:
 
 
 def _setting(header: str, name: str) -> str:
-    found = re.search(rf"^{name}=(.*)$", header, re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^{name}=(.*)$", header, re.MULTILINE)
+    if match is None:
         raise NotCovered(f"its text has no {name}")
-    return found[1]
+    return match[1]
 
 
 def _by_name(trees: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for line in trees.split("\n"):
         name, _, value = line.partition("=")
-        found.setdefault(name, []).append(value)
-    return found
+        values.setdefault(name, []).append(value)
+    return values
 
 
 def _numbers(body: dict[str, list[str]], name: str) -> Floats:

@@ -33,8 +33,8 @@ def threads_for(n_values: int) -> int:
 
 def cores() -> int:
     """Return the cores that this process may use: OMP_NUM_THREADS, or its affinity and quota."""
-    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return int(given) if given.isdigit() and int(given) else int(cpu_count())
+    n_threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(n_threads) if n_threads.isdigit() and int(n_threads) else int(cpu_count())
 
 
 class _SingleThread:
@@ -169,15 +169,15 @@ def made_on_the_cpu() -> Iterator[None]:
 def _made_in_float32() -> Iterator[None]:
     import torch
 
-    given = torch.get_default_dtype()
-    if given == torch.float32:
+    dtype = torch.get_default_dtype()
+    if dtype == torch.float32:
         yield
         return
     torch.set_default_dtype(torch.float32)
     try:
         yield
     finally:
-        torch.set_default_dtype(given)
+        torch.set_default_dtype(dtype)
 
 
 @contextmanager

@@ -96,7 +96,7 @@ def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: i
     )
 
 
-def given_features(fitted: Any, schema: Schema) -> dict[str, list[int]]:
+def features_by_kind(fitted: Any, schema: Schema) -> dict[str, list[int]]:
     """Return the features that a fitted transformer gives as "codes", "numeric" and "one_hot"."""
     if fitted == "passthrough":
         numeric = [i for i, size in enumerate(schema.n_categories) if not size]
@@ -106,9 +106,9 @@ def given_features(fitted: Any, schema: Schema) -> dict[str, list[int]]:
 
 def feature_of_column(fitted: Any, schema: Schema) -> NDArray[np.int64]:
     """Return the feature each column of a fitted transformer comes from, shape (width,)."""
-    given = given_features(fitted, schema)
-    one_hot = [i for i in given["one_hot"] for _ in range(schema.n_categories[i])]
-    return np.array(given["codes"] + given["numeric"] + one_hot, dtype=np.int64)
+    features = features_by_kind(fitted, schema)
+    one_hot = [i for i in features["one_hot"] for _ in range(schema.n_categories[i])]
+    return np.array(features["codes"] + features["numeric"] + one_hot, dtype=np.int64)
 
 
 def _varies(values: Floats, *, missing_counts: bool) -> bool:
@@ -157,8 +157,8 @@ def _split_columns(trees: Sequence[Any]) -> NDArray[np.int64] | None:
 
 def coefficients_of(estimator: Any) -> Any:
     """Return a fitted linear estimator's `coef_` as an array, which `sparsify` makes sparse."""
-    given = estimator.coef_
-    return given.toarray() if hasattr(given, "toarray") else given
+    coefficients = estimator.coef_
+    return coefficients.toarray() if hasattr(coefficients, "toarray") else coefficients
 
 
 _LINEAR: dict[Task, str] = {"classification": "LogisticRegression", "regression": "Ridge"}
@@ -457,8 +457,8 @@ def _check_trees(thing: Any, n_features: int, seen: set[int]) -> None:
         isinstance(thing, np.ndarray) and thing.dtype == object
     ):
         inside = thing.flat if isinstance(thing, np.ndarray) else thing
-    for one in inside:
-        _check_trees(one, getattr(thing, "n_features_in_", n_features), seen)
+    for part in inside:
+        _check_trees(part, getattr(thing, "n_features_in_", n_features), seen)
 
 
 def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: int) -> None:
@@ -528,7 +528,7 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
     columns = _columns(copy, rows.X, schema)
     with single_thread():
         X = _to_give(rows.X, copy) if columns == "passthrough" else columns.fit_transform(rows.X)
-        n_codes = len(given_features(columns, schema)["codes"])
+        n_codes = len(features_by_kind(columns, schema)["codes"])
         if n_codes and _takes_codes(copy):
             copy.set_params(categorical_features=list(range(n_codes)))
         try:

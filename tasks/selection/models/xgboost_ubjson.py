@@ -169,8 +169,8 @@ def _check_tree(tree: dict[str, Any], schema: Schema) -> None:
 
 def _within(values: Any, low: int, high: int) -> bool:
     """Return whether every value is in low..high - 1."""
-    found = np.asarray(values)
-    return bool(((found >= low) & (found < high)).all())
+    array = np.asarray(values)
+    return bool(((array >= low) & (array < high)).all())
 
 
 def _check(holds: object, what: str) -> None:

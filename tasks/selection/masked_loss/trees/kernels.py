@@ -271,7 +271,7 @@ def scores(trees: Trees, column: Any, score: Any) -> None:
 
 
 @inlined
-def _find(trees: Trees, tree: int, column: Any, row: int, masked: int, found: Any) -> Any:
+def _find(trees: Trees, tree: int, column: Any, row: int, masked: int, tests: Any) -> Any:
     """Do the same in a deep tree, with `masked` masked already (-1 for none), from a row's columns.
 
     The third value returned is whether a walk met a test that masking it turned.
@@ -285,20 +285,20 @@ def _find(trees: Trees, tree: int, column: Any, row: int, masked: int, found: An
         if trees.feature[node] == masked:
             met |= left != baseline
             left = baseline
-        found[0, n_differing] = node
+        tests[0, n_differing] = node
         n_differing += np.int64(left != baseline)
         node = trees.child[node, np.int64(left)]
     leaf = ~node
-    n_found = 0
+    n_tests = 0
     for i in range(n_differing):
-        node = found[0, i]
+        node = tests[0, i]
         feature = trees.feature[node]
         is_new = True
-        for k in range(n_found):
-            is_new &= trees.feature[found[0, k]] != feature
+        for k in range(n_tests):
+            is_new &= trees.feature[tests[0, k]] != feature
         if not is_new:
             continue
-        found[0, n_found] = node
+        tests[0, n_tests] = node
         while node >= 0:
             left = trees.baseline_left[node]
             if trees.feature[node] != feature:
@@ -308,9 +308,9 @@ def _find(trees: Trees, tree: int, column: Any, row: int, masked: int, found: An
                 else:
                     left = own
             node = trees.child[node, np.int64(left)]
-        found[1, n_found] = ~node
-        n_found += 1
-    return leaf, n_found, met
+        tests[1, n_tests] = ~node
+        n_tests += 1
+    return leaf, n_tests, met
 
 
 @inlined
@@ -319,8 +319,8 @@ def _add(
     tree: int,
     sign: int,
     leaf: int,
-    n_found: int,
-    found: Any,
+    n_tests: int,
+    tests: Any,
     score: Any,
     change: Any,
     row: int,
@@ -330,23 +330,23 @@ def _add(
         output = trees.output[tree] + o
         value = trees.value[leaf, o]
         score[output, row] += sign * value
-        for i in range(n_found):
-            feature = trees.feature[found[0, i]]
-            change[feature, output, row] += sign * (trees.value[found[1, i], o] - value)
+        for i in range(n_tests):
+            feature = trees.feature[tests[0, i]]
+            change[feature, output, row] += sign * (trees.value[tests[1, i], o] - value)
 
 
 @inlined
 def _visit_by_test(
-    trees: Trees, tree: int, masked: int, column: Any, row: int, found: Any, score: Any, change: Any
+    trees: Trees, tree: int, masked: int, column: Any, row: int, tests: Any, score: Any, change: Any
 ) -> None:
     """Visit a deep tree with one row; `masked` is -1 at first."""
-    leaf, n, met = _find(trees, tree, column, row, masked, found)
+    leaf, n, met = _find(trees, tree, column, row, masked, tests)
     if masked >= 0 and not met:
         return
-    _add(trees, tree, 1, leaf, n, found, score, change, row)
+    _add(trees, tree, 1, leaf, n, tests, score, change, row)
     if masked >= 0:
-        leaf, n, met = _find(trees, tree, column, row, -1, found)
-        _add(trees, tree, -1, leaf, n, found, score, change, row)
+        leaf, n, met = _find(trees, tree, column, row, -1, tests)
+        _add(trees, tree, -1, leaf, n, tests, score, change, row)
 
 
 @compiled
@@ -364,11 +364,11 @@ def visit_by_test(
     longest = np.int64(0)
     for tree in visited:
         longest = max(longest, trees.first[tree + 1] - trees.first[tree])
-    found = np.empty((2, longest + 1), np.int64)
+    tests = np.empty((2, longest + 1), np.int64)
     for block in range(start, stop):
         column, score, change = state.column[block], state.score[block], state.change[block]
         for tree in visited:
             for row in range(column.shape[1]):
-                _visit_by_test(trees, tree, masked, column, row, found, score, change)
+                _visit_by_test(trees, tree, masked, column, row, tests, score, change)
         for i in range(len(columns)):
             column[columns[i]] = baseline[i]
