@@ -72,7 +72,7 @@ class Constraints:
     budget : float, optional
         Largest sum of costs of a set, up to rounding; requires `costs`, or groups with a cost.
     max_sets_per_feature : int, at least 1, optional
-        Largest number of the new sets that contain one feature; previous sets do not count.
+        Largest number of the new sets that contain a feature; previous sets do not count.
     """
 
     must_include: Sequence[Feature] = ()
@@ -251,7 +251,7 @@ def _rounding_of(costs: Sequence[float], budget: float) -> float:
 def indices_of(
     features: Sequence[Feature], n_features: int, indices: Mapping[str, int], role: str
 ) -> tuple[int, ...]:
-    """Return features given by index or by name as sorted indices; `indices` has those of names."""
+    """Return features, by index or by name, as sorted indices; `indices` has those of names."""
     if isinstance(features, str) or not isinstance(features, Iterable):
         raise InputError(f"{role} must be a sequence of features but is {features!r}")
     if isinstance(features, np.ndarray) and features.dtype == bool:
@@ -277,8 +277,8 @@ def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
     """Return groups; InputError if they are none, or have wrong types."""
     if isinstance(groups, str | Mapping) or not isinstance(groups, Iterable):
         raise InputError(f"groups must be a sequence of Group but is {groups!r}; give [Group(...)]")
-    found = tuple(groups)
-    for group in found:
+    groups = tuple(groups)
+    for group in groups:
         if not isinstance(group, Group):
             raise InputError(f"groups must hold Group but hold {group!r}; give Group({group!r})")
         for name, count in (("at_least", group.at_least), ("at_most", group.at_most)):
@@ -289,7 +289,7 @@ def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
                 f"a group's all_or_none must be True or False but is {group.all_or_none!r}"
             )
         check_cost("a group's cost", group.cost)
-    return found
+    return groups
 
 
 def costs_of(

@@ -29,7 +29,7 @@ _ROUNDING = 1e-12  # of a loss: what a sum's order may change
 
 @dataclass(frozen=True)
 class FoldJudge:
-    """A fold's model, asked about the rows that the fold holds out."""
+    """A fold's model, evaluated on the rows that the fold holds out."""
 
     engine: MaskedLoss  # new, over all d features
     weight: float  # of the rows held out

@@ -1,14 +1,14 @@
 """Masks that satisfy constraints: features to keep, groups, costs with a budget, a largest size.
 
-No feature is in two groups. So the cheapest way to complete a mask is found group by group: a group
-that goes together needs all of its features, and any other the cheapest of those that it lacks.
-This completion is the smallest one as well, so a mask can be completed if and only if its
+No feature is in two groups. So the cheapest way to complete a mask is computed group by group: a
+group that goes together needs all of its features, and any other the cheapest of those that it
+lacks. This completion is the smallest as well, so a mask can be completed if and only if its
 completion is within the budget and the size.
 
 `FeasibleMasks.best` is greedy: it takes features from best to worst, each if the mask can still be
-completed. So it ends with a feasible mask whenever there is one, and no feasible mask has a better
-first feature, then a better second one, and so on. A mask with a lower loss may exist: an expensive
-feature that comes first can use up the budget.
+completed. So it ends with a feasible mask whenever there is any, and no feasible mask has a better
+first feature, then a better second feature, and so on. A mask with a lower loss may exist: an
+expensive feature that comes first can use up the budget.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Group:
     cost: float  # paid once
 
     def completed(self, kept: Mask) -> tuple[float, float]:
-        """Return size and cost of the completion of the kept features; infinite without one."""
+        """Return size and cost of the completion of the kept features; infinite if it has none."""
         n_kept = int(kept.sum())
         size = max(n_kept, self.at_least)
         if self.all_or_none and size:
@@ -51,7 +51,7 @@ class _Group:
 
 
 class FeasibleMasks:
-    """The masks over `n_features` that satisfy constraints, given with indices for names.
+    """The masks over `n_features` that satisfy constraints with indices for names.
 
     `must_exclude` must be empty: what is left out is no feature.
     """
@@ -91,7 +91,7 @@ class FeasibleMasks:
 
     @cached_property
     def cheapest(self) -> float:
-        """The lowest cost of a mask that satisfies the groups; infinite if there is none."""
+        """The lowest cost of a mask that satisfies the groups; infinite if it has none."""
         return float(min(cost for _, cost in self._smallest))
 
     @cached_property

@@ -23,7 +23,7 @@ _MOST_CLASSES = 20  # whole numbers with more different values are a quantity
 
 @contextmanager
 def refusals(name: str, hint: str) -> Iterator[None]:
-    """Raise an error of numpy, pandas or scikit-learn in the block as one line with a remedy."""
+    """Raise an error of numpy, pandas or scikit-learn in the block as a line with a remedy."""
     try:
         yield
     except InputError:
@@ -196,7 +196,7 @@ def _without_objects(y: NDArray[Any]) -> NDArray[Any]:
 
 
 def asks_for_classes(y: NDArray[Any], task: Task | None) -> bool:
-    """Return whether a target of any type is one of classes, or as `task` sets it."""
+    """Return whether a target of any type holds classes, or as `task` sets it."""
     if task not in ("classification", "regression", None):
         raise InputError(f"task must be classification or regression but is {task!r}")
     if task is not None:

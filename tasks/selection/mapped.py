@@ -23,7 +23,7 @@ ASIDE = ".aside-"  # first part of the names of files that a store removes if a 
 
 
 def empty_matrix(shape: tuple[int, int], folder: Path | None) -> Floats:
-    """Return a new matrix by columns: in a file of that folder if there is one, and it is large.
+    """Return a new matrix by columns: in a file of that folder, if any, and if it is large.
 
     The file has no name, so that it is removed with its last use. InputError for a full disk.
     """
@@ -61,7 +61,7 @@ def folder_of(X: Floats) -> Path | None:
 def cells(
     X: Floats, index: NDArray[np.int64] | slice, mask: NDArray[np.bool_] | None = None
 ) -> Floats:
-    """Return rows of a matrix, of the columns of a mask; in a file if the matrix is in one."""
+    """Return rows of a matrix, of the columns of a mask; in a file if the matrix is."""
     folder = folder_of(X)
     if folder is None or (isinstance(index, slice) and mask is None):
         return X[index] if mask is None else X[index][:, mask]

@@ -39,7 +39,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Gap:
-    """The loss of one mask less that of another, over the same rows."""
+    """The loss of a mask less that of another, over the same rows."""
 
     difference: float  # below 0 the first is better
     error: float  # standard error; NaN where there is none
@@ -69,7 +69,7 @@ class Refits(Protocol):
         ...
 
     def leaving(self, mask: Mask) -> Sequence[int]:
-        """Return the features of a mask, the one that seems to cost least first."""
+        """Return the features of a mask, the feature that seems to cost least first."""
         ...
 
 
@@ -154,7 +154,7 @@ class _Walk:
         return self.masks[-1]
 
     def let_return(self) -> bool:
-        """Let features return one after the other; return whether any did."""
+        """Let features return in turn; return whether any did."""
         n_before = len(self.masks)
         refused: list[int] = []
         order = list(self._refits.returning(self.mask))
@@ -169,7 +169,7 @@ class _Walk:
         return len(self.masks) > n_before
 
     def let_leave(self) -> None:
-        """Let features leave one after the other; the last one never does."""
+        """Let features leave in turn; the last never does."""
         reference = self.mask
         refused: list[int] = []
         order = self._may_leave(refused)

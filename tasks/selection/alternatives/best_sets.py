@@ -1,17 +1,18 @@
 """The best feature set of a size, or the best few, by branch and bound, with a bound.
 
 The value of a set is the sum of its gains minus the sum of its pair costs (`Form`). Linear rows
-only forbid sets: the features shared with given sets, groups, a budget.
+only forbid sets: the features shared with previous sets, groups, a budget.
 
-Among sets of equal value up to rounding, the lexicographically first one is returned. More time
+Among sets of equal value up to rounding, the lexicographically first is returned. More time
 never gives a worse set.
 
 Without pair costs, and if only limits on shared features forbid sets, a feature *dominates* another
-if it has a higher gain, or an equal one and the lower index, and is in no given set that the other
-is not in. The lexicographically first best set contains, with a feature, all that dominate it:
-otherwise one of these could be swapped in, for a set of no lower value and no larger overlap that
-comes first. So features dominated by k others can be left out. In the sequential search for a + 1
-sets at most (a + 1) k features remain: the a k that are in given sets, and the k best others.
+if it has a higher gain, or an equal gain and the lower index, and is in no previous set that the
+other is not in. The lexicographically first best set contains, with a feature, all that dominate
+it: otherwise one of these features could be swapped in, for a set of no lower value and no larger
+overlap that comes first. So features dominated by k others can be left out. In the sequential
+search for a + 1 sets at most (a + 1) k features remain: the a k that are in previous sets, and the
+k best others.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _MOST_TO_COMPARE = 4000  # features, each with each
 _MOST_NUMBERS = 2**28  # on all levels: 2 GiB in each array
 _FIRST_SETS = 1024
 _FREE = Constraints()
-GRACE = 0.25  # seconds after a deadline in which sets that take a moment each are still found
+GRACE = 0.25  # seconds after a deadline in which sets that take a moment each are still sought
 
 
 def is_late(deadline: float | None, grace: float = 0.0) -> bool:
@@ -66,7 +67,7 @@ def share_of_time(deadline: float | None, share: float) -> float | None:
 
 @dataclass(frozen=True)
 class Limits:
-    """Largest numbers of features that a set may share with each of some given sets."""
+    """Largest numbers of features that a set may share with each of some other sets."""
 
     sets: Mask  # (r, n)
     at_most: Integers  # (r,)
@@ -81,7 +82,7 @@ class Limits:
 class BestSet:
     """Result of a search for the best set."""
 
-    indices: tuple[int, ...] | None  # sorted; None if there is no set, or none was found in time
+    indices: tuple[int, ...] | None  # sorted; None if there is no set, or time was over
     value: float  # -inf without a set
     # on sets of value `at_least`; -inf if there are none. Above `value` by possible rounding
     # errors, even if the search is complete
@@ -94,7 +95,7 @@ class BestSets:
     """Result of a search for the best sets."""
 
     sets: NDArray[np.int32]  # (N, k), each sorted, the best first
-    bound: float  # no set has a higher value; at least the value asked for
+    bound: float  # no set has a higher value; at least the required value
     complete: bool
 
 
@@ -231,7 +232,7 @@ def _fixed_and_open(form: Form, k: int, constraints: Constraints) -> tuple[Mask,
     is_fixed[constraints.included] = True
     is_open = ~is_fixed
     is_open[constraints.excluded] = False
-    if is_fixed.sum() == k:  # then only the last one may be added
+    if is_fixed.sum() == k:  # then only the last open feature may be added
         last = np.flatnonzero(is_fixed)[-1]
         is_fixed[last], is_open[:] = False, False
         is_open[last] = True
@@ -253,7 +254,7 @@ def _undominated(gains: Floats, sets: Mask, is_open: Mask, k: int) -> Mask:
     for feature in order[(is_open & in_some)[order]].tolist():
         where = packed[feature].tobytes()
         seen[where] = seen.get(where, 0) + 1
-        # of equals the fresh one may have the higher index, and then it does not dominate
+        # of equals the new feature may have the higher index, and then it does not dominate
         kept[feature] = seen[where] <= k and gains[feature] >= floor
     return kept
 

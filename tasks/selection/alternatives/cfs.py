@@ -55,7 +55,7 @@ def best_cfs_set(
 
 
 class _Search:
-    """A search for one set; `best` is the best so far, of scaled value `value`."""
+    """A search for the best set; `best` is the best so far, of scaled value `value`."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class _Search:
         return max(bound, self.value), is_proven and self._is_first_taken(equals)
 
     def _is_first_taken(self, equals: list[tuple[int, ...]]) -> bool:
-        """Take the first of equally good sets; False if a better one was found too late."""
+        """Take the first of equally good sets; False if a better set came too late."""
         if self.best is None or any(self.quality.value(indices) > self.value for indices in equals):
             return False
         least = self.value * (1 - _ROUNDING)

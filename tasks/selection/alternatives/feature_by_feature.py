@@ -6,7 +6,7 @@ the bound by the multiplicities of features is close. Features that every set mu
 first, so that sets are smaller, and share less.
 
 Only some features are relevant. Let m k of those before a feature, in the order of value, be
-unrestricted. A design with the feature does not have all of them, so that one of them can replace
+unrestricted. A design with the feature does not have all of them, so that another can replace
 it in all of its sets; unless it counts for a requirement, as in a group.
 """
 
@@ -52,7 +52,7 @@ class FeatureByFeature:
     whole: WholeValues
     problem: Problem
     state: State | Balance
-    is_done: bool = False  # no design is better than the best one given or found
+    is_done: bool = False  # no design is better than the best known
 
     @property
     def rounding(self) -> float:
@@ -72,7 +72,7 @@ class FeatureByFeature:
         return most + n_sets * math.fsum(included.tolist()) + self.designs.rounding
 
     def run(self, best: Sets | None, n_steps: int, deadline: float | None) -> Sets | None:
-        """Search for a better design than `best` (m, k); return one, or None."""
+        """Search for a better design than `best` (m, k); return it, or None."""
         m, k, problem, state = self.designs.n_sets, self.problem.size, self.problem, self.state
         at_once, steps = _PAIRS_BETWEEN_LOOKS // m**2 + 1, 0
         if best is not None:

@@ -93,7 +93,7 @@ def find_alternatives(
     dissimilarity : "dice" or "jaccard"
         Measure for `tau`.
     search : str
-        ``"sequential"``: one set at a time, each the best given all before it;
+        ``"sequential"``: set by set, each the best that differs enough from all before;
         ``"simultaneous"``: all at once, for `Univariate`, `FCBF` and `MRMR`;
         ``"greedy_replacement"``, ``"greedy_balancing"``, ``"greedy_depth_search"``: fast
         heuristics without a proof, for `Univariate` without constraints and previous sets. One that
@@ -127,8 +127,8 @@ def find_alternatives(
     --------
     >>> import chaffinch
     >>> quality = chaffinch.qualities.Univariate([9, 8, 7, 3, 2, 1])
-    >>> found = chaffinch.find_alternatives(quality, k=3, n_alternatives=2, tau=0.5)
-    >>> [one.features for one in found], found.total, found.status
+    >>> alternatives = chaffinch.find_alternatives(quality, k=3, n_alternatives=2, tau=0.5)
+    >>> [s.features for s in alternatives], alternatives.total, alternatives.status
     ([(0, 1, 2), (0, 3, 4), (1, 3, 5)], 50.0, 'optimal')
     """
     if search not in ("sequential", "simultaneous", *_GREEDY):
@@ -185,7 +185,7 @@ class _Request:
         previous: Sequence[Sequence[Feature]],
         time_limit: float | None,
     ) -> _Request:
-        """Check the arguments; InputError if one is out of range."""
+        """Check the arguments; InputError if a value is out of range."""
         if not isinstance(quality, Quality):
             raise InputError(
                 "quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is a "
@@ -216,7 +216,7 @@ class _Request:
 
 
 def _together(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alternatives:
-    """Return the sets of a sequential search, without a final empty one."""
+    """Return the sets of a sequential search, without a final empty set."""
     there = tuple(feature_set for feature_set in sets if len(feature_set))
     return Alternatives(
         sets=there,
@@ -231,7 +231,7 @@ def _together(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alter
 def _at_once(request: _Request, search: SearchName, aggregate: Aggregate) -> Alternatives:
     """Return the sets of a simultaneous or greedy search, each with its bound and status.
 
-    InputError if the search does not suit the quality, the constraints or the given sets.
+    InputError if the search does not suit the quality, the constraints or the previous sets.
     """
     quality, k, n_sets, apart = request.quality, request.k, request.n_sets, request.apart
     if n_sets > _MOST_AT_ONCE:
@@ -340,12 +340,12 @@ def _each(solved: Solved, quality: Quality, designs: Designs, highest: float) ->
 def bounds_in_place(
     values: Sequence[float], solved: Solved, n_sets: int, aggregate: Aggregate, highest: float
 ) -> list[float]:
-    """Return an upper bound on each set, given all other sets.
+    """Return an upper bound on each set if all other sets stay.
 
     Replacing a set gives sets of the same problem, so the overall bound applies: a sum, minus the
     values of the others; the smallest itself, if all others are above its bound. For any other set
-    only the bound on all sets is known, `highest`. A greedy search may have found fewer than
-    `n_asked`.
+    only the bound on all sets is known, `highest`. A greedy search may return fewer than
+    `n_sets`.
     """
     no_higher = [max(value, highest) for value in values]
     if len(values) < n_sets:

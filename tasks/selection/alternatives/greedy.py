@@ -36,7 +36,7 @@ _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK = 16_384  # at a place or a set: some millisec
 def greedy_replacement(values: Floats, k: int, n_sets: int, largest_overlap: int) -> Sets:
     """Keep the best features in every set, and fill each up with the best unused ones.
 
-    Returns sorted indices (m', k), one set per row, the first the best k; m' < m if there are too
+    Returns sorted indices (m', k), a set per row, the first the best k; m' < m if there are too
     few features. K is the largest number of features that two sets share.
     """
     check(values, k, n_sets, largest_overlap)

@@ -1,6 +1,6 @@
 """Qualities defined by a function: hill climbing by swaps.
 
-Bach, arXiv 2307.11607v3, section 3.3.2, Algorithm 1 ("Greedy Wrapper"), for one set at a time.
+Bach, arXiv 2307.11607v3, section 3.3.2, Algorithm 1 ("Greedy Wrapper"), set by set.
 
 =====================================  =================
 paper                                  here
@@ -10,7 +10,7 @@ the nearest set that allows a swap,    `_swapped`
 eq 15-16
 =====================================  =================
 
-Deviations: the first set is the lexicographically first one, or the best by `start`, where the
+Deviations: the first set is the lexicographically first, or the best by `start`, where the
 paper takes the result of its solver; ties of distance go to the lexicographically first set. A set
 is scored once, over all searches. Results have no bound.
 """
@@ -53,7 +53,7 @@ class Wrapper:
     start : array of float, shape (n,), optional
         The climb starts from the best set by these values, such as feature importances.
     max_steps : int, at least 1
-        Largest number of swaps tried for one set, including the first set.
+        Largest number of swaps tried for a set, including the first set.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class Wrapper:
         constraints: Constraints,
         deadline: float | None = None,
     ) -> BestSet:
-        """Return a set of k features that no swap improves, or the best found in time.
+        """Return a set of k features that no swap improves, or the best so far when time is over.
 
         None, without a proof, if all sets visited have a quality of -inf. At least one set is
         scored, however late it is.

@@ -3,16 +3,16 @@
 `pack` is a depth-first search. By prices (`prices.py`) a design is worth its bound less its loss,
 which is the sum of
 
-    what each charged set lacks to the best one, its own loss,
+    what each charged set lacks to the best set, its own loss,
     what the uses of each feature and priced pair lack to the refund that they could get,
     what each two sets lack to the most that they may share, at the prices of sharing.
 
-Sets are added one at a time. What is shared with the sets so far is known when a set is added; what
-uses lack is convex in the number of uses, so that each of t further sets costs at least what the
-first one would. Sets that have K + 1 features in common are a *class*: no two of them are in one
+Sets are added in turn. What is shared with the sets so far is known when a set is added; what uses
+lack is convex in the number of uses, so that each of t further sets costs at least what the first
+set would. Sets that have K + 1 features in common are a *class*: no two of them are in the same
 design. A partial design is therefore dropped if the increments of the best sets of t classes come
 to more than may be lost. Where a design without further uses of some feature would lose too much,
-the next set is one that has it.
+the next set must have it.
 
 Where the worst set counts, each set is worth more than the worst of the best known design. As the
 charges of a design, and what its uses and pairs of sets lack, come to the refund, a partial design
@@ -107,7 +107,7 @@ class Walk(NamedTuple):
     candidates: Integers  # (m, N), sets that may be added, per level
     losses: Floats  # (m, N), their own and what they lack to share with the chosen ones
     increments: Floats  # (m, N), by how much they raise the loss at least
-    is_next: NDArray[np.bool_]  # (m, N), which must be tried: one of them is in any better design
+    is_next: NDArray[np.bool_]  # (m, N), which must be tried: any better design has one of them
     n_candidates: Integers  # (m,)
     place: Integers  # (m,), of the next candidate
     lost: Floats  # (m,), by the chosen sets, and at least by their uses
@@ -217,7 +217,7 @@ def _settle(pool: Any, walk: Any, level: int) -> int:
     """Compute the increments of a level's candidates, drop the hopeless, and sort the rest."""
     n, n_open = walk.n_candidates[level], len(walk.chosen) - level
     counts = np.zeros(len(pool.lacks), np.int64)
-    # by how much one more use raises what an item lacks, and by how much none does
+    # by how much another use raises what an item lacks, and by how much none does
     raises, extra = np.zeros(len(counts)), np.zeros(len(counts))
     for i in range(n):
         for item in pool.items[walk.candidates[level, i]]:
@@ -362,7 +362,7 @@ def pack_by_solver(
     """Return the design of the best sum that is worth more than `value`, or None.
 
     Where the smallest counts, all sets are worth more, and any such design is returned: that there
-    is none is quickly proven. Also whether there is no better one. Two sets share more than K
+    is none is quickly proven. Also whether there is no better design. Two sets share more than K
     features if they share some K + 1 of them, so that at most one of the sets with those can be in
     a design.
     """

@@ -1,18 +1,18 @@
 """Several sets at once, proven best together, for any quality that is a `Form`.
 
 Simultaneous search for alternatives (arXiv 2307.11607v3, definition 5; sum, eq 17; smallest, eq
-18), with constraints, given sets, and at most c sets per feature. The way is our own:
+18), with constraints, previous sets, and at most c sets per feature. The way is our own:
 
 1. prices, and with them a bound B on the sum of a design (`prices.py`);
 2. a design that loses less than d, by those prices, consists of sets that each lose less than d:
-   these are listed by branch and bound, and the best design among them is found (`packing.py`);
+   these are listed by branch and bound, and the best design among them is chosen (`packing.py`);
 3. d grows until a design is known that is worth B - d. No other is then worth more.
 
 A design whose sets are all worth more than Z is worth more than m Z in all: for the smallest
 quality it loses less than B - m Z, and none of its sets is worth more than the others leave. Z
 comes down from the bound until there is such a design.
 
-Prices found again for the listed sets alone, none of which counts for more than the bound on the
+Prices computed again for the listed sets alone, none of which counts for more than the bound on the
 smallest quality, leave fewer of them.
 """
 
@@ -207,7 +207,7 @@ class _Search:
 
         Where the smallest counts, each set of a better design is worth more than the floor, and so
         is charged no more than the others leave. Charges for features are a row; the worth and all
-        charges are asked for at once, with shares of 1 - s and s: worth - (1 - s) charges >=
+        charges are required at once, with shares of 1 - s and s: worth - (1 - s) charges >=
         (1 - s) least + s floor.
         """
         designs, needed = self.designs, self._needed(bound)

@@ -10,7 +10,7 @@ for features and pairs a price s of sharing,
 
 and each of the terms has a largest value by itself: m times that of the best charged set, the
 largest over c_R = 0, 1, 2, ..., and what m (m - 1) / 2 pairs of sets may share. Their sum bounds
-every design, for any prices (Lagrangian relaxation); what the terms of one design lack to
+every design, for any prices (Lagrangian relaxation); what the terms of a design lack to
 their largest values, its *loss*, is what it is worth less than the bound.
 
 Good prices are the dual values of a linear program over the known sets S,
@@ -21,7 +21,7 @@ Good prices are the dual values of a linear program over the known sets S,
                 sum of c_R (c_R - 1) / 2 over features, and over pairs <= what designs may share,
 
 where the left side of the last line is taken as linear between whole numbers: c_R is a sum of
-pieces, each at most 1, of which the t-th costs t - 1. Sets of higher charged value are found by
+pieces, each at most 1, of which the t-th costs t - 1. Sets of higher charged value come from
 branch and bound and added, until there are none (column generation). A use beyond the last piece
 has a penalty, so that the program always has a solution.
 """
@@ -53,7 +53,7 @@ _PER_ROUND = 100  # sets
 _MOST_ROUNDS, _MOST_ROUNDS_OF_PAIRS = 500, 12
 _CLOSE = 1e-7  # relative to the bound; what rounds after that gain is not worth their time
 _SHARE_LEFT = 0.03  # of what pairs have lowered the bound by
-_WORTH_A_PRICE = 1e-6  # a pair that more than one set has by less is not worth a price
+_WORTH_A_PRICE = 1e-6  # a pair that sets share by less is not worth a price
 _MOST_PAIRS = 2**25  # of features, 8 bytes each
 
 
@@ -171,7 +171,7 @@ def sharpened(
 ) -> Bound:
     """Return a lower bound on designs of some sets only, where no set counts for more than a cap.
 
-    `bound` is one that holds for all.
+    `bound` holds for all.
     """
     merits = np.minimum(worths(designs.form, sets), cap)
 
@@ -276,7 +276,7 @@ class _Master:
         return len(new)
 
     def shared_pairs(self) -> list[tuple[int, ...]]:
-        """Return the pairs of which the solution has more than one set."""
+        """Return the pairs that several sets of the solution share."""
         uses: dict[tuple[int, ...], float] = {}
         shares = self._values(self._shares)
         for place in np.flatnonzero(shares > _WORTH_A_PRICE):

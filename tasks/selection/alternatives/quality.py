@@ -293,7 +293,7 @@ def _pairs_of(pair_costs: Floats, features: NDArray[np.int64], k: int) -> Pairs:
     return Pairs(costs, neighbours, halves, largest)
 
 
-_HIDDEN = 1e-9  # as a share of the terms of the sets found
+_HIDDEN = 1e-9  # as a share of the terms of the sets
 
 
 def is_hidden(form: Form, sets: Sequence[Sequence[int]], rounding: float) -> bool:

@@ -37,9 +37,9 @@ class FeatureSet:
     quality : float
         -inf for a missing set.
     bound : float
-        Upper bound on the quality of any set in its place: given the sets before it, for a
-        sequential search; given all others, for a simultaneous one, the smaller of the bound on any
-        set and what the overall bound leaves. inf if unknown.
+        Upper bound on the quality of any set in its place: after the sets before it, for a
+        sequential search; beside all others, for a simultaneous search, the smaller of the bound on
+        any set and what the overall bound leaves. inf if unknown.
     status : "optimal", "feasible", "infeasible" or "not_solved"
         The best in its place, up to 1e-9 that rounding may hide; a set with a bound; proven that
         there is none; none found without a proof, because time was over or a heuristic got stuck.
@@ -70,11 +70,11 @@ class Alternatives(Sequence[FeatureSet]):
     Attributes
     ----------
     sets : tuple of FeatureSet
-        In the order found; from best to worst for a simultaneous search.
+        In the order of the search; from best to worst for a simultaneous search.
     total : float
         The sum of their qualities, or the smallest; -inf without sets.
     bound : float
-        Upper bound on `total`; for a sequential search, each set given those before it. inf if
+        Upper bound on `total`; for a sequential search, each set after those before it. inf if
         unknown.
     status : "optimal", "feasible", "infeasible" or "not_solved"
         All are best, by `total` (if that is the smallest, a better set may be improvable, and is
@@ -190,7 +190,7 @@ class Alternatives(Sequence[FeatureSet]):
         return html
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table with one row per set."""
+        """Return a table with a row per set."""
         import pandas as pd
 
         columns = ["features", "quality", "bound", "gap", "status", "seconds"]

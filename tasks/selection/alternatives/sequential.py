@@ -1,4 +1,4 @@
-"""Sequential search for alternatives: each the best given all sets before it.
+"""Sequential search for alternatives: each the best that differs enough from all before.
 
 Bach, arXiv 2307.11607v3, definitions 2 and 3, eq 9. The best set may leave little for the next: a
 simultaneous search can give a larger total.
@@ -61,10 +61,10 @@ def search_sequentially(
     previous: Sequence[Sequence[int]] = (),
     time_limit: float | None = None,
 ) -> list[FeatureSet]:
-    """Return the sets, until one is missing; that one is the last, and empty.
+    """Return the sets; if a set is missing, the search ends with an empty set.
 
-    `time_limit`: seconds for all searches together. Sets that take a moment are found a little
-    longer, see `GRACE`; the first in any case.
+    `time_limit`: seconds for all searches together. Sets that take a moment are searched a
+    little longer, see `GRACE`; the first in any case.
     """
     n = quality.n_features
     deadline = None if time_limit is None else time.monotonic() + time_limit

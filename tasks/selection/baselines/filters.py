@@ -90,7 +90,7 @@ def f_statistic(rows: Rows, schema: Schema) -> Callable[[Floats], float]:
 )
 def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score by scikit-learn's estimate of the mutual information with the target, in nats."""
-    # A category is discrete, a missing one a value of its own; numbers are continuous, standardised
+    # Categories are discrete, missing is a value of its own; numbers are continuous, standardised
     # and estimated from three nearest neighbours.
     from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
@@ -130,7 +130,7 @@ def mutual_information_of_pairs(
 
 
 def mutual_information_with(rows: Rows, schema: Schema, seed: int, feature: int) -> Floats:
-    """Return the mutual information (d,) of each feature with one in the target's place."""
+    """Return the mutual information (d,) of each feature with the feature in the target's place."""
     target = rows.X[:, feature]
     n_categories = schema.n_categories[feature]
     if n_categories:
@@ -170,8 +170,8 @@ def fcbf(rows: Rows, schema: Schema) -> Floats:
 
     Features are compared by their symmetrical uncertainty, twice their mutual information over the
     sum of their entropies: 0 for independent features, 1 if each determines the other. A feature is
-    redundant if a predominant one, of higher uncertainty with the target, has an uncertainty with
-    it of at least that of the target; all others are predominant.
+    redundant if a predominant feature, of higher uncertainty with the target, has an uncertainty
+    with it of at least that of the target; all others are predominant.
 
     Numbers, also of the target, are split into bins of equal frequency, as many as the cube root of
     the number of rows, 2 to 10; equal values share a bin. Categories are unchanged. Missing is a
@@ -238,7 +238,7 @@ def uncertainty(codes: Codes, other: Codes, entropy: float, of_other: float) -> 
 
 def entropy_of(counts: NDArray[np.int64]) -> float:
     """Return the entropy in nats of values that occur so many times each, all at least once."""
-    share = np.sort(counts) / counts.sum()  # in one order, whichever value is which
+    share = np.sort(counts) / counts.sum()  # in the same order, whichever value is which
     return float(-(share * np.log(share)).sum())
 
 
@@ -253,7 +253,7 @@ def mrmr(rows: Rows, schema: Schema) -> Floats:
 
     Peng, Long and Ding, "Feature selection based on mutual information: criteria of max-dependency,
     max-relevance, and min-redundancy", IEEE Transactions on Pattern Analysis and Machine
-    Intelligence 27 (2005), equation 6: the next feature is the one with the greatest
+    Intelligence 27 (2005), equation 6: the next feature has the greatest
 
         relevance - mean redundancy with the features chosen before.
 

@@ -29,7 +29,7 @@ _OLD_PRESSURE = 0.7  # with 0.9 the first steps still show after sixty
 
 @dataclass(frozen=True)
 class Step:
-    """Figures of one step, before it."""
+    """Figures of a step, before it."""
 
     loss: float  # the estimated share of the target's variance that is left, and the penalty
     kept: float  # sum s
@@ -55,7 +55,7 @@ class Held:
 class Descent:
     """Gradient descent over a relaxed mask.
 
-    It continues from `held`, if given, whose sums and draws must be those of these rows. `varies`,
+    It continues from `held`, if any, whose sums and draws must be those of these rows. `varies`,
     shape (D,), are the columns that are not constant.
     """
 
@@ -103,7 +103,7 @@ class Descent:
         now.n_steps, now.pressure = 0, None
 
     def step(self, *, penalty: float | None = None, n_features: int = 1) -> Step:
-        """Take one step; InputError if the loss or the mask is no longer finite.
+        """Take a step; InputError if the loss or the mask is no longer finite.
 
         Without a penalty it is a moving average of what separates the `n_features` steepest
         features from the others.

@@ -1,7 +1,7 @@
 """Compiled kernels: sweeps over dense rows, Adam's step, moments of columns.
 
 `residual_variance.py` has the formulas. Dense rows come in blocks of 8, with the triangle within
-each. A *channel* is one order of one output; its accumulator is
+each. A *channel* is an order of an output; its accumulator is
 the sum, over the rows already met, of x~ times that channel's number of the row. The columns are
 cut into tiles of a fixed width, in which everything about a column lies together: 8 rows, the
 weight, the gradient, then the accumulators, in fours. Offsets inside a tile are constants, so that
@@ -131,7 +131,7 @@ def _accumulate_backwards(tile: Any, four: int, numbers: Any, duals: Any) -> Non
 
 @compiled
 def room_for(n_features: int, n_outputs: int, order: int, weight: Any) -> Any:
-    """Return the tiles of all columns with their weights, like `weight` (D,), in one row."""
+    """Return the tiles of all columns with their weights, like `weight` (D,), in a row."""
     length = (_ROWS + 2 + 4 * ((order + 3) // 4) * n_outputs) * _TILE
     n_tiles = (n_features + _TILE - 1) // _TILE
     work = np.zeros(n_tiles * length, weight.dtype)
@@ -290,7 +290,7 @@ def adam_step(
     slopes: Any, squares: Any, kept: Any, for_all: Any, pressure: Any,
     v: Any, mean: Any, mean_square: Any, constants: Any,
 ) -> tuple[float, float]:  # fmt: skip
-    """Move v and s by one step, set `slopes` to 0, and return sum s and sum s squares.
+    """Move v and s by a step, set `slopes` to 0, and return sum s and sum s squares.
 
     Kingma and Ba, "Adam: a method for stochastic optimization", arXiv 1412.6980, with its own
     constants but for the rate. The slope of the loss is (pressure - dz/ds) ds/dv with s = sigma(2
@@ -324,7 +324,7 @@ def peaks_above(
 ) -> int:
     """Raise the peaks to dz/ds, write those above `least` to `out` (D,) and return how many.
 
-    A peak is the largest dz/ds so far; one above 0 first falls by the factor `decay`.
+    A peak is the largest dz/ds so far; a peak above 0 first falls by the factor `decay`.
     """
     count = 0
     for d in range(len(slopes)):

@@ -1,7 +1,7 @@
 """Centring and scaling of blocks of rows for the estimate.
 
-A scale is computed from the moments of all rows, and prepares one block at a time. Dense tables are
-centred as they are read. A sparse one keeps its zeros: stored values are divided, and the kernels
+A scale is computed from the moments of all rows, and prepares block by block. Dense tables are
+centred as they are read. A sparse table keeps its zeros: stored values are divided, and the kernels
 account for the shift. A column that is stored in every row is shifted itself; in one with a zero
 mu_d^2 / sd_d^2 is below N, so that few digits are lost.
 """
@@ -239,8 +239,8 @@ def top_singular_value(
 ) -> float:
     """Return the top singular value of U over sqrt(N), slightly high, by Lanczos' iterations.
 
-    The squares of singular values are eigenvalues, and one of them is no farther from the value
-    found than the residual is long, which is added. None is above the number of columns that vary.
+    The squares of singular values are eigenvalues, and one of them is no farther from the computed
+    value than the residual is long, which is added. None is above the number of columns that vary.
     `start`, shape (D,), is a sum of rows times `random_lengths`, not of columns, whose order must
     not matter; `multiply` takes a direction of length 1 to U' U direction / N.
     """
@@ -265,6 +265,6 @@ def top_singular_value(
 def random_lengths(first: int, n_rows: int) -> Floats:
     """Return random numbers for rows after the `first`, shape (n_rows,), however rows are cut."""
     bits = np.random.PCG64(0)
-    bits.advance(first)  # one draw for each row
+    bits.advance(first)  # a draw for each row
     lengths: Floats = np.random.Generator(bits).random(n_rows) - 0.5
     return lengths

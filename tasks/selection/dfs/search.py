@@ -43,7 +43,7 @@ class DifferentiableSelection:
     ----------
     features : ndarray of int, shape (m,)
         Positions of the chosen features, ascending: the requested number with the highest scores,
-        of equal ones those further right, constant ones never; or, for a given penalty, all with s
+        of equal v those further right, constant columns never; or, for a penalty, all with s
         above 1/2.
     scores : ndarray of float64, shape (D,)
         v; higher is better, above 0 is s above 1/2. -30 for a constant column. If more than half
@@ -242,7 +242,7 @@ def dfs(rows: Rows, schema: Schema, seed: int, *, order: int, steps: int) -> Flo
     """Score by when a feature leaves the descent, shape (d,); 0 for a constant feature.
 
     One descent serves every size: the penalty is steered to half of the columns, then to half of
-    these, down to one, each time from where the last one ended.
+    these, down to one, each time from where the last search ended.
 
     The score is how often the number was halved before the best column of the feature left, and how
     much of it was kept then, 0 to 1. There are `steps` for each number of columns.

@@ -28,8 +28,8 @@ _NOT_FINITE = "y must be finite but is not; leave out the rows without a finite 
 class Outputs:
     """Statistics of the outputs of some rows, by which a target becomes outputs.
 
-    Numbers are one output. Two classes are one, too; of more each is an output of its own, 0 and 1,
-    and the estimate is summed. Outputs come in units in which their variances sum to 1, so that
+    Numbers are a single output, and so are two classes; of more each is an output of its own, 0 and
+    1, and the estimate is summed. Outputs come in units in which their variances sum to 1, so that
     losses, penalties and steps mean the same for every target.
     """
 
@@ -38,7 +38,7 @@ class Outputs:
     largest: float  # outputs are divided by it first, or squares of large numbers would overflow
     mean: Floats  # (C,)
     variance: float  # summed over the outputs
-    example: Floats  # (C,), of some row, as it is given
+    example: Floats  # (C,), of some row, unscaled
     varies: bool
 
     def of(self, y: NDArray[Any]) -> Floats:
@@ -86,7 +86,7 @@ def merged_outputs(first: Outputs, second: Outputs) -> Outputs:
 def labels_for(
     kind: np.dtype[Any], labels: Callable[[], NDArray[Any] | None], task: Task | None
 ) -> NDArray[Any] | None:
-    """Return the classes of a target; None if it is one of numbers. InputError if no task fits.
+    """Return the classes of a target; None of numbers. InputError if no task fits.
 
     `labels` is called only if these may be classes: it returns the values of the target, ascending,
     or None if there are too many.
@@ -144,7 +144,7 @@ def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
             f"y holds the class {other!r}, which was none of the {len(labels)} before; "
             "begin again, without start"
         )
-    # two classes need one column only
+    # two classes need a single column
     columns = np.arange(len(labels)) if len(labels) > 2 else np.array([len(labels) - 1])
     one_hot: Floats = np.equal(codes[:, np.newaxis], columns).astype(np.float64)
     return one_hot
@@ -192,7 +192,7 @@ class RowSource(Protocol):
 
 
 class InMemory:
-    """A table in memory as a source of one block.
+    """A table in memory as a source of a single block.
 
     float32 stays float32, any other number becomes float64. Text names of the columns of a frame
     are kept; nullable columns must have no gaps. InputError if X is no table of numbers, or y does
@@ -223,7 +223,7 @@ class InMemory:
 def read_rows(X: Any) -> Any:
     """Return rows as the kernels take them: an array (n, D) or compressed rows, canonical.
 
-    Float32 or float64. InputError if X is no table of numbers, or one is masked or missing.
+    Float32 or float64. InputError if X is no table of numbers, or a number is masked or missing.
     """
     try:
         rows: Any = read_numbers(X, "X", _AS_TABLE, "csr")
@@ -256,7 +256,7 @@ def names_in(source: RowSource) -> tuple[str, ...] | None:
 
 
 def name_in(source: RowSource, column: int) -> str:
-    """Return how a person finds a column, given its position from 0: its name, or its number."""
+    """Return how a person finds a column at a position from 0: its name, or its number."""
     names = names_in(source)
     if names is None:
         return str(column + getattr(source, "counted_from", 0))
@@ -264,7 +264,7 @@ def name_in(source: RowSource, column: int) -> str:
 
 
 def check_one_target(X: Any, y: ArrayLike | None) -> None:
-    """Refuse a path, a source with a separate target, and a table without one."""
+    """Refuse a path, a source with a separate target, and a table without target."""
     if isinstance(X, str | os.PathLike):
         raise InputError(
             f"X must be a table or a source of rows but is {X!r}; of a path give "

@@ -28,7 +28,7 @@ def gather(
     starts: Any, indices: Any, values: Any, rows: Any,
     number: Any, ends: Any, local: Any, stored: Any, touched: Any,
 ) -> int:  # fmt: skip
-    """Copy the rows of a batch one after the other, and number their columns as they occur.
+    """Copy the rows of a batch in order, and number their columns as they occur.
 
     `number` (D,) is -1 everywhere; the numbers of the columns stay there. Row i is ends[i] : ends[i
     + 1] of `local` and `stored`; `touched` lists the columns. Returns how many.

@@ -118,13 +118,13 @@ def _agrees(engine: MaskedLoss, evaluator: MaskEvaluator, *, single: bool) -> bo
     losses, expected = engine(masks), evaluator(masks)
     if loss.name == "squared_error":  # so that each is of the size of a row's error
         losses, expected = np.sqrt(losses), np.sqrt(expected)
-    # each by itself: a small loss may come with a large one
+    # each by itself: a small loss may come with a large loss
     within = MOST_ROUNDING if single else _AGREEMENT
     return np.allclose(losses, expected, rtol=within, atol=_ROUNDING * greatest)
 
 
 def _is_of(model: Any, library: str, *names: str) -> bool:
-    """Return whether a model is of one of a library's classes; what it is of has been imported."""
+    """Return whether a model is of some classes of a library, which is then imported already."""
     module = sys.modules.get(library)
     return module is not None and isinstance(model, tuple(getattr(module, name) for name in names))
 
@@ -234,7 +234,7 @@ _NO_CLASSES: NDArray[Any] = np.zeros(0)
 
 
 def of_lightgbm(model: Any) -> ExternalModel:
-    """Read a Booster, or the scikit-learn interface of one.
+    """Read a Booster, or its scikit-learn interface.
 
     It predicts itself, with its own parameters; engines read a copy, cut at the best iteration
     where training stopped early.
@@ -357,6 +357,6 @@ def of_xgboost(model: Any) -> ExternalModel:
 
 
 def _of_two_classes(prediction: Any, n_classes: int) -> Floats:
-    """Return both probabilities where there are two classes and only the second's is given."""
+    """Return both probabilities of two classes where a prediction has only the second's."""
     p = np.asarray(prediction, dtype=np.float64)
     return np.column_stack((1 - p, p)) if n_classes == 2 and p.ndim == 1 else p

@@ -1,7 +1,7 @@
 """Losses that are means over rows, summed independently of how rows are distributed.
 
 Rows come in blocks of a fixed number. The sums of the blocks are the leaves of a binary tree: each
-node is the sum of the two below it, or the left one if the right one is missing. A run of whole
+node is the sum of the two below it, or the left node if the right is missing. A run of whole
 blocks is summed up to the highest nodes that lie inside it; the nodes of several runs meet above.
 So additions are the same for any number of runs, and the root is the same to the last bit.
 """
@@ -112,7 +112,7 @@ class RowSums(MaskState):
             return float(self._losses("present", self._mask.sum())[0])
 
     def without_each(self) -> Floats:
-        """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        """Losses of masking another feature each, shape (d,); inf where already masked."""
         with self._lock.of_process:
             losses = self._losses("without each", self._mask.sum() - 1)
             everywhere = np.where(self._mask, losses[-1], np.inf)
@@ -187,7 +187,7 @@ class RowSums(MaskState):
         return losses
 
     def _least_losses(self, question: Question) -> Floats:
-        """Return the least of each asked loss in which rounding does not show, (1,) or (m,)."""
+        """Return the least of each requested loss in which rounding does not show, (1,) or (m,)."""
         if self._least is None:
             mean = self._totals("coarseness", None) / self.total_weight
             self._least = least_loss(self.name, mean)

@@ -218,7 +218,7 @@ def without_mean(values: Any, schema: Schema) -> Floats:
 
 
 def own_name(thing: Any, package: str) -> str:
-    """Return the class name of one of a package's own objects, "" for any other."""
+    """Return the class name of a package's own object, "" for any other."""
     kind = type(thing)
     is_of_package = f"{kind.__module__}.".startswith(f"{package}.")
     return kind.__name__ if is_of_package and not replaced_methods(thing) else ""

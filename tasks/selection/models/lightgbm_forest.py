@@ -1,6 +1,6 @@
 """LightGBM's trees in normal form, read from its own text format.
 
-A numeric test of LightGBM has one of three kinds of missing values, given by two bits of its
+A numeric test of LightGBM has one of three kinds of missing values, set by two bits of its
 ``decision_type``: with "none" a NaN counts as 0, with "zero" both go to the default side, with
 "NaN" only a NaN does. Before any test, values of at most 1e-35 count as 0. A categorical test
 truncates its code towards 0; NaN and codes outside its bitset go right.
@@ -61,7 +61,7 @@ def read_forest(booster: Any) -> Forest:
     columns, column = np.unique(3 * feature + how, return_inverse=True)
     feature_of_column, how_of_column = columns // 3, columns % 3
 
-    # In one row of nodes: all inner nodes, then all leaves.
+    # In a row of nodes: all inner nodes, then all leaves.
     leaf_base = len(kind) + np.cumsum(size) - size
 
     def position(child: Integers) -> Integers:
@@ -176,4 +176,4 @@ def _integers(body: dict[str, list[str]], name: str) -> Integers:
 
 
 def _joined(values: list[str]) -> str:
-    return " ".join(filter(None, values))  # a tree of one leaf has empty ones
+    return " ".join(filter(None, values))  # a tree of one leaf has empty values

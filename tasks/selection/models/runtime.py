@@ -1,8 +1,8 @@
 """Numbers of threads that do not change results, and torch with its defaults.
 
-The number of threads of BLAS, and of torch, is a global setting of the process; OpenMP has one for
-each Python thread. If several of these work here, the last one to leave restores the settings of
-the process from before the first one.
+The number of threads of BLAS, and of torch, is a global setting of the process; OpenMP has a number
+for each Python thread. If several of these work here, the last to leave restores the settings of
+the process from before the first.
 """
 
 from __future__ import annotations

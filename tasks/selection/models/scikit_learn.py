@@ -1,9 +1,9 @@
 """scikit-learn estimators: "linear", any other by its class name, or an instance.
 
-An estimator that takes missing values is given the numbers as they are; for any other, a missing
+An estimator that takes missing values gets the numbers as they are; for any other, a missing
 number is its training mean and numbers are standardised. Categories are one-hot, or codes for
-HistGradientBoosting up to as many as it has bins. A Pipeline is given what suits its first step;
-one that starts with a ColumnTransformer is given the matrix as it is, codes and all.
+HistGradientBoosting up to as many as it has bins. A Pipeline gets what suits its first step;
+a Pipeline that starts with a ColumnTransformer gets the matrix as it is, codes and all.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: i
     """Return the unfitted transformer that prepares features for an estimator, or "passthrough".
 
     The columns' order is: codes, numbers, one-hot. HistGradientBoosting moves its categorical
-    columns to the front, so that with codes in front already its own order is this one. A prepared
+    columns to the front, so that with codes in front already its own order is the same. A prepared
     feature that is constant in the training rows is left out: rounding would give it a coefficient
     of 1e-18, and a feature without information should not be used.
 
-    `takes_missing`: numbers are unchanged; otherwise a missing one becomes the training mean and
+    `takes_missing`: numbers are unchanged; otherwise a missing number becomes the training mean and
     all are standardised. Features of at most `most_codes` categories become codes; larger ones
     one-hot.
     """
@@ -75,10 +75,10 @@ def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: i
         return "passthrough"
     prepared = one_hot if takes_missing else one_hot + numeric
     varying = {i for i in prepared if _varies(X[:, i], missing_counts=i in one_hot)}
-    if codes or varying or (takes_missing and numeric):  # an estimator needs one column at least
+    if codes or varying or (takes_missing and numeric):  # an estimator needs a column at least
         one_hot = [i for i in one_hot if i in varying]
         numeric = [i for i in numeric if takes_missing or i in varying]
-    # in place: what they are given is a copy of the columns already
+    # in place: they get a copy of the columns already
     standardise = make_pipeline(
         SimpleImputer(keep_empty_features=True, copy=False), StandardScaler(copy=False)
     )
@@ -196,7 +196,7 @@ def check(name: str, parameters: Parameters, task: Task | None) -> None:
 
 
 def grid(name: str, task: Task) -> list[dict[str, JSON]]:
-    """Return the candidates of the preset "small"; one without parameters where none is known."""
+    """Return the candidates of the preset "small"; without parameters where none is known."""
     name = _LINEAR[task] if name == "linear" else name
     if name == "Ridge":
         return combinations(alpha=(0.1, 1.0, 10.0, 100.0))
@@ -266,7 +266,7 @@ def _class(name: str) -> Any:
 
 
 def check_task(estimator: Any, task: Task) -> None:
-    """Raise InputError unless an estimator predicts values, or class probabilities, as asked."""
+    """Raise InputError unless an estimator predicts what a task needs: values, or probabilities."""
     from sklearn.base import is_classifier, is_regressor
 
     name = type(estimator).__name__
@@ -326,7 +326,7 @@ def weight_argument(estimator: Any) -> str:
     return "sample_weight"
 
 
-# What a file may hold without being asked for: classes of these packages of scikit-learn, public
+# What a file may hold without permission: classes of these packages of scikit-learn, public
 # functions of some of them, and the names below. Only compiled and numeric code is among them,
 # nothing that imports, starts programs, reads files or connects.
 _CLASSES_OF = re.compile(
@@ -607,7 +607,7 @@ class ScikitLearnModel(Model):
 
     @property
     def used_features(self) -> Mask:
-        """Features that can change a prediction; if not known, all that the estimator is given."""
+        """Features that can change a prediction; if not known, all that the estimator gets."""
         features = feature_of_column(self.pipeline.named_steps["columns"], self.schema)
         columns = used_columns(self.estimator)
         used = np.zeros(len(self.schema.features), dtype=bool)
@@ -663,7 +663,7 @@ def is_made_of_trees(estimator: Any) -> bool:
 
 
 def _to_give(X: Floats, estimator: Any) -> Floats:
-    """Return X, or a copy if the estimator may change what it is given, as with copy=False."""
+    """Return X, or a copy if the estimator may change its input, as with copy=False."""
     return X if is_made_of_trees(estimator) else X.copy(order="K")
 
 

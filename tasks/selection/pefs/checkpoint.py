@@ -1,6 +1,6 @@
 """A search in progress, or its result, as bytes and back: safetensors, which executes no code.
 
-A search resumed from a checkpoint makes the same sweeps, to the last bit, as an uninterrupted one.
+A resumed search makes the same sweeps, to the last bit, as an uninterrupted search.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def to_bytes(search: Search, of: str) -> bytes:
 
 
 def restore(search: Search, content: bytes, of: str) -> None:
-    """Restore the state of a search in a fresh one of the same rows, rules and seed.
+    """Restore the state of a search in a fresh search of the same rows, rules and seed.
 
-    The fresh one may make more sweeps. InputError if `content`, from `to_bytes`, is no checkpoint,
-    of another network or search, or of one that has made more sweeps than this one may.
+    It may make more sweeps. InputError if `content`, from `to_bytes`, is no checkpoint,
+    of another network or search, or has made more sweeps than this search may.
     """
     import torch
 
@@ -89,15 +89,15 @@ def restore(search: Search, content: bytes, of: str) -> None:
     search.sweeps = _sweeps_of(tensors)
 
 
-def found_to_bytes(result: ProbabilisticSearch, of: str) -> bytes:
+def result_to_bytes(result: ProbabilisticSearch, of: str) -> bytes:
     """Return the result of a search as bytes; `of` is its fingerprint."""
     tensors = _tensors_of(result.sweeps, len(result.probabilities))
     state = {"asked": result.asked, "seed": result.seed, "held_out_loss": result.held_out_loss}
     return sealed(tensors, {"what": _FOUND, "of": of, "state": json.dumps(state)})
 
 
-def found_in(content: bytes, of: str) -> ProbabilisticSearch | None:
-    """Return the result of a search; None for the checkpoint of an unfinished one.
+def read_result(content: bytes, of: str) -> ProbabilisticSearch | None:
+    """Return the result of a search; None for the checkpoint of an unfinished search.
 
     InputError if the bytes are neither, or of another search.
     """
@@ -109,7 +109,7 @@ def found_in(content: bytes, of: str) -> ProbabilisticSearch | None:
 
 
 def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return tensors and metadata of one of some kinds; InputError if unreadable or changed."""
+    """Return tensors and metadata of some kinds; InputError if unreadable or changed."""
     try:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:
@@ -137,7 +137,7 @@ def _check_that_it_fits(
 ) -> None:
     """Refuse a checkpoint whose tensors are not, by name, shape and type, a network's own."""
     there = {name: (t.shape, str(t.dtype)) for name, t in tensors.items() if name not in _PLAIN}
-    here = {  # what has no dimension is kept with one
+    here = {  # what has no dimension is kept with a single dimension
         name: (tuple(t.shape) or (1,), str(t.dtype).removeprefix("torch."))
         for name, t in own.items()
     }

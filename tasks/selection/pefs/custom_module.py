@@ -79,7 +79,7 @@ class ModuleTraining:
         weight: torch.Tensor | None,
         masks: torch.Tensor,
     ) -> Floats:
-        """Take one step on the mean loss of all masks, and return the loss of each, (m,).
+        """Take a step on the mean loss of all masks, and return the loss of each, (m,).
 
         See `network.Training.train`. InputError, with the number of the step, if a pass raises
         or changes which parameters are trained, or no gradient can be taken.
@@ -97,7 +97,7 @@ class ModuleTraining:
         self._check_trained()
         trained = list(self.began_with.values())
         gradients = self._gradients(losses.mean(), trained)
-        # a gradient may share its memory with another's, so decay makes a new one
+        # a gradient may share its memory with another's, so decay makes a new tensor
         gradients = tuple(
             gradient.add(parameter.detach(), alpha=DECAY) if parameter.dim() >= 2 else gradient
             for parameter, gradient in zip(trained, gradients, strict=True)
@@ -191,7 +191,7 @@ def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
 def recalibrated(module: torch.nn.Module, rows: torch.Tensor) -> torch.nn.Module:
     """Return a copy in evaluation, with the statistics of batch normalisation over `rows`.
 
-    Rows (n, width) are all training rows under one mask; each counts alike.
+    Rows (n, width) are all training rows under a mask; each counts alike.
     """
     own = copy.deepcopy(module).eval()
     normal = normalisations(own).values()
@@ -304,7 +304,7 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
 def _refuse_repeated_normalisation(module: torch.nn.Module) -> Iterator[None]:
     """Refuse a module that uses a batch normalisation twice in the pass within; InputError.
 
-    Its one mean and variance, recalibrated, would be those of one call for all.
+    Its mean and variance, recalibrated, would be those of a single call for all.
     """
     calls: Counter[str] = Counter()
     hooks = [

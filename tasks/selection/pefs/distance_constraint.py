@@ -1,13 +1,13 @@
-"""Masks that differ from given sets: each mask that is drawn is repaired until it does.
+"""Masks that differ from previous sets: each mask that is drawn is repaired until it does.
 
-A feature that a mask shares with a given set leaves the mask, until the mask is far enough from
+A feature that a mask shares with a previous set leaves the mask, until the mask is far enough from
 every set. It is drawn at random, weighted by the odds against keeping it. For the final mask the
 least probable leaves. A feature that is the same in all rows is in no mask: it would only disguise
 an equal set.
 
 The more features a mask has, the more of a set it may share. So uninformative features would make
-room for shared ones: a mask larger than the requested number, or larger than a given set without
-one, may share no more than a mask of just that size.
+room for shared features: a mask larger than the requested number, or than a previous set if none is
+requested, may share no more than a mask of just that size.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from chaffinch.tasks.selection.pefs.distribution import Masks
 
 
 class Repair:
-    """Takes masks to masks that are at least `tau` from every given set.
+    """Takes masks to masks that are at least `tau` from every previous set.
 
-    Sets are of features in 0..d-1; the final mask has `size` features, if given. Features that do
+    Sets are of features in 0..d-1; the final mask has `size` features, if set. Features that do
     not vary are never in a mask. InputError if a set is empty, `tau` is out of range, or no mask of
     that size is far enough from all sets.
     """
@@ -83,7 +83,7 @@ class Repair:
     def most_probable(self, probabilities: Floats, n_features: int) -> Mask:
         """Return the mask of `n_features` features that takes the most probable it may, in turn.
 
-        If that ends too early, it is the one of that size with the largest sum of probabilities.
+        If that ends too early, it is the mask of that size with the largest sum of probabilities.
         InputError if there is none.
         """
         most = self._most(n_features)
@@ -95,13 +95,13 @@ class Repair:
         return mask
 
     def is_far(self, mask: Mask) -> bool:
-        """Return whether a mask (d,) shares few enough features with every given set."""
+        """Return whether a mask (d,) shares few enough features with every previous set."""
         return not self._violated(mask).any()
 
     def _most(self, size: int, as_if: Sequence[int] | None = None) -> NDArray[np.int64]:
         """Return how many features a mask of a size may share with each set, shape (m,).
 
-        If `as_if` is given, larger masks may share no more with a set than one of that size.
+        With `as_if`, larger masks may share no more with a set than a mask of that size.
         """
         of_sets = self._sets.sum(axis=1).tolist()
         sizes = [size] * len(of_sets) if as_if is None else [min(size, most) for most in as_if]
@@ -137,7 +137,7 @@ class Repair:
     def _best(self, worth: Floats, size: int, most: NDArray[np.int64]) -> Mask | None:
         """Return the mask of a size with the largest sum of worth; None if there is none.
 
-        A mixed integer program, solved exactly by HiGHS: one variable for each feature, one
+        A mixed integer program, solved exactly by HiGHS: a variable for each feature, a
         constraint for each set, that the mask shares at most so many features with it.
         """
         from scipy.optimize import Bounds, LinearConstraint, milp
@@ -164,7 +164,7 @@ class Repair:
         return self._best(np.zeros(len(self._varying)), size, most)
 
     def _instead(self, probabilities: Floats, when: Floats) -> Mask:
-        """Return a mask in place of one of which nothing was left."""
+        """Return a mask in place of an empty mask."""
         if self._outside.any():
             best = int(np.argmax(np.where(self._outside, probabilities, -1.0)))
             return np.asarray(np.arange(len(probabilities)) == best)

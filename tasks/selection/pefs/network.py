@@ -1,4 +1,4 @@
-"""The paper's network, trained on several masked copies of one mini-batch at a time.
+"""The paper's network, trained on several masked copies of a mini-batch at a time.
 
 Hidden layers are linear, ReLU, batch normalisation, in this order; the last layer is linear. The
 rows of a batch lie next to each other mask by mask, (rows, masks, units), so that each mask has
@@ -60,7 +60,7 @@ class SparseInputs:
         common = np.empty(width, dtype=np.float32)
         for start in range(0, width, _COLUMNS_AT_ONCE):
             block = slice(start, start + _COLUMNS_AT_ONCE)
-            # a value that most rows have is the middle one of them all
+            # a value that most rows have is the median of them all
             common[block] = np.partition(inputs[:, block], n // 2, axis=0)[n // 2]
         n_of_each = np.array([np.count_nonzero(row != common) for row in inputs])
         if n_of_each.sum() > MOST_DENSE * inputs.size:
@@ -238,7 +238,7 @@ def folded(
 def _outputs(parameters: Sequence[torch.Tensor], first: torch.Tensor) -> torch.Tensor:
     """Return the network's outputs of each row under each mask, (n, m n_outputs).
 
-    `first` are the inputs of the first layer's units, (n, m, units). Gains and shifts have one part
+    `first` are the inputs of the first layer's units, (n, m, units). Gains and shifts have a part
     for each mask.
     """
     import torch
@@ -281,7 +281,7 @@ def bytes_to_train(sizes: Sequence[int], n_rows: int) -> tuple[int, int]:
     """
     of_layers = [fan_in * fan_out for fan_in, fan_out in itertools.pairwise(sizes)]
     n_units = sizes[0] + _PASSES * sum(sizes[1:])
-    # Adam takes the root of one layer's squares at a time
+    # Adam takes the root of a layer's squares at a time
     return _BYTES * (_STACKS * sum(of_layers) + max(of_layers)), _BYTES * n_rows * n_units
 
 

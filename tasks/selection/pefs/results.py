@@ -63,7 +63,7 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class ProbabilisticSearch:
-    """One search: for one penalty or number of features, with one seed."""
+    """A search for a penalty or number of features, with a seed."""
 
     asked: float | int  # the penalty, or the number of features that it was steered to
     seed: int  # the number of the search for that, from 0
@@ -114,7 +114,7 @@ class ProbabilisticSearches:
     def most_probable(self, goal: float | int, n_features: int) -> Mask:
         """Return the mask of the `n_features` most probable.
 
-        Of features that are equally probable at the end, the one that was more so before stays.
+        Of features that are equally probable at the end, the more probable before stays.
         """
         return most_probable(self.probabilities(goal), n_features, self._on_the_way(goal))
 
@@ -135,7 +135,7 @@ class ProbabilisticSearches:
         return all(search.is_made for search in self._of(goal))
 
     def share_of_iterations(self, goal: float | int) -> float:
-        """Return the share of all iterations made for one penalty or number, in 0..1."""
+        """Return the share of all iterations made for a penalty or number, in 0..1."""
         n_all = sum(search.sweeps[-1].iteration for search in self.searches)
         return sum(search.sweeps[-1].iteration for search in self._of(goal)) / max(n_all, 1)
 
@@ -200,7 +200,7 @@ class SharedNetwork:
     parameters: Sequence[Floats]
 
     def under(self, mask: Mask) -> NeuralNetwork:
-        """Return the network under a mask (d,), as one that uses its features alone."""
+        """Return the network under a mask (d,), as a network that uses its features alone."""
         prepared = self.prepared
         first = self.parameters[0] * prepared.columns_of(mask)[:, None]
         origin = prepared.encoding.transform(prepared.baseline[None, :])[0]
@@ -222,7 +222,7 @@ class SharedNetwork:
         )
 
     def predict(self, X: Floats, mask: Mask) -> Floats:
-        """Predict under one mask (d,): values (n,), or probabilities (n, n_classes).
+        """Predict under a mask (d,): values (n,), or probabilities (n, n_classes).
 
         A missing value of X (n, d) is the baseline.
         """

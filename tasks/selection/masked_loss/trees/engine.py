@@ -45,7 +45,7 @@ from chaffinch.tasks.selection.models.forest import Forest, Integers
 # Of the loss. It bounds what rows may be off by when none makes up for another; they mostly do, so
 # that a loss is off by a tenth of it or less. A hundred trees of an ordinary target come to 1e-6.
 MOST_ROUNDING = 5e-5
-# The first rows speak for all, so that a cluster decides as one process does.
+# The first rows speak for all, so that a cluster decides as a single process does.
 _ROWS_TO_CHECK = 4096
 _FINE = 5e-13  # of how far ordinary targets are apart
 
@@ -103,7 +103,7 @@ _TIE_TOLERANCE, _TIE_TOLERANCE_IN_SINGLE_PRECISION = 1e-11, 1e-5
 def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> Settle | None:
     """Return what makes probabilities rank as the model's own do; None where none need it.
 
-    The engine's sums are exact, a library's are rounded, so that two scores which tie in one may
+    The engine's sums are exact, a library's are rounded, so that two scores which tie in either may
     differ by a bit in the other. In a mean over rows that is ordinary rounding. A scorer of classes
     however depends on the order. So wherever two probabilities of a class, or the two likeliest
     classes of a row, are closer than the rounding error, the model's own predictions of these rows

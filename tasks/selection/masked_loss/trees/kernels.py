@@ -8,17 +8,17 @@ over a block have the rows last. Three facts make one visit answer for all featu
     node k sends it left), and B, those for the baseline row. They differ in D = W xor B.
 2.  Masking feature f turns the bits N_f of its tests from W to B: the row then falls where
     W xor (D and N_f) leads. If no test on the row's own path is both on f and in D, it falls
-    where it did. So only the features of such tests are followed, each from its first one on, and
+    where it did. So only the features of such tests are followed, each from its first test on, and
     ``change[f] += value(its leaf) - value(the row's leaf)`` is complete.
 3.  Scores and changes are whole numbers of a fixed unit (see `engine`), so that adding a tree's
     old part with the opposite sign removes it without a trace.
 
-To mask j for good, a tree is visited with its new word, and then with its old one, to take that
+To mask j for good, a tree is visited with its new word, and then with its old word, to take that
 away; if the first visit met no test whose bit has turned, the second would find the same, and
 nothing but the word changes.
 
 W and B are kept for trees of up to 64 inner nodes. A word of a deeper tree would hold mostly
-tests that no walk asks for, so there each is made when asked for, from the columns themselves.
+tests that no walk needs, so there each is made when needed, from the columns themselves.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ def words(trees: Trees, column: Any, word: Any) -> None:
 
 
 class Walks(NamedTuple):
-    """Rows on their way down a small tree, and the same rows without one feature each."""
+    """Rows on their way down a small tree, and the same rows without a feature each."""
 
     row: NDArray[np.uint64]  # which: of the block, or, without a feature, of the rows on their way
     place: NDArray[np.uint64]  # where each is: see `_walk`
     word: NDArray[np.uint64]  # what leads it
-    feature: NDArray[np.uint64]  # which one it goes without
-    met: NDArray[np.uint64]  # the tests that it meets with every feature or without one
+    feature: NDArray[np.uint64]  # that it goes without
+    met: NDArray[np.uint64]  # the tests that it meets with every feature or without its own
     sign: NDArray[np.int64]  # what its finds count for: 1, 0 or -1
 
 
@@ -141,8 +141,8 @@ def _number(trees: Trees, tree: int, place: Any) -> Any:
 def _follow(trees: Trees, tree: int, rows: Walks, n: int, walks: Walks) -> Any:
     """Walk n rows of a small tree down, and each of them without each feature; return how many.
 
-    `rows` has the rows' words; their places are filled in. `walks` is filled: one for each feature
-    of which a test on a row's path differs from the baseline's.
+    `rows` has the rows' words; their places are filled in. `walks` is filled: a walk for each
+    feature of which a test on a row's path differs from the baseline's.
     """
     first, baseline = trees.first[tree], trees.baseline_word[tree]
     rows.place[:n] = 0
@@ -173,7 +173,7 @@ def _add_walks(
     score: Any,
     change: Any,
 ) -> None:
-    """Add what `_follow` found, times each row's sign, to a block's scores and changes."""
+    """Add the leaves of `_follow`, times each row's sign, to a block's scores and changes."""
     for o in range(trees.value.shape[1]):
         into, value = score[trees.output[tree] + o], trees.value[:, o]
         changes = change[:, trees.output[tree] + o]
@@ -325,7 +325,7 @@ def _add(
     change: Any,
     row: int,
 ) -> None:
-    """Add what a visit found to a block's scores and changes, or take it away again."""
+    """Add the leaves of a visit to a block's scores and changes, or take it away again."""
     for o in range(trees.value.shape[1]):
         output = trees.output[tree] + o
         value = trees.value[leaf, o]
