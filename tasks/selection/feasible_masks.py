@@ -91,7 +91,7 @@ class FeasibleMasks:
 
     @cached_property
     def cheapest(self) -> float:
-        """The lowest cost of a mask that satisfies the groups; infinite if it has none."""
+        """The lowest cost of a mask that satisfies the groups; infinite if there is none."""
         return float(min(cost for _, cost in self._smallest))
 
     @cached_property

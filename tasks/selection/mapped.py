@@ -36,16 +36,16 @@ def empty_matrix(shape: tuple[int, int], folder: Path | None) -> Floats:
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             return np.memmap(file, np.float64, "r+", shape=shape, order="F")
     except OSError as error:
-        raise _not_written(folder, n_bytes, str(error.strerror)) from error
+        raise _write_error(folder, n_bytes, str(error.strerror)) from error
 
 
 def check_space(folder: Path, n_bytes: int) -> None:
     """Raise InputError if a library, which ends the process on a full disk, needs more."""
     if (free := disk_usage(folder).free) < n_bytes:
-        raise _not_written(folder, n_bytes, f"{free / 1e9:.1f} GB are free")
+        raise _write_error(folder, n_bytes, f"{free / 1e9:.1f} GB are free")
 
 
-def _not_written(folder: Path, n_bytes: int, reason: str) -> InputError:
+def _write_error(folder: Path, n_bytes: int, reason: str) -> InputError:
     return InputError(
         f"{n_bytes / 1e9:.1f} GB of rows cannot be written to {folder} ({reason})",
         "free some space, or name another store",

@@ -196,7 +196,7 @@ class _Walk:
         confidence = 1 - (1 - CONFIDENCE) / n_candidates
         gap = self._refits.gap(self._changed(candidate), self.mask)
         is_made = self._helps(gap, self.mask, confidence)
-        return self._done(candidate, gap, confidence, is_made=is_made, is_return=True)
+        return self._record_trial(candidate, gap, confidence, is_made=is_made, is_return=True)
 
     def _leaves(self, candidate: int, reference: Mask) -> bool:
         without = self._changed(candidate)
@@ -204,7 +204,7 @@ class _Walk:
         is_cheap = gap.highest(CONFIDENCE) <= self._slack * abs(self._refits.loss(reference))
         with_it = self._refits.gap(without, self.mask).reversed()
         is_made = is_cheap and not self._helps(with_it, without, CONFIDENCE)
-        return self._done(candidate, gap, CONFIDENCE, is_made=is_made, is_return=False)
+        return self._record_trial(candidate, gap, CONFIDENCE, is_made=is_made, is_return=False)
 
     def _helps(self, gap: Gap, without: Mask, confidence: float) -> bool:
         is_enough = -gap.difference > self._gain * abs(self._refits.loss(without))
@@ -216,7 +216,7 @@ class _Walk:
         mask[together] = not mask[candidate]
         return mask
 
-    def _done(
+    def _record_trial(
         self, candidate: int, gap: Gap, confidence: float, *, is_made: bool, is_return: bool
     ) -> bool:
         highest, changed = gap.highest(confidence), self._changed(candidate)

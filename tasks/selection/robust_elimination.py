@@ -71,7 +71,7 @@ def eliminate_in_stages(
         protected = np.isin(left, sorted(kept))
         stage_judges = judges(mask.copy(), stage)
         while mask.sum() > size:
-            place = _leaving(stage_judges, protected)
+            place = _next_to_remove(stage_judges, protected)
             for judge in stage_judges:
                 judge.engine.remove(place)
             removed.append(int(left[place]))
@@ -123,7 +123,7 @@ def stage_sizes(n_features: int, fewest: int) -> list[int]:
     return sizes
 
 
-def _leaving(judges: Sequence[Judge], protected: Mask) -> int:
+def _next_to_remove(judges: Sequence[Judge], protected: Mask) -> int:
     """Return the place of the next feature to leave; of equals the lowest."""
     by_fold = np.array([judge.engine.without_each() for judge in judges])
     open_places = np.flatnonzero(np.isfinite(by_fold).all(axis=0) & ~protected)

@@ -157,8 +157,8 @@ def find_alternatives(
             previous=request.previous,
             time_limit=time_limit,
         )
-        return _together(sets, dissimilarity)
-    return _at_once(request, search, aggregate or "sum")
+        return _join_sets(sets, dissimilarity)
+    return _search_at_once(request, search, aggregate or "sum")
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class _Request:
         return cls(quality, int(k), n_sets, apart, rules, previous_sets, time_limit)
 
 
-def _together(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alternatives:
+def _join_sets(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alternatives:
     """Return the sets of a sequential search, without a final empty set."""
     there = tuple(feature_set for feature_set in sets if len(feature_set))
     return Alternatives(
@@ -228,7 +228,7 @@ def _together(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alter
     )
 
 
-def _at_once(request: _Request, search: SearchName, aggregate: Aggregate) -> Alternatives:
+def _search_at_once(request: _Request, search: SearchName, aggregate: Aggregate) -> Alternatives:
     """Return the sets of a simultaneous or greedy search, each with its bound and status.
 
     InputError if the search does not suit the quality, the constraints or the previous sets.
@@ -266,13 +266,13 @@ def _at_once(request: _Request, search: SearchName, aggregate: Aggregate) -> Alt
     )
     highest = _highest_worth(designs.form, k, request.constraints)
     if search == "simultaneous":
-        solved = _best_together(designs, deadline)
+        solved = _search_designs(designs, deadline)
     else:
-        solved = _greedily(search, designs, deadline)
+        solved = _search_greedily(search, designs, deadline)
     if not solved.complete:  # an upper bound on any set costs nothing
         of_all = highest if aggregate == "min" else math.nextafter(n_sets * highest, math.inf)
         solved = replace(solved, bound=max(solved.value, min(solved.bound, of_all)))
-    sets = _each(solved, quality, designs, highest)
+    sets = _feature_sets(solved, quality, designs, highest)
     status: Status = "optimal" if solved.complete else "feasible"
     if len(sets) < n_sets:
         status = "infeasible" if solved.complete else "not_solved"
@@ -288,7 +288,7 @@ def _at_once(request: _Request, search: SearchName, aggregate: Aggregate) -> Alt
     )
 
 
-def _best_together(designs: Designs, deadline: float | None) -> Solved:
+def _search_designs(designs: Designs, deadline: float | None) -> Solved:
     """Return the best sets by a simultaneous search, proven as far as time allows."""
     if designs.n_sets > 1 and 2 * designs.k - designs.overlap > designs.n_features:
         return INFEASIBLE  # two sets cannot differ
@@ -305,7 +305,7 @@ def _best_together(designs: Designs, deadline: float | None) -> Solved:
     return solved
 
 
-def _greedily(search: str, designs: Designs, deadline: float | None) -> Solved:
+def _search_greedily(search: str, designs: Designs, deadline: float | None) -> Solved:
     """Return the univariate sets of a greedy search, fewer if it stops early."""
     values, sizes = designs.form.gains, (designs.k, designs.n_sets, designs.overlap)
     if search == "greedy_depth_search":
@@ -313,11 +313,13 @@ def _greedily(search: str, designs: Designs, deadline: float | None) -> Solved:
     else:
         sets = _GREEDY[search](values, *sizes)
     value = math.fsum(values[sets].ravel()) if len(sets) else -math.inf
-    bound = math.inf  # of any sets of this quality, see `_at_once`
+    bound = math.inf  # of any sets of this quality, see `_search_at_once`
     return Solved(sets if len(sets) else None, value, bound, complete=False)
 
 
-def _each(solved: Solved, quality: Quality, designs: Designs, highest: float) -> list[FeatureSet]:
+def _feature_sets(
+    solved: Solved, quality: Quality, designs: Designs, highest: float
+) -> list[FeatureSet]:
     """Return the sets of a simultaneous search, each with its bound and status."""
     if solved.sets is None:
         return []

@@ -89,7 +89,7 @@ def greedy_depth_search(
     if largest_overlap == k:
         sets = [tuple(range(k))] * n_sets
     else:
-        sets = list(islice(_in_depth(len(order), k, largest_overlap, deadline), n_sets))
+        sets = list(islice(_visit_in_depth(len(order), k, largest_overlap, deadline), n_sets))
     places = np.array(sets, dtype=np.int64).reshape(len(sets), k)
     return np.sort(order[places], axis=1).astype(np.int32)
 
@@ -113,7 +113,7 @@ def check(values: Floats, k: int, n_sets: int, largest_overlap: int) -> None:
         raise InputError(f"n_sets must be at least 1 but is {n_sets}")
 
 
-def _in_depth(
+def _visit_in_depth(
     n: int, k: int, largest_overlap: int, deadline: float | None
 ) -> Iterator[tuple[int, ...]]:
     """Visit all sets of k places in lexicographic order, and yield those different enough."""

@@ -87,7 +87,7 @@ class Wrapper:
         """Return the quality of a set of indices; InputError if it is no number, or too large."""
         indices = tuple(sorted(features))
         if indices not in self._known:
-            self._known[indices] = _as_worth(self._score(indices), indices)
+            self._known[indices] = _read_worth(self._score(indices), indices)
         return self._known[indices]
 
     def climb(
@@ -146,7 +146,7 @@ class Wrapper:
         return best_set(Form(likeness), k, limits=limits, constraints=turned).indices
 
 
-def _as_worth(score: object, indices: tuple[int, ...]) -> float:
+def _read_worth(score: object, indices: tuple[int, ...]) -> float:
     """Return a score as a float; InputError if it is neither finite, nor -inf, nor small enough."""
     try:
         worth = math.nan if isinstance(score, str | bytes) else float(score)  # type: ignore[arg-type]

@@ -156,7 +156,7 @@ def _may_lose(pool: Any, walk: Any) -> float:
 
 
 @compiled
-def _least(pool: Any, walk: Any, level: int, n_wanted: int) -> tuple[float, int]:
+def _least_increments(pool: Any, walk: Any, level: int, n_wanted: int) -> tuple[float, int]:
     """Return the least increments of untried candidates of so many classes; inf without as many.
 
     Also the work. A class is known by the features that all of its sets have.
@@ -251,7 +251,7 @@ def _settle(pool: Any, walk: Any, level: int) -> int:
         walk.increments[level, i] = increments[order[i]]
     walk.lost[level] += lacking
     walk.n_candidates[level], walk.place[level] = n, 0
-    others, work = _least(pool, walk, level, n_open - 1)
+    others, work = _least_increments(pool, walk, level, n_open - 1)
     room = _may_lose(pool, walk) - walk.lost[level] - others
     kept = 0
     while kept < n and walk.increments[level, kept] < room:
@@ -261,7 +261,7 @@ def _settle(pool: Any, walk: Any, level: int) -> int:
             if item >= 0:
                 counts[item] -= 1
     walk.n_candidates[level] = kept
-    others, looks = _least(pool, walk, level, n_open)
+    others, looks = _least_increments(pool, walk, level, n_open)
     room = _may_lose(pool, walk) - walk.lost[level] - others
     needed = _needed_item(pool, walk, n_open, counts, extra, room)
     for i in range(kept):
@@ -327,7 +327,7 @@ def pack(pool: Pool, walk: Walk, most_work: int) -> int:
         walk.place[level] = place
         lost = np.inf
         if place < walk.n_candidates[level]:
-            others, looks = _least(pool, walk, level, n_open - 1)
+            others, looks = _least_increments(pool, walk, level, n_open - 1)
             lost = walk.lost[level] + walk.increments[level, place] + others
             work += looks
         if lost >= _may_lose(pool, walk):
@@ -373,10 +373,10 @@ def pack_by_solver(
     units = np.floor((merits - lowest) / spread * _UNITS).astype(np.int64).tolist()
     model = cp_model.CpModel()
     chosen = [model.new_bool_var("") for _ in units]
-    for places in _with_all(sets, designs.overlap + 1):
+    for places in _list_sets_sharing(sets, designs.overlap + 1):
         model.add_at_most_one(chosen[i] for i in places)
     if designs.constraints.max_sets_per_feature:
-        for places in _with_all(sets, 1):
+        for places in _list_sets_sharing(sets, 1):
             model.add(sum(chosen[i] for i in places) <= designs.most_uses(1))
     model.add(sum(chosen) == designs.n_sets)
     if designs.aggregate == "sum":
@@ -400,7 +400,7 @@ def pack_by_solver(
     return None, bool(status == cp_model.INFEASIBLE)
 
 
-def _with_all(sets: Sets, size: int) -> list[list[int]]:
+def _list_sets_sharing(sets: Sets, size: int) -> list[list[int]]:
     """Return the places of the sets that have all of some features, for each that several have."""
     places: dict[tuple[int, ...], list[int]] = {}
     for place, features in enumerate(sets.tolist()):

@@ -143,7 +143,7 @@ class _Search:
         for most in _POOLS:
             if is_late(self.deadline):
                 break
-            sets, covered = self._nearest(bound, most)
+            sets, covered = self._list_cheapest_sets(bound, most)
             is_whole, longer = self._pack(bound, sets), 1
             while not is_whole and covered == math.inf and not is_late(self.deadline):
                 longer *= _LONGER
@@ -151,7 +151,7 @@ class _Search:
                 is_whole = is_whole or self._pack(bound, sets, longer)
             if is_whole and covered > 0:
                 self.ceiling = min(self.ceiling, bound.value - covered)
-            if is_whole and covered >= self._needed(bound):
+            if is_whole and covered >= self._allowed_loss(bound):
                 return True
         return False
 
@@ -170,7 +170,7 @@ class _Search:
         while step > shortest and not is_late(self.deadline):
             target = max(lowest, reached - step)
             self.floor = max(target, self.value)
-            sets, covered = self._nearest(bound, _MOST_NEAR_SETS)
+            sets, covered = self._list_cheapest_sets(bound, _MOST_NEAR_SETS)
             is_whole = covered == math.inf and self._pack(bound, sets, longer)
             self.floor = self.value
             if is_whole:
@@ -192,7 +192,7 @@ class _Search:
                 self.best, self.value = sets, value
                 self.floor = max(self.floor, value)
 
-    def _needed(self, bound: Bound) -> float:
+    def _allowed_loss(self, bound: Bound) -> float:
         """Return what a design loses less than if it is better by more than rounding."""
         if self.floor == -math.inf:
             return bound.value + self.designs.n_sets * self.designs.magnitude + bound.slack
@@ -202,7 +202,7 @@ class _Search:
         """Return what a set is charged at most where all sets are worth more than the floor."""
         return bound.value - (self.designs.n_sets - 1) * self.floor - bound.highest + bound.slack
 
-    def _nearest(self, bound: Bound, most: int) -> tuple[Sets, float]:
+    def _list_cheapest_sets(self, bound: Bound, most: int) -> tuple[Sets, float]:
         """Return sets that lose least, and what all others lose more than; inf if that is enough.
 
         Where the smallest counts, each set of a better design is worth more than the floor, and so
@@ -210,7 +210,7 @@ class _Search:
         charges are required at once, with shares of 1 - s and s: worth - (1 - s) charges >=
         (1 - s) least + s floor.
         """
-        designs, needed = self.designs, self._needed(bound)
+        designs, needed = self.designs, self._allowed_loss(bound)
         least, share, rows = bound.highest - needed, 0.0, None
         if designs.aggregate == "min" and self.floor > -math.inf:
             share = _SHARE_OF_WORTH
@@ -256,7 +256,7 @@ class _Search:
 
     def _is_walked(self, bound: Bound, sets: Sets, most_work: int) -> bool:
         """Look for a better design by branch and bound; return whether that came to its end."""
-        if len(sets) < self.designs.n_sets or self._needed(bound) <= 0:
+        if len(sets) < self.designs.n_sets or self._allowed_loss(bound) <= 0:
             return True
         pool = Pool.of(self.designs, bound, sets)
         walk, ended = Walk.of(pool, self.designs.n_sets, self.floor), PAUSED
@@ -301,7 +301,7 @@ class _Search:
         charges = bound.prices.charges(sets)
         if self.designs.aggregate == "min" and self.floor > -math.inf:
             return np.asarray((merits > self.floor) & (charges <= self._most_charged(bound)))
-        least = bound.highest - self._needed(bound) - bound.slack
+        least = bound.highest - self._allowed_loss(bound) - bound.slack
         return np.asarray(merits - charges >= least)
 
     def _solved(self, rounding: float, *, is_proven: bool) -> Solved:

@@ -303,10 +303,10 @@ def is_hidden(form: Form, sets: Sequence[Sequence[int]], rounding: float) -> boo
     hide all others. Such sets are *feasible*, with a bound.
     """
     sizes = [_size(form, list(indices)) for indices in sets]
-    return rounding > _HIDDEN * max(min(sizes), _usual(form)) > 0
+    return rounding > _HIDDEN * max(min(sizes), _median_magnitude(form)) > 0
 
 
-def _usual(form: Form) -> float:
+def _median_magnitude(form: Form) -> float:
     """Return the median absolute gain other than 0, else that of pair costs; or 0."""
     gains = form.gains
     if form.pair_costs is not None and not gains.any():

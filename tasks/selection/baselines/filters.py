@@ -100,7 +100,7 @@ def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
     for feature, n_categories in enumerate(schema.n_categories):
         values = rows.X[:, feature]
         column = codes_of(values) if n_categories else standardised(without_gaps(values))
-        if target is None or column is None or (n_categories and not _repeats(column)):
+        if target is None or column is None or (n_categories and not _has_repeats(column)):
             continue
         with single_thread():
             scores[feature] = information(
@@ -141,7 +141,7 @@ def mutual_information_with(rows: Rows, schema: Schema, seed: int, feature: int)
     return mutual_information(with_target, replace(schema, n_classes=n_categories), seed)
 
 
-def _repeats(codes: NDArray[Any]) -> bool:
+def _has_repeats(codes: NDArray[Any]) -> bool:
     """Return whether any category occurs twice; otherwise they are mere row names."""
     return len(np.unique(codes)) < len(codes)
 

@@ -78,7 +78,7 @@ def _entries(rows: Rows, schema: Schema, seed: int, l1_ratio: float) -> Floats:
     share = weight / weight.sum()
     pull = _pull(columns, share[:, np.newaxis] * (target - share @ target))
     order = np.lexsort((-np.arange(len(pull)), -pull))  # so that no column's place matters
-    twin = _twins(columns, order)
+    twin = _first_equal_columns(columns, order)
     fitted = order[twin[order] == order]
     greatest = pull.max() / l1_ratio
     strengths = greatest * np.geomspace(1, _LAST, _STEPS)
@@ -124,7 +124,7 @@ def _pull(columns: Floats, residual: Floats) -> Floats:
     return np.array([np.abs(np.einsum("i,ik->k", column, residual)).max() for column in columns])
 
 
-def _twins(columns: Floats, order: NDArray[np.int64]) -> NDArray[np.int64]:
+def _first_equal_columns(columns: Floats, order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return for each column the first of `order` that is equal to it, shape (p,)."""
     twin = np.empty(len(columns), dtype=np.int64)
     first: dict[bytes, int] = {}

@@ -273,7 +273,7 @@ def learn(
     ask = sharing.of([Surveyor(source, i, n_parts, labels) for i in range(n_parts)])
     both_of = partial(merge_known, name_column=partial(name_in, source))
     columns, outputs = reduce(both_of, _waves(ask, Surveyor.survey, range(n_waves)))
-    latest = _known_by(columns, outputs)
+    latest = _digest_statistics(columns, outputs)
     if before is not None:
         if columns.form != before.columns.form:
             was, now = before.columns.form, columns.form
@@ -298,7 +298,7 @@ def learn(
     return Learned(columns, outputs, top, latest, names)
 
 
-def _known_by(columns: Moments, outputs: Outputs) -> str:
+def _digest_statistics(columns: Moments, outputs: Outputs) -> str:
     """Return 64 hexadecimal digits over the statistics of some rows."""
     figures = (columns.n_rows, columns.form, outputs.largest, outputs.variance)
     digest = hashlib.sha256(json.dumps(figures).encode())

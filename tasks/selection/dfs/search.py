@@ -114,7 +114,7 @@ def select_by_descent(
     `on_step` is called before the first step and after each, with the descent and all steps so far.
     """
     check_one_aim(aim.n_features, aim.penalty)
-    descent = _opened(X, y, aim, rules, sharing, start)
+    descent = _open_descent(X, y, aim, rules, sharing, start)
     return _follow(descent, rules.steps, aim, way, on_step)
 
 
@@ -136,7 +136,7 @@ def path_by_descent(
                 f"penalties must ascend but {higher} comes after {lower}: what has left does not "
                 "come back; sort them"
             )
-    descent = _opened(X, y, Aim(penalty=penalties[0]), rules, sharing, None)
+    descent = _open_descent(X, y, Aim(penalty=penalties[0]), rules, sharing, None)
     results = []
     for penalty in penalties:
         descent.forget()
@@ -170,7 +170,7 @@ def open_descent(
     return Descent(source, learned, draws, rules.order, sharing, held)
 
 
-def _opened(
+def _open_descent(
     X: Any,
     y: ArrayLike | None,
     aim: Aim,
@@ -254,11 +254,11 @@ def dfs(rows: Rows, schema: Schema, seed: int, *, order: int, steps: int) -> Flo
         return scores
     rules = Rules(order=order, task=schema.task, seed=seed)
     descent = open_descent(InMemory(table, rows.y), rules)
-    np.maximum.at(scores, feature, _times_halved(descent, steps))
+    np.maximum.at(scores, feature, _score_by_halving(descent, steps))
     return scores
 
 
-def _times_halved(descent: Descent, steps: int) -> Floats:
+def _score_by_halving(descent: Descent, steps: int) -> Floats:
     """Return the score of every column; equal ones leave together."""
     n_left = len(descent.v)
     scores, stays = np.full(n_left, 0.5), np.ones(n_left, dtype=bool)

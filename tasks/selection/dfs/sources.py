@@ -46,7 +46,7 @@ class Outputs:
 
         InputError if it is not finite, or has a class that is none of the labels.
         """
-        outputs = _as_given(y, self.labels) / self.largest
+        outputs = _raw_outputs(y, self.labels) / self.largest
         outputs -= self.mean
         outputs /= np.sqrt(self.variance)
         return np.ascontiguousarray(outputs)
@@ -59,7 +59,7 @@ class Outputs:
 
 def outputs_of(y: NDArray[Any], labels: NDArray[Any] | None) -> Outputs:
     """Return the statistics of the outputs of at least one row; see `Outputs.of`."""
-    outputs = _as_given(y, labels)
+    outputs = _raw_outputs(y, labels)
     largest = float(np.abs(outputs).max()) or 1.0
     scaled = outputs / largest
     mean = scaled.mean(axis=0)
@@ -129,7 +129,7 @@ def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
     return None if len(labels) > _MOST_LABELS else labels
 
 
-def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
+def _raw_outputs(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
     """Return outputs before they are centred, shape (n, C)."""
     if labels is None:
         outputs = y.astype(np.float64)[:, np.newaxis]

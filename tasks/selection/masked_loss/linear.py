@@ -75,13 +75,13 @@ class LinearMaskedLoss(MaskState):
     def loss(self) -> float:
         """Loss under the present mask."""
         with self._lock.of_process:
-            self._make_sure()
+            self._ensure_precision()
             return float(self._checked(np.array([self._loss]), self._mask.sum())[0])
 
     def without_each(self) -> Floats:
         """Losses of masking another feature each, shape (d,); inf where already masked."""
         with self._lock.of_process:
-            self._make_sure()
+            self._ensure_precision()
             self._checked(np.array([self._loss]), self._mask.sum())
             losses, doubtful = self._by_slopes()
             if doubtful.any() and not self._is_new:
@@ -104,7 +104,7 @@ class LinearMaskedLoss(MaskState):
                 losses[i] = self._checked(np.array([residual @ residual]), mask.sum())[0]
         return losses
 
-    def _make_sure(self) -> None:
+    def _ensure_precision(self) -> None:
         """Rebuild the state if it may be inconsistent with the mask, or rounding shows in it."""
         self._make_whole()
         if self._residual_error > MOST_ROUNDING * np.sqrt(self._loss):

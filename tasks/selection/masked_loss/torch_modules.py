@@ -155,7 +155,7 @@ def _check_nothing_between(module: Any) -> None:
 
 
 def _own_name(layer: Any) -> str:
-    """Return the class name of torch's own layers, "" for any other."""
+    """Return the class name of a layer of torch's own, "" for any other."""
     return type(layer).__name__ if type(layer).__module__.startswith("torch.nn.") else ""
 
 

@@ -62,9 +62,9 @@ class _SingleThread:
         finally:
             with self._lock:
                 self._holders.pop(holder, None)
-                self._give_back_if_last()
+                self._restore_if_last()
 
-    def _give_back_if_last(self) -> None:
+    def _restore_if_last(self) -> None:
         if not self._holders:
             for library, number in reversed(self._former):
                 _set(library, number)
@@ -74,7 +74,7 @@ class _SingleThread:
         """Forget holders that do not exist here: a forked child has one of its parent's threads."""
         self._lock, here = threading.RLock(), threading.get_ident()
         self._holders = {holder: at for holder, at in self._holders.items() if at == here}
-        self._give_back_if_last()
+        self._restore_if_last()
 
 
 def _set(library: Any, number: int) -> None:
@@ -144,8 +144,8 @@ def torch_by_default() -> Iterator[None]:
 
     with (
         made_on_the_cpu(),
-        _made_in_float32(),
-        _computed_as_made(),
+        _float32_as_default(),
+        _precision_of_tensors(),
         torch.inference_mode(mode=False),
         torch.enable_grad(),
     ):
@@ -158,7 +158,7 @@ def made_on_the_cpu() -> Iterator[None]:
     # where it does so anyway nothing is set, as that would cost a step of training a third
     import torch
 
-    if _makes_on_the_cpu():
+    if _is_cpu_default():
         yield
         return
     with torch.device("cpu"):
@@ -166,7 +166,7 @@ def made_on_the_cpu() -> Iterator[None]:
 
 
 @contextmanager
-def _made_in_float32() -> Iterator[None]:
+def _float32_as_default() -> Iterator[None]:
     import torch
 
     dtype = torch.get_default_dtype()
@@ -181,7 +181,7 @@ def _made_in_float32() -> Iterator[None]:
 
 
 @contextmanager
-def _computed_as_made() -> Iterator[None]:
+def _precision_of_tensors() -> Iterator[None]:
     """Let torch compute in the type of its tensors; nothing is set where it does so anyway."""
     import torch
 
@@ -192,7 +192,7 @@ def _computed_as_made() -> Iterator[None]:
         yield
 
 
-def _makes_on_the_cpu() -> bool:
+def _is_cpu_default() -> bool:
     import torch
 
     try:

@@ -401,7 +401,7 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
     """Return what `load` must trust for an estimator: its types, and the packages of estimators."""
     import skops.io
 
-    names = _others(skops.io.dumps(estimator))
+    names = _unsafe_names(skops.io.dumps(estimator))
     nameless = sorted(name for name in names if "<" in name)
     if nameless:
         raise InputError(
@@ -418,7 +418,7 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
     import skops.io
 
     try:
-        names = _others(data)
+        names = _unsafe_names(data)
         untrusted = sorted(name for name in names if not _is_trusted(name, trusted))
         if not untrusted:
             with warnings.catch_warnings():
@@ -471,7 +471,7 @@ def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: in
         raise InputError("a node asks for a feature that is not there")
 
 
-def _others(data: bytes) -> set[str]:
+def _unsafe_names(data: bytes) -> set[str]:
     """Return the names in a file that are not safe to load from any source."""
     import skops.io
 
@@ -527,7 +527,7 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
     weights = {} if rows.weight is None else {weight_argument(copy): rows.weight.copy()}
     columns = _columns(copy, rows.X, schema)
     with single_thread():
-        X = _to_give(rows.X, copy) if columns == "passthrough" else columns.fit_transform(rows.X)
+        X = _own_copy(rows.X, copy) if columns == "passthrough" else columns.fit_transform(rows.X)
         n_codes = len(features_by_kind(columns, schema)["codes"])
         if n_codes and _takes_codes(copy):
             copy.set_params(categorical_features=list(range(n_codes)))
@@ -593,7 +593,7 @@ class ScikitLearnModel(Model):
         if not len(X):
             return prediction
         if self.pipeline.named_steps["columns"] == "passthrough":
-            X = _to_give(X, self.estimator)
+            X = _own_copy(X, self.estimator)
         try:
             with single_thread():
                 if n_classes:
@@ -662,7 +662,7 @@ def is_made_of_trees(estimator: Any) -> bool:
     return family in TREES | FORESTS | {"HistGradientBoosting"} and all(map(own_family, trees))
 
 
-def _to_give(X: Floats, estimator: Any) -> Floats:
+def _own_copy(X: Floats, estimator: Any) -> Floats:
     """Return X, or a copy if the estimator may change its input, as with copy=False."""
     return X if is_made_of_trees(estimator) else X.copy(order="K")
 

@@ -61,7 +61,7 @@ def restore(search: Search, content: bytes, of: str) -> None:
     """
     import torch
 
-    tensors, metadata = _opened(content, [_ON_ITS_WAY])
+    tensors, metadata = _open(content, [_ON_ITS_WAY])
     state = json.loads(metadata["state"])
     # earlier formats lack it, but begin with weights (inputs, units)
     width = state["inputs"] if "inputs" in state else len(tensors["parameters_0"])
@@ -71,7 +71,7 @@ def restore(search: Search, content: bytes, of: str) -> None:
             f"the network of the checkpoint has {width} inputs but the table gives {fresh}; name "
             "another file, or give the table that it was trained on"
         )
-    _check_that_it_is(of, metadata)
+    _check_fingerprint(of, metadata)
     n_made, most = len(tensors["figures"]), search.rules.most_sweeps
     if n_made > most:
         raise InputError(
@@ -79,7 +79,7 @@ def restore(search: Search, content: bytes, of: str) -> None:
             f"but is {most}; ask for as many, or name another file"
         )
     training = search.training
-    _check_that_it_fits(tensors, training.tensors)
+    _check_tensors(tensors, training.tensors)
     with torch.no_grad():
         for name, tensor in training.tensors.items():
             tensor.copy_(torch.from_numpy(tensors[name]).reshape(tensor.shape))
@@ -101,14 +101,14 @@ def read_result(content: bytes, of: str) -> ProbabilisticSearch | None:
 
     InputError if the bytes are neither, or of another search.
     """
-    tensors, metadata = _opened(content, [_ON_ITS_WAY, _FOUND])
-    _check_that_it_is(of, metadata)
+    tensors, metadata = _open(content, [_ON_ITS_WAY, _FOUND])
+    _check_fingerprint(of, metadata)
     if metadata["what"] == _ON_ITS_WAY:
         return None
     return ProbabilisticSearch(sweeps=tuple(_sweeps_of(tensors)), **json.loads(metadata["state"]))
 
 
-def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def _open(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return tensors and metadata of some kinds; InputError if unreadable or changed."""
     try:
         tensors, metadata, is_whole = unsealed(content)
@@ -123,7 +123,7 @@ def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any
     return tensors, metadata
 
 
-def _check_that_it_is(of: str, metadata: Mapping[str, str]) -> None:
+def _check_fingerprint(of: str, metadata: Mapping[str, str]) -> None:
     if metadata["of"] != of:
         raise InputError(
             "the checkpoint is of a search of other rows, settings or seed, or of a network that "
@@ -132,9 +132,7 @@ def _check_that_it_is(of: str, metadata: Mapping[str, str]) -> None:
         )
 
 
-def _check_that_it_fits(
-    tensors: Mapping[str, NDArray[Any]], own: Mapping[str, torch.Tensor]
-) -> None:
+def _check_tensors(tensors: Mapping[str, NDArray[Any]], own: Mapping[str, torch.Tensor]) -> None:
     """Refuse a checkpoint whose tensors are not, by name, shape and type, a network's own."""
     there = {name: (t.shape, str(t.dtype)) for name, t in tensors.items() if name not in _PLAIN}
     here = {  # what has no dimension is kept with a single dimension

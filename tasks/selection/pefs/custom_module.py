@@ -127,7 +127,7 @@ class ModuleTraining:
                 return 0.5 * (outputs.reshape(target.shape) - target).square()
             return torch.nn.functional.cross_entropy(outputs, target, reduction="none")
         except Exception as error:
-            raise self._of_its_own(error) from error
+            raise self._training_error(error) from error
 
     def _gradients(
         self, loss: torch.Tensor, trained: Sequence[torch.Tensor]
@@ -148,9 +148,9 @@ class ModuleTraining:
                 "changes on its way must be a new tensor, detached"
             ) from error
         except Exception as error:  # as of a backward pass that is written by hand
-            raise self._of_its_own(error) from error
+            raise self._training_error(error) from error
 
-    def _of_its_own(self, error: Exception) -> InputError:
+    def _training_error(self, error: Exception) -> InputError:
         return InputError(
             f"network ends in an error of its own at iteration {self.step} "
             f"({first_sentence(error)}); give one that takes any number of mini-batches"
@@ -285,7 +285,7 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
     with single_torch_thread():
         for is_training in (True, False):
             with _refuse_repeated_normalisation(own):
-                outputs = _tried(own.train(is_training), rows, prepared.schema.n_classes)
+                outputs = _try_outputs(own.train(is_training), rows, prepared.schema.n_classes)
             if is_training:
                 _check_kept(state, own)
             if is_training and not outputs.requires_grad:
@@ -294,7 +294,7 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
                     "back to them; leave out what detaches it"
                 )
             digest.update(outputs.detach().contiguous().numpy().tobytes())
-        _tried(own, rows[:1], prepared.schema.n_classes)  # as it may come alone
+        _try_outputs(own, rows[:1], prepared.schema.n_classes)  # as it may come alone
         _try_steps(training, rows, torch.from_numpy(prepared.target[:n_rows]))
         _check_kept(state, own)
     return str(digest.hexdigest())
@@ -358,7 +358,7 @@ def _check_kept(before: _State, module: torch.nn.Module) -> None:
     if not changed:
         return
     name = changed[0]
-    was, now = (_written(state[name]) if name in state else "none" for state in (before, after))
+    was, now = (_describe(state[name]) if name in state else "none" for state in (before, after))
     raise InputError(
         "network must keep the names, shapes and types of its parameters and buffers, but a "
         f"training step makes {name!r} {now} where it was {was}; make it in __init__, a buffer by "
@@ -366,7 +366,7 @@ def _check_kept(before: _State, module: torch.nn.Module) -> None:
     )
 
 
-def _written(state: tuple[tuple[int, ...], torch.dtype, bool]) -> str:
+def _describe(state: tuple[tuple[int, ...], torch.dtype, bool]) -> str:
     shape, dtype, takes_gradients = state
     what = "with" if takes_gradients else "without"
     return f"{shape} in {str(dtype).removeprefix('torch.')} {what} gradients"
@@ -385,7 +385,7 @@ def _digest_of_state(module: torch.nn.Module) -> Any:
     return digest
 
 
-def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> Any:
+def _try_outputs(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> Any:
     """Return what a module makes of a mini-batch; InputError if that is not what is needed."""
     import torch
 

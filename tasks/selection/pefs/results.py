@@ -99,7 +99,7 @@ class ProbabilisticSearches:
 
     def probabilities(self, goal: float | int) -> Floats:
         """Return the mean over the seeds, shape (d,)."""
-        return np.asarray(np.mean([search.probabilities for search in self._of(goal)], axis=0))
+        return np.asarray(np.mean([search.probabilities for search in self._of_goal(goal)], axis=0))
 
     def mask(self, goal: float | int) -> Mask:
         """Return the mask of a penalty or number of features, shape (d,).
@@ -116,34 +116,34 @@ class ProbabilisticSearches:
 
         Of features that are equally probable at the end, the more probable before stays.
         """
-        return most_probable(self.probabilities(goal), n_features, self._on_the_way(goal))
+        return most_probable(self.probabilities(goal), n_features, self._mean_over_sweeps(goal))
 
     def best_first(self, goal: float | int) -> list[int]:
         """Return all features, the most probable first, as `most_probable` takes them."""
-        order: list[int] = _order(self.probabilities(goal), self._on_the_way(goal)).tolist()
+        order: list[int] = _order(self.probabilities(goal), self._mean_over_sweeps(goal)).tolist()
         return order
 
-    def _on_the_way(self, goal: float | int) -> Floats:
+    def _mean_over_sweeps(self, goal: float | int) -> Floats:
         on_the_way = [
             np.mean([sweep.probabilities for sweep in search.sweeps], axis=0)
-            for search in self._of(goal)
+            for search in self._of_goal(goal)
         ]
         return np.asarray(np.mean(on_the_way, axis=0))
 
     def is_made(self, goal: float | int) -> bool:
         """Return whether there was anything to search."""
-        return all(search.is_made for search in self._of(goal))
+        return all(search.is_made for search in self._of_goal(goal))
 
     def share_of_iterations(self, goal: float | int) -> float:
         """Return the share of all iterations made for a penalty or number, in 0..1."""
         n_all = sum(search.sweeps[-1].iteration for search in self.searches)
-        return sum(search.sweeps[-1].iteration for search in self._of(goal)) / max(n_all, 1)
+        return sum(search.sweeps[-1].iteration for search in self._of_goal(goal)) / max(n_all, 1)
 
     def behind(self, mask: Mask) -> float | int:
         """Return the first penalty or number of features that led to a mask, or closest to it."""
         return min(self.asked, key=lambda goal: int((self.mask(goal) != mask).sum()))
 
-    def _of(self, goal: float | int) -> list[ProbabilisticSearch]:
+    def _of_goal(self, goal: float | int) -> list[ProbabilisticSearch]:
         return [search for search in self.searches if search.asked == goal]
 
 

@@ -189,7 +189,7 @@ class TreeEngine(RowSums):
     def prediction(self) -> Floats:
         """Predictions under the present mask: values (n,), or probabilities (n, n_classes)."""
         with self._lock.of_process:
-            return self._predictions(self._up_to_date().score)
+            return self._predictions(self._updated_state().score)
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         if question == "coarseness":  # the same for every row and mask
@@ -200,7 +200,7 @@ class TreeEngine(RowSums):
         features = self._features(question)
         sums = np.zeros((self._n_blocks, len(features) + 1))
         if question == "moved":
-            change = self._up_to_date().change
+            change = self._updated_state().change
             for position, used in enumerate(features.tolist()):
                 sums[:, position] = change[:, used].any(axis=(1, 2))
             return sums
@@ -208,10 +208,10 @@ class TreeEngine(RowSums):
         def of_run(state: State, start: int, stop: int) -> None:
             self._sum(state.score, state.change, features, sums, start, stop)
 
-        self._up_to_date(of_run)
+        self._updated_state(of_run)
         return sums
 
-    def _up_to_date(self, then: Callable[[State, int, int], None] | None = None) -> State:
+    def _updated_state(self, then: Callable[[State, int, int], None] | None = None) -> State:
         """Return the state under the present mask; `then` is called with each run of blocks."""
         waiting = (~self._mask[self._used] & ~self._is_visited).nonzero()[0]
 
@@ -329,7 +329,7 @@ class TreeEngine(RowSums):
             return super()._means(question, masks)
         if masks is not None:
             return np.array([self._any_loss(self._score_under(mask), mask) for mask in masks])
-        state, losses = self._up_to_date(), []
+        state, losses = self._updated_state(), []
         for used in self._features(question).tolist():
             mask = self._mask & (np.arange(len(self._mask)) != self._used[used])
             losses.append(self._any_loss(state.score + state.change[:, used], mask))

@@ -325,7 +325,7 @@ def _add(
     change: Any,
     row: int,
 ) -> None:
-    """Add the leaves of a visit to a block's scores and changes, or take it away again."""
+    """Add the leaves of a visit to a block's scores and changes, or take them away again."""
     for o in range(trees.value.shape[1]):
         output = trees.output[tree] + o
         value = trees.value[leaf, o]
