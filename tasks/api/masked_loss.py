@@ -22,7 +22,7 @@ from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss.base import MaskState
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.external_models import (
-    Given,
+    ExternalModel,
     engine_of,
     read_model,
 )
@@ -137,7 +137,7 @@ def evaluator_of(
     loss: str,
     baseline: str | ArrayLike | Mapping[str, Any] | pd.Series = "zero",
     sample_weight: ArrayLike | None = None,
-) -> tuple[Given, MaskEvaluator, bool]:
+) -> tuple[ExternalModel, MaskEvaluator, bool]:
     """Return a model as it was given, its rows, and whether it reads X as plain numbers."""
     given = read_model(model, loss)
     check_same_order(X, y)
@@ -190,7 +190,7 @@ def _check_settings(loss: Any, threads: Any) -> None:
     check_count("threads", threads, 1)
 
 
-def _first_prediction(given: Given, table: GivenTable) -> Floats:
+def _first_prediction(given: ExternalModel, table: GivenTable) -> Floats:
     """Return the prediction of the unmasked table; InputError if it is invalid."""
     with single_thread():
         predicted = given.predict(table.as_given(table.matrix))

@@ -26,7 +26,12 @@ from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.methods.protocol import Problem, each_mask_once, sizes_asked_for
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.selection.pefs.checkpoint import found_in, found_to_bytes, restore, to_bytes
+from chaffinch.tasks.selection.pefs.checkpoint import (
+    read_result,
+    restore,
+    result_to_bytes,
+    to_bytes,
+)
 from chaffinch.tasks.selection.pefs.network import Prepared, check_memory
 from chaffinch.tasks.selection.pefs.results import (
     ProbabilisticSearch,
@@ -303,7 +308,7 @@ def _all_found(
             _log(one)
             if checkpoints is not None:
                 name, of = _checkpoint(checkpoints, number)
-                checkpoints.keep(name, partial(found_to_bytes, one, of))
+                checkpoints.keep(name, partial(result_to_bytes, one, of))
             problem.on_progress(len(found), len(items))
     return [found[number] for number, _, _ in items]
 
@@ -333,7 +338,7 @@ def _found_before(
     """Return the results of finished searches by number."""
     found, n_under_way = {}, 0
     for number, _, _ in items:
-        for one in _read(checkpoints, number, lambda content, of: [found_in(content, of)]) or []:
+        for one in _read(checkpoints, number, lambda content, of: [read_result(content, of)]) or []:
             n_under_way += one is None
             if one is not None:
                 found[number] = one

@@ -7,7 +7,7 @@ Selection with Binary Masking", arXiv 2401.11250 (2024).
 paper, Algorithm 1                   here
 ===================================  ========================================================
 line 1: mu, beta, Delta L            `Rules.rejections`, `Rules.patience`, `Rules.slack`
-lines 6-10: fit (eq 7, 8)            `train`, asked for the features still kept
+lines 6-10: fit (eq 7, 8)            `train`, called with the features still kept
 lines 11-14: L_th (eq 9-12)          `MaskingRound.trained_loss`
 lines 17-21: an index not yet drawn  the permutation in `_Walk.round`
 lines 22-27: L_mask (eq 14-19)       `losses_ahead`
@@ -19,14 +19,14 @@ lines 5, 37-39: a stable mask        the loop of `alternate`
 Choices where the paper is silent, or its text and its published runs differ: an index is drawn
 uniformly ("Gaussian" in the text) from the kept features not yet drawn in the round. mu is reset in
 every round, beta whenever the mask shrinks. The loss of a trial is compared with that of the last
-one accepted in the round, at first with that of the model just trained. A slack is relative to the
+mask accepted in the round, at first with that of the model just trained. A slack is relative to the
 absolute value, so that it loosens negated scores too; for a loss of 0 it is nothing. The last
 feature is always put back. The published runs also compare with the very first loss: the optional
 drift cap does.
 
 Deviations: an unchanged mask is not trained on again, since the same seed would give the same
 model; such a round only draws again. A search that would end with more features than allowed masks
-the one that costs least, and continues.
+the feature that costs least, and continues.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class MaskingRound:
     tried: tuple[int, ...]
     losses: tuple[float, ...]  # losses[i]: with tried[i] and all masked so far in the round masked
     rejected: tuple[int, ...]  # put back
-    # stay masked, in order; also the cheapest one if the mask had to shrink
+    # stay masked, in order; also the cheapest if the mask had to shrink
     removed: tuple[int, ...]
     loss: float  # of the same model with these masked
 
 
 @dataclass(frozen=True)
 class MaskingWalk:
-    """Rounds of a search with one slack, at least one."""
+    """Rounds of a search with a slack, at least one."""
 
     slack: float
     rounds: tuple[MaskingRound, ...]
@@ -89,8 +89,8 @@ class MaskingWalk:
 
     @property
     def n_trainings(self) -> int:
-        # one, and one more after each round that masked something
-        return 1 + sum(bool(one.removed) for one in self.rounds[:-1])
+        # the first, and another after each round that masked something
+        return 1 + sum(bool(masked.removed) for masked in self.rounds[:-1])
 
 
 def alternate(

@@ -16,7 +16,7 @@ is computed once, and every slack and size is read from it.
 
 Where the paper is silent: a tie goes to the lowest index; a slack is relative to the absolute
 value of the previous loss, so that it also loosens for losses below zero (negated scores); the
-optional drift cap bounds the loss against the unmasked one, which the paper's rule never does.
+optional drift cap bounds the loss against the unmasked loss, which the paper's rule never does.
 """
 
 from __future__ import annotations

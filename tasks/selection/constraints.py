@@ -72,7 +72,7 @@ class Constraints:
     budget : float, optional
         Largest sum of costs of a set, up to rounding; requires `costs`, or groups with a cost.
     max_sets_per_feature : int, at least 1, optional
-        Largest number of the new sets that contain one feature; previous sets do not count.
+        Largest number of the new sets that contain a feature; previous sets do not count.
     """
 
     must_include: Sequence[Feature] = ()
@@ -173,8 +173,8 @@ def _check_choice(
     """Raise InputError if constraints contradict each other, or exclude all sets of size k."""
     both = sorted({*done.included} & {*done.excluded})
     if both:
-        one = both[0] if names is None else repr(names[both[0]])
-        raise InputError(f"a feature must be included or excluded but {one} is to be both")
+        feature = both[0] if names is None else repr(names[both[0]])
+        raise InputError(f"a feature must be included or excluded but {feature} is to be both")
     if len(done.must_include) > k:
         raise InputError(
             f"must_include must name at most k = {k} features but names {len(done.must_include)}"
@@ -185,9 +185,9 @@ def _check_choice(
             f"{n_features - len(done.must_exclude)}"
         )
     if (done.costs is None) != (done.budget is None):
-        given, missing = ("budget", "costs") if done.costs is None else ("costs", "budget")
+        present, missing = ("budget", "costs") if done.costs is None else ("costs", "budget")
         raise InputError(
-            f"costs and a budget go together but only {given} is given; give {missing}"
+            f"costs and a budget go together but only {present} is given; give {missing}"
         )
     if done.budget is not None:
         check_cost("budget", done.budget)
@@ -251,7 +251,7 @@ def _rounding_of(costs: Sequence[float], budget: float) -> float:
 def indices_of(
     features: Sequence[Feature], n_features: int, indices: Mapping[str, int], role: str
 ) -> tuple[int, ...]:
-    """Return features given by index or by name as sorted indices; `indices` has those of names."""
+    """Return features, by index or by name, as sorted indices; `indices` has those of names."""
     if isinstance(features, str) or not isinstance(features, Iterable):
         raise InputError(f"{role} must be a sequence of features but is {features!r}")
     if isinstance(features, np.ndarray) and features.dtype == bool:
@@ -260,7 +260,7 @@ def indices_of(
                 f"{role} must be a mask of shape ({n_features},) but has {features.shape}"
             )
         return tuple(np.flatnonzero(features).tolist())
-    found = set()
+    chosen = set()
     for feature in features:
         if isinstance(feature, str) and feature not in indices:
             raise InputError(f"{role} must name features but names {feature!r}, which is none")
@@ -269,16 +269,16 @@ def indices_of(
         index = indices[feature] if isinstance(feature, str) else int(feature)
         if not 0 <= index < n_features:
             raise InputError(f"{role} must have indices in 0..{n_features - 1} but has {index}")
-        found.add(index)
-    return tuple(sorted(found))
+        chosen.add(index)
+    return tuple(sorted(chosen))
 
 
 def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
     """Return groups; InputError if they are none, or have wrong types."""
     if isinstance(groups, str | Mapping) or not isinstance(groups, Iterable):
         raise InputError(f"groups must be a sequence of Group but is {groups!r}; give [Group(...)]")
-    found = tuple(groups)
-    for group in found:
+    groups = tuple(groups)
+    for group in groups:
         if not isinstance(group, Group):
             raise InputError(f"groups must hold Group but hold {group!r}; give Group({group!r})")
         for name, count in (("at_least", group.at_least), ("at_most", group.at_most)):
@@ -289,7 +289,7 @@ def groups_of(groups: Sequence[Group]) -> Sequence[Group]:
                 f"a group's all_or_none must be True or False but is {group.all_or_none!r}"
             )
         check_cost("a group's cost", group.cost)
-    return found
+    return groups
 
 
 def costs_of(

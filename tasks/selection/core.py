@@ -1,7 +1,7 @@
 """Common terms and interfaces of all methods.
 
 A *mask* is a boolean vector over the features, True where a feature is kept. A *masked* feature
-is one whose whole column is set to its *baseline* value. A lower *loss* is better.
+has its whole column set to its *baseline* value. A lower *loss* is better.
 A search accesses a model only through `MaskedLoss`: it never sees rows, parameters or workers.
 """
 
@@ -111,7 +111,7 @@ class Predictor(Protocol):
         """Predict every row of X (n, d): values (n,), or class probabilities (n, n_classes).
 
         The prediction of a row depends on that row alone, and on nothing else to the last bit
-        as long as all rows of the same X come in one call.
+        as long as all rows of the same X come in the same call.
         """
         ...
 
@@ -160,11 +160,11 @@ class MaskedLoss(Protocol):
         ...
 
     def without_each(self) -> Floats:
-        """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        """Losses of masking another feature each, shape (d,); inf where already masked."""
         ...
 
     def remove(self, feature: int) -> None:
-        """Mask one more feature for good; `feature` is an index in 0..d-1, still kept."""
+        """Mask another feature for good; `feature` is an index in 0..d-1, still kept."""
         ...
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:

@@ -29,7 +29,7 @@ _ROUNDING = 1e-12  # of a loss: what a sum's order may change
 
 @dataclass(frozen=True)
 class FoldJudge:
-    """A fold's model, asked about the rows that the fold holds out."""
+    """A fold's model, evaluated on the rows that the fold holds out."""
 
     engine: MaskedLoss  # new, over all d features
     weight: float  # of the rows held out
@@ -71,8 +71,8 @@ def _joint_path(
 
 
 def _losses(judges: Sequence[FoldJudge], weights: Floats) -> Floats:
-    each = [judge.engine.without_each() for judge in judges]
-    return np.asarray(np.average(each, axis=0, weights=weights))
+    losses = [judge.engine.without_each() for judge in judges]
+    return np.asarray(np.average(losses, axis=0, weights=weights))
 
 
 def _by_loss(losses: Floats, features: Index, importances: Floats) -> list[int]:

@@ -1,14 +1,14 @@
 """Masks that satisfy constraints: features to keep, groups, costs with a budget, a largest size.
 
-No feature is in two groups. So the cheapest way to complete a mask is found group by group: a group
-that goes together needs all of its features, and any other the cheapest of those that it lacks.
-This completion is the smallest one as well, so a mask can be completed if and only if its
+No feature is in two groups. So the cheapest way to complete a mask is computed group by group: a
+group that goes together needs all of its features, and any other the cheapest of those that it
+lacks. This completion is the smallest as well, so a mask can be completed if and only if its
 completion is within the budget and the size.
 
 `FeasibleMasks.best` is greedy: it takes features from best to worst, each if the mask can still be
-completed. So it ends with a feasible mask whenever there is one, and no feasible mask has a better
-first feature, then a better second one, and so on. A mask with a lower loss may exist: an expensive
-feature that comes first can use up the budget.
+completed. So it ends with a feasible mask whenever there is any, and no feasible mask has a better
+first feature, then a better second feature, and so on. A mask with a lower loss may exist: an
+expensive feature that comes first can use up the budget.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Group:
     cost: float  # paid once
 
     def completed(self, kept: Mask) -> tuple[float, float]:
-        """Return size and cost of the completion of the kept features; infinite without one."""
+        """Return size and cost of the completion of the kept features; infinite if it has none."""
         n_kept = int(kept.sum())
         size = max(n_kept, self.at_least)
         if self.all_or_none and size:
@@ -51,7 +51,7 @@ class _Group:
 
 
 class FeasibleMasks:
-    """The masks over `n_features` that satisfy constraints, given with indices for names.
+    """The masks over `n_features` that satisfy constraints with indices for names.
 
     `must_exclude` must be empty: what is left out is no feature.
     """
@@ -64,14 +64,14 @@ class FeasibleMasks:
         self._most_cost = budget * (1 + _ROUNDING)
         self._groups: list[_Group] = []
         self._group_of = np.full(n_features, -1)  # -1: of no group
-        for one in groups:
-            features = np.array([int(j) for j in one.features])
+        for group in groups:
+            features = np.array([int(j) for j in group.features])
             if (self._group_of[features] >= 0).any():
                 raise InputError("a feature must be in one group but is in two")
             self._group_of[features] = len(self._groups)
             features = features[np.argsort(self._costs[features], kind="stable")]
-            at_most = len(features) if one.at_most is None else one.at_most
-            limits = one.at_least, at_most, one.all_or_none, one.cost
+            at_most = len(features) if group.at_most is None else group.at_most
+            limits = group.at_least, at_most, group.all_or_none, group.cost
             self._groups.append(_Group(features, self._costs[features], *limits))
 
     @property
@@ -104,7 +104,8 @@ class FeasibleMasks:
         """Return the groups that go together, as indices among the features of a mask (d,)."""
         kept = np.ones(len(self._costs), dtype=bool) if mask is None else mask
         place = np.cumsum(kept) - 1
-        groups = [one.features[kept[one.features]] for one in self._groups if one.all_or_none]
+        whole = [group.features for group in self._groups if group.all_or_none]
+        groups = [features[kept[features]] for features in whole]
         return [place[group] for group in groups if len(group)]
 
     def together(self, feature: int) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ _MOST_CLASSES = 20  # whole numbers with more different values are a quantity
 
 @contextmanager
 def refusals(name: str, hint: str) -> Iterator[None]:
-    """Raise an error of numpy, pandas or scikit-learn in the block as one line with a remedy."""
+    """Raise an error of numpy, pandas or scikit-learn in the block as a line with a remedy."""
     try:
         yield
     except InputError:
@@ -114,10 +114,10 @@ def read_floats(values: Any, name: str, hint: str) -> Floats:
     return floats
 
 
-def check_whole_numbers(given: Any, floats: Floats, what: str) -> None:
+def check_whole_numbers(numbers: Any, floats: Floats, what: str) -> None:
     """Refuse an integer that float64 cannot represent."""
     for i in np.argwhere(np.abs(floats) >= _LARGEST_WHOLE).tolist():
-        number = int(given[tuple(i)])
+        number = int(numbers[tuple(i)])
         if number != int(floats[tuple(i)]):
             raise InputError(
                 f"{what} must hold whole numbers that float64 has, as all up to 2^53, but holds "
@@ -133,27 +133,27 @@ def read_target(y: Any, n_rows: int, *, multi_output: bool = False) -> NDArray[A
     """
     import pandas as pd
 
-    given: NDArray[Any] = read_array(y, "y", LEAVE_OUT)
-    if given.shape == (n_rows, 1):
-        given = given.ravel()
-    if given.shape[:1] != (n_rows,) or given.ndim > 1 + multi_output or not given.size:
+    target: NDArray[Any] = read_array(y, "y", LEAVE_OUT)
+    if target.shape == (n_rows, 1):
+        target = target.ravel()
+    if target.shape[:1] != (n_rows,) or target.ndim > 1 + multi_output or not target.size:
         shape = f"({n_rows},) or ({n_rows}, C)" if multi_output else f"({n_rows},)"
-        has = given.shape or f"a {type(y).__name__}"
+        has = target.shape or f"a {type(y).__name__}"
         raise InputError(
             f"y must have shape {shape}, as X has rows, but has {has}; give one for each row"
         )
-    _check_rows(~pd.isna(given), "y must have a value in every row but has none in row {row}")
-    if given.dtype.kind == "O":
-        given = _without_objects(given)
-    if given.dtype.kind not in "biufUO":
+    _check_rows(~pd.isna(target), "y must have a value in every row but has none in row {row}")
+    if target.dtype.kind == "O":
+        target = _without_objects(target)
+    if target.dtype.kind not in "biufUO":
         raise InputError(
-            f"y must hold numbers, true and false, or text but holds {given.dtype}", _AS_LABELS
+            f"y must hold numbers, true and false, or text but holds {target.dtype}", _AS_LABELS
         )
-    if given.dtype.kind == "f":
-        _check_rows(np.isfinite(given), "y must be finite but is {value} in row {row}", given)
-        if given.itemsize > 8:  # a state cannot hold a longdouble
-            given = given.astype(np.float64)
-    return given
+    if target.dtype.kind == "f":
+        _check_rows(np.isfinite(target), "y must be finite but is {value} in row {row}", target)
+        if target.itemsize > 8:  # a state cannot hold a longdouble
+            target = target.astype(np.float64)
+    return target
 
 
 def _check_rows(is_right: NDArray[np.bool_], message: str, y: Any = None) -> None:
@@ -195,15 +195,15 @@ def _without_objects(y: NDArray[Any]) -> NDArray[Any]:
     return numbers
 
 
-def asks_for_classes(given: NDArray[Any], task: Task | None) -> bool:
-    """Return whether a target of any type is one of classes, or as `task` sets it."""
+def asks_for_classes(y: NDArray[Any], task: Task | None) -> bool:
+    """Return whether a target of any type holds classes, or as `task` sets it."""
     if task not in ("classification", "regression", None):
         raise InputError(f"task must be classification or regression but is {task!r}")
     if task is not None:
         return task == "classification"
-    if given.dtype.kind in "iu":
-        return len(np.unique(given)) <= _MOST_CLASSES
-    return bool(given.dtype.kind != "f")
+    if y.dtype.kind in "iu":
+        return len(np.unique(y)) <= _MOST_CLASSES
+    return bool(y.dtype.kind != "f")
 
 
 def is_whole(value: object) -> bool:

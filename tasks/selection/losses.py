@@ -92,9 +92,9 @@ def resolve_loss(
     check_loss(name)
     loss = Loss(name, schema.task, labels)
     if schema.task == "regression" and _is_of_module(name, "sklearn.metrics.cluster"):
-        raise _cannot_score(loss, "regression")  # it takes numbers for names of clusters
+        raise _score_error(loss, "regression")  # it takes numbers for names of clusters
     if schema.task == "classification" and _is_of_module(name, "sklearn.metrics._regression"):
-        raise _cannot_score(loss, "classes")  # it takes the positions of classes for quantities
+        raise _score_error(loss, "classes")  # it takes the positions of classes for quantities
     _try_out(loss, schema.n_classes, weighted)
     return loss
 
@@ -121,7 +121,7 @@ def _is_of_module(name: str, module: str) -> bool:
     return own.startswith(module)
 
 
-def _cannot_score(loss: Loss, target: str) -> InputError:
+def _score_error(loss: Loss, target: str) -> InputError:
     return InputError(
         f"loss {loss.name!r} cannot score {target}",
         f"use {_DEFAULTS[loss.task]!r} or another scorer",
@@ -142,7 +142,7 @@ def _try_out(loss: Loss, n_classes: int, weighted: bool) -> None:
     except (ValueError, TypeError, AttributeError) as error:
         target = f"{n_classes} classes" if n_classes else "regression"
         weights = " with sample weights" if weighted else ""
-        raise _cannot_score(loss, target + weights) from error
+        raise _score_error(loss, target + weights) from error
 
 
 class _Predicted:

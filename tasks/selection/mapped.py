@@ -23,7 +23,7 @@ ASIDE = ".aside-"  # first part of the names of files that a store removes if a 
 
 
 def empty_matrix(shape: tuple[int, int], folder: Path | None) -> Floats:
-    """Return a new matrix by columns: in a file of that folder if there is one, and it is large.
+    """Return a new matrix by columns: in a file of that folder, if any, and if it is large.
 
     The file has no name, so that it is removed with its last use. InputError for a full disk.
     """
@@ -36,16 +36,16 @@ def empty_matrix(shape: tuple[int, int], folder: Path | None) -> Floats:
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             return np.memmap(file, np.float64, "r+", shape=shape, order="F")
     except OSError as error:
-        raise _not_written(folder, n_bytes, str(error.strerror)) from error
+        raise _write_error(folder, n_bytes, str(error.strerror)) from error
 
 
 def check_space(folder: Path, n_bytes: int) -> None:
     """Raise InputError if a library, which ends the process on a full disk, needs more."""
     if (free := disk_usage(folder).free) < n_bytes:
-        raise _not_written(folder, n_bytes, f"{free / 1e9:.1f} GB are free")
+        raise _write_error(folder, n_bytes, f"{free / 1e9:.1f} GB are free")
 
 
-def _not_written(folder: Path, n_bytes: int, reason: str) -> InputError:
+def _write_error(folder: Path, n_bytes: int, reason: str) -> InputError:
     return InputError(
         f"{n_bytes / 1e9:.1f} GB of rows cannot be written to {folder} ({reason})",
         "free some space, or name another store",
@@ -61,13 +61,13 @@ def folder_of(X: Floats) -> Path | None:
 def cells(
     X: Floats, index: NDArray[np.int64] | slice, mask: NDArray[np.bool_] | None = None
 ) -> Floats:
-    """Return rows of a matrix, of the columns of a mask; in a file if the matrix is in one."""
+    """Return rows of a matrix, of the columns of a mask; in a file if the matrix is."""
     folder = folder_of(X)
     if folder is None or (isinstance(index, slice) and mask is None):
         return X[index] if mask is None else X[index][:, mask]
     columns = np.arange(X.shape[1]) if mask is None else np.flatnonzero(mask)
     n_rows = len(range(*index.indices(len(X)))) if isinstance(index, slice) else len(index)
-    found = empty_matrix((n_rows, len(columns)), folder)
+    matrix = empty_matrix((n_rows, len(columns)), folder)
     for position, column in enumerate(columns):
-        found[:, position] = X[:, column][index]
-    return found
+        matrix[:, position] = X[:, column][index]
+    return matrix

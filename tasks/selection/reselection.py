@@ -30,7 +30,7 @@ from typing import Protocol
 import numpy as np
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.baselines.wrappers import FoundMasks
+from chaffinch.tasks.selection.baselines.wrappers import MaskSequence
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 
@@ -39,7 +39,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Gap:
-    """The loss of one mask less that of another, over the same rows."""
+    """The loss of a mask less that of another, over the same rows."""
 
     difference: float  # below 0 the first is better
     error: float  # standard error; NaN where there is none
@@ -69,7 +69,7 @@ class Refits(Protocol):
         ...
 
     def leaving(self, mask: Mask) -> Sequence[int]:
-        """Return the features of a mask, the one that seems to cost least first."""
+        """Return the features of a mask, the feature that seems to cost least first."""
         ...
 
 
@@ -86,7 +86,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Revision(FoundMasks):
+class Revision(MaskSequence):
     """A former mask and all changes tried, in order; the last mask is the result."""
 
     trials: tuple[Trial, ...]
@@ -154,7 +154,7 @@ class _Walk:
         return self.masks[-1]
 
     def let_return(self) -> bool:
-        """Let features return one after the other; return whether any did."""
+        """Let features return in turn; return whether any did."""
         n_before = len(self.masks)
         refused: list[int] = []
         order = list(self._refits.returning(self.mask))
@@ -169,7 +169,7 @@ class _Walk:
         return len(self.masks) > n_before
 
     def let_leave(self) -> None:
-        """Let features leave one after the other; the last one never does."""
+        """Let features leave in turn; the last never does."""
         reference = self.mask
         refused: list[int] = []
         order = self._may_leave(refused)
@@ -196,7 +196,7 @@ class _Walk:
         confidence = 1 - (1 - CONFIDENCE) / n_candidates
         gap = self._refits.gap(self._changed(candidate), self.mask)
         is_made = self._helps(gap, self.mask, confidence)
-        return self._done(candidate, gap, confidence, is_made=is_made, is_return=True)
+        return self._record_trial(candidate, gap, confidence, is_made=is_made, is_return=True)
 
     def _leaves(self, candidate: int, reference: Mask) -> bool:
         without = self._changed(candidate)
@@ -204,7 +204,7 @@ class _Walk:
         is_cheap = gap.highest(CONFIDENCE) <= self._slack * abs(self._refits.loss(reference))
         with_it = self._refits.gap(without, self.mask).reversed()
         is_made = is_cheap and not self._helps(with_it, without, CONFIDENCE)
-        return self._done(candidate, gap, CONFIDENCE, is_made=is_made, is_return=False)
+        return self._record_trial(candidate, gap, CONFIDENCE, is_made=is_made, is_return=False)
 
     def _helps(self, gap: Gap, without: Mask, confidence: float) -> bool:
         is_enough = -gap.difference > self._gain * abs(self._refits.loss(without))
@@ -216,7 +216,7 @@ class _Walk:
         mask[together] = not mask[candidate]
         return mask
 
-    def _done(
+    def _record_trial(
         self, candidate: int, gap: Gap, confidence: float, *, is_made: bool, is_return: bool
     ) -> bool:
         highest, changed = gap.highest(confidence), self._changed(candidate)

@@ -8,11 +8,11 @@ the difference of two losses on a few rows is mostly noise. So here
   each feature with a chance of its own, drawn for the row, so that all numbers of features occur;
 - each fold has a model, judged on the rows that the fold holds out, so that every row judges once;
 - a feature leaves if no other is better by more than one standard error of the difference over the
-  folds; of several such features the one that the models make least use of;
+  folds; of several such features the least used by the models;
 - when three quarters of the features have left, the models are trained again on the rest.
 
 What each of these is worth, measured, stands in `README.md`. The order of leaving serves every
-number of features; which one to keep is found by refits on the way down it (`on_the_way_down`).
+number of features; which of them to keep is decided by refits on the way down (`on_the_way_down`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Rows
 
 SHARE_KEPT = 0.25  # of the features that a stage begins with
-_STEP_DOWN = 0.5**0.5  # from one number of features to the next that is refitted
+_STEP_DOWN = 0.5**0.5  # from a number of features to the next that is refitted
 _WORSE_IN_A_ROW = 2  # numbers that end the way down
 _ROUNDING = 1e-12  # of a loss: what a sum's order may change
 
 
 @dataclass(frozen=True)
 class Judge:
-    """A fold's model, asked about the rows that the fold holds out."""
+    """A fold's model, evaluated on the rows that the fold holds out."""
 
     engine: MaskedLoss  # new, over the k features of a stage
     weight: float  # of the rows held out
@@ -43,7 +43,7 @@ class Judge:
 def with_masked_copies(
     rows: Rows, baseline: Floats, random: np.random.Generator, *, never: Collection[int] = ()
 ) -> Rows:
-    """Return 2 n rows: those given, then a copy of each with a random share of features masked."""
+    """Return 2 n rows: the n rows, then a copy of each with a random share of features masked."""
     X = rows.X
     is_masked = random.random(X.shape) < random.random(len(X))[:, np.newaxis]
     is_masked[:, sorted(never)] = False
@@ -59,8 +59,8 @@ def eliminate_in_stages(
     keep: Collection[int] = (),
     on_removal: Callable[[int, int], None] | None = None,
 ) -> RankedPath:
-    """Remove features one by one until one is left, or only `keep`."""
-    # `judges` takes a mask and the number of its stage, from 0, to one judge for each fold, at
+    """Remove features in turn until one is left, or only `keep`."""
+    # `judges` takes a mask and the number of its stage, from 0, to a judge for each fold, at
     # least two
     kept = set(keep)
     sizes = stage_sizes(n_features, max(1, len(kept)))
@@ -71,7 +71,7 @@ def eliminate_in_stages(
         protected = np.isin(left, sorted(kept))
         stage_judges = judges(mask.copy(), stage)
         while mask.sum() > size:
-            place = _leaving(stage_judges, protected)
+            place = _next_to_remove(stage_judges, protected)
             for judge in stage_judges:
                 judge.engine.remove(place)
             removed.append(int(left[place]))
@@ -86,7 +86,7 @@ def on_the_way_down(
 ) -> tuple[list[int], Floats]:
     """Refit ever fewer features until clearly worse; return sizes and losses (folds, sizes).
 
-    The way ends where two sizes in a row are clearly worse than the best one before them: their
+    The way ends where two sizes in a row are clearly worse than the best before them: their
     mean loss over the folds is above its mean by more than its standard error, and by more than
     that of the difference. `fold_losses` takes a size to the losses of refits on held-out rows.
     """
@@ -123,7 +123,7 @@ def stage_sizes(n_features: int, fewest: int) -> list[int]:
     return sizes
 
 
-def _leaving(judges: Sequence[Judge], protected: Mask) -> int:
+def _next_to_remove(judges: Sequence[Judge], protected: Mask) -> int:
     """Return the place of the next feature to leave; of equals the lowest."""
     by_fold = np.array([judge.engine.without_each() for judge in judges])
     open_places = np.flatnonzero(np.isfinite(by_fold).all(axis=0) & ~protected)

@@ -1,17 +1,18 @@
 """The best feature set of a size, or the best few, by branch and bound, with a bound.
 
 The value of a set is the sum of its gains minus the sum of its pair costs (`Form`). Linear rows
-only forbid sets: the features shared with given sets, groups, a budget.
+only forbid sets: the features shared with previous sets, groups, a budget.
 
-Among sets of equal value up to rounding, the lexicographically first one is returned. More time
+Among sets of equal value up to rounding, the lexicographically first is returned. More time
 never gives a worse set.
 
 Without pair costs, and if only limits on shared features forbid sets, a feature *dominates* another
-if it has a higher gain, or an equal one and the lower index, and is in no given set that the other
-is not in. The lexicographically first best set contains, with a feature, all that dominate it:
-otherwise one of these could be swapped in, for a set of no lower value and no larger overlap that
-comes first. So features dominated by k others can be left out. In the sequential search for a + 1
-sets at most (a + 1) k features remain: the a k that are in given sets, and the k best others.
+if it has a higher gain, or an equal gain and the lower index, and is in no previous set that the
+other is not in. The lexicographically first best set contains, with a feature, all that dominate
+it: otherwise one of these features could be swapped in, for a set of no lower value and no larger
+overlap that comes first. So features dominated by k others can be left out. In the sequential
+search for a + 1 sets at most (a + 1) k features remain: the a k that are in previous sets, and the
+k best others.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _MOST_TO_COMPARE = 4000  # features, each with each
 _MOST_NUMBERS = 2**28  # on all levels: 2 GiB in each array
 _FIRST_SETS = 1024
 _FREE = Constraints()
-GRACE = 0.25  # seconds after a deadline in which sets that take a moment each are still found
+GRACE = 0.25  # seconds after a deadline in which sets that take a moment each are still sought
 
 
 def is_late(deadline: float | None, grace: float = 0.0) -> bool:
@@ -66,7 +67,7 @@ def share_of_time(deadline: float | None, share: float) -> float | None:
 
 @dataclass(frozen=True)
 class Limits:
-    """Largest numbers of features that a set may share with each of some given sets."""
+    """Largest numbers of features that a set may share with each of some other sets."""
 
     sets: Mask  # (r, n)
     at_most: Integers  # (r,)
@@ -78,10 +79,10 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Found:
+class BestSet:
     """Result of a search for the best set."""
 
-    indices: tuple[int, ...] | None  # sorted; None if there is no set, or none was found in time
+    indices: tuple[int, ...] | None  # sorted; None if there is no set, or time was over
     value: float  # -inf without a set
     # on sets of value `at_least`; -inf if there are none. Above `value` by possible rounding
     # errors, even if the search is complete
@@ -94,7 +95,7 @@ class BestSets:
     """Result of a search for the best sets."""
 
     sets: NDArray[np.int32]  # (N, k), each sorted, the best first
-    bound: float  # no set has a higher value; at least the value asked for
+    bound: float  # no set has a higher value; at least the required value
     complete: bool
 
 
@@ -106,26 +107,26 @@ def best_set(
     constraints: Constraints = _FREE,
     at_least: float = -math.inf,
     deadline: float | None = None,
-) -> Found:
+) -> BestSet:
     """Return the best set of k features, of value `at_least` or more.
 
     The number of sets per feature is ignored. `deadline`, on the clock of `time.monotonic`, is
     checked every few milliseconds, once a first set has been searched for.
     """
-    found = _prepared(form, k, limits, constraints, at_least, only_best=True)
-    if found is None:
-        return Found(None, -math.inf, -math.inf, complete=True)
-    state, slack = found.state, found.problem.slack
-    ended = found.run(np.empty((0, k), dtype=np.int64), deadline)
+    prepared = _prepare_search(form, k, limits, constraints, at_least, only_best=True)
+    if prepared is None:
+        return BestSet(None, -math.inf, -math.inf, complete=True)
+    state, slack = prepared.state, prepared.problem.slack
+    ended = prepared.run(np.empty((0, k), dtype=np.int64), deadline)
     is_there = bool(state.best[0] >= 0)
     if not is_there:
         bound = -math.inf if ended == DONE else max(open_bound(state), at_least) + slack
-        return Found(None, -math.inf, bound, ended == DONE)
-    indices = tuple(found.features[state.best].tolist())
+        return BestSet(None, -math.inf, bound, ended == DONE)
+    indices = tuple(prepared.features[state.best].tolist())
     value, highest = form.value(indices), float(state.best_value[0])
     if ended != DONE:
         highest = max(highest, open_bound(state))
-    return Found(indices, value, max(highest + slack, value), ended == DONE)
+    return BestSet(indices, value, max(highest + slack, value), ended == DONE)
 
 
 def best_sets(
@@ -143,15 +144,15 @@ def best_sets(
 
     `rows` are constraints besides. Ties with the last are then broken in a reproducible way.
     """
-    found = _prepared(form, k, limits, constraints, least, rows, only_best=False)
-    if found is None:
+    prepared = _prepare_search(form, k, limits, constraints, least, rows, only_best=False)
+    if prepared is None:
         return BestSets(np.empty((0, k), dtype=np.int32), least, complete=True)
-    state, problem = found.state, found.problem
+    state, problem = prepared.state, prepared.problem
     of_all = Form(problem.gains, problem.costs if len(problem.costs) else None)
-    sets = np.empty((min(most, _FIRST_SETS) + len(found.features), k), dtype=np.int64)
+    sets = np.empty((min(most, _FIRST_SETS) + len(prepared.features), k), dtype=np.int64)
     ended = FULL
     while ended == FULL:
-        ended = found.run(sets, deadline)
+        ended = prepared.run(sets, deadline)
         known = sets[: int(state.n_found[0])]
         if ended == FULL and len(known) <= 2 * most:
             sets = np.concatenate([sets, np.empty_like(sets)])
@@ -167,7 +168,7 @@ def best_sets(
     bound = max([least, *merits[:1].tolist()])
     if ended != DONE:
         bound = max(bound, open_bound(state))
-    features = found.features[np.sort(known, axis=1)].astype(np.int32)
+    features = prepared.features[np.sort(known, axis=1)].astype(np.int32)
     return BestSets(features, bound + problem.slack, ended == DONE)
 
 
@@ -191,7 +192,7 @@ class _Search:
                 return int(ended)
 
 
-def _prepared(
+def _prepare_search(
     form: Form,
     k: int,
     limits: Limits,
@@ -231,7 +232,7 @@ def _fixed_and_open(form: Form, k: int, constraints: Constraints) -> tuple[Mask,
     is_fixed[constraints.included] = True
     is_open = ~is_fixed
     is_open[constraints.excluded] = False
-    if is_fixed.sum() == k:  # then only the last one may be added
+    if is_fixed.sum() == k:  # then only the last open feature may be added
         last = np.flatnonzero(is_fixed)[-1]
         is_fixed[last], is_open[:] = False, False
         is_open[last] = True
@@ -253,7 +254,7 @@ def _undominated(gains: Floats, sets: Mask, is_open: Mask, k: int) -> Mask:
     for feature in order[(is_open & in_some)[order]].tolist():
         where = packed[feature].tobytes()
         seen[where] = seen.get(where, 0) + 1
-        # of equals the fresh one may have the higher index, and then it does not dominate
+        # of equals the new feature may have the higher index, and then it does not dominate
         kept[feature] = seen[where] <= k and gains[feature] >= floor
     return kept
 
@@ -268,8 +269,8 @@ def _problem(
 ) -> Problem:
     """Return the arrays of some features, without zero pair costs and redundant rows."""
     members = limits.sets[:, features]
-    further = np.concatenate([one.weights for one in rows])[:, features]
-    caps, n_sets = np.concatenate([limits.at_most, *(one.caps for one in rows)]), len(members)
+    further = np.concatenate([block.weights for block in rows])[:, features]
+    caps, n_sets = np.concatenate([limits.at_most, *(block.caps for block in rows)]), len(members)
     sums, sizes = np.zeros((2, len(caps), k + 1)), np.arange(k + 1)
     counts = members.sum(axis=1)[:, np.newaxis]
     sums[0, :n_sets] = np.maximum(0, sizes - (len(features) - counts))

@@ -9,7 +9,7 @@ either of its two features, and sets that obey the rows pay no charges in total 
 relaxation). The multipliers are improved by a few subgradient steps of Polyak's length on every
 level.
 
-A search pauses after a given amount of work and continues when called again: all of its state is in
+A search pauses after some work and continues when called again: all of its state is in
 `State`.
 """
 
@@ -291,7 +291,7 @@ def _descend(problem: Any, state: Any, level: int, least: float) -> int:
 
 @compiled
 def _is_before(word: Any, best: Any) -> bool:
-    """Sort a set; return whether it precedes a sorted one lexicographically, or there is none."""
+    """Sort a set; return whether it precedes a sorted set lexicographically, or there is none."""
     for i in range(1, len(word)):
         place, feature = i, word[i]
         while place > 0 and word[place - 1] > feature:
@@ -335,8 +335,8 @@ def _pass(problem: Any, state: Any, level: int) -> None:
 
 
 @compiled
-def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
-    """Visit every set that lacks one feature: keep the best one, or write all good enough ones."""
+def _scan(problem: Any, state: Any, level: int, sets: Any, word: Any) -> None:
+    """Visit every set that lacks a last feature: keep the best, or write all good enough sets."""
     for i in range(state.n_candidates[level]):
         best, worth = state.best_value[0], state.value[level] + state.marginals[level, i]
         if worth < best - problem.slack:
@@ -344,9 +344,9 @@ def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
         for j in range(level):
             word[j] = state.chosen[j]
         word[level] = state.candidates[level, i]
-        if len(found):
+        if len(sets):
             for j in range(level + 1):
-                found[state.n_found[0], j] = word[j]
+                sets[state.n_found[0], j] = word[j]
             state.n_found[0] += 1
         elif _is_before(word, state.best) or worth > best + problem.slack:
             for j in range(level + 1):
@@ -355,11 +355,11 @@ def _scan(problem: Any, state: Any, level: int, found: Any, word: Any) -> None:
 
 
 @compiled
-def search(problem: Problem, state: State, most_work: int, found: Integers) -> int:
-    """Continue the search, for the best set or, with room in `found`, for all good enough ones.
+def search(problem: Problem, state: State, most_work: int, sets: Integers) -> int:
+    """Continue the search, for the best set or, with room in `sets`, for all that are good enough.
 
     Returns `DONE`, `PAUSED` after about `most_work` looks at a candidate or a pair, or `FULL` if
-    `found`, of shape (most, k), may not have room for the next sets, which are unsorted.
+    `sets`, of shape (most, k), may not have room for the next sets, which are unsorted.
     """
     first, k, work = state.level[0], len(state.chosen), 0
     word = np.empty(k, np.int64)
@@ -375,9 +375,9 @@ def search(problem: Problem, state: State, most_work: int, found: Integers) -> i
         for i in range(place, place + n_open if bound > -np.inf else place):
             bound += state.promises[level, i]
         if n_open == 1:
-            if 0 < len(found) < state.n_found[0] + end:
+            if 0 < len(sets) < state.n_found[0] + end:
                 return FULL
-            _scan(problem, state, level, found, word)
+            _scan(problem, state, level, sets, word)
         if n_open == 1 or bound == -np.inf or bound < state.best_value[0] - problem.slack:
             state.level[1] = level - 1
             if level > first:

@@ -28,7 +28,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.best_sets import Found, Limits, best_set, is_late
+from chaffinch.tasks.selection.alternatives.best_sets import BestSet, Limits, best_set, is_late
 from chaffinch.tasks.selection.alternatives.quality import CFS, Form
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.core import Floats
@@ -43,7 +43,7 @@ def best_cfs_set(
     limits: Limits,
     constraints: Constraints,
     deadline: float | None = None,
-) -> Found:
+) -> BestSet:
     """Return the best set of k features by CFS; arguments as of `best_set`."""
     # scaling by a power of two is exact, and keeps squares finite
     exponent = math.frexp(float(quality.relevance.max()))[1]
@@ -51,11 +51,11 @@ def best_cfs_set(
     search = _Search(scaled, k, limits, constraints, deadline)
     bound, is_proven = search.run()
     value = -math.inf if search.best is None else quality.value(search.best)
-    return Found(search.best, value, max(value, math.ldexp(bound, exponent)), is_proven)
+    return BestSet(search.best, value, max(value, math.ldexp(bound, exponent)), is_proven)
 
 
 class _Search:
-    """A search for one set; `best` is the best so far, of scaled value `value`."""
+    """A search for the best set; `best` is the best so far, of scaled value `value`."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class _Search:
 
     def _best_of(
         self, share: float, squared: float, largest: float, at_least: float = -math.inf
-    ) -> Found:
+    ) -> BestSet:
         """Return the best set by share A - q^2 (B - k), of those with an A of at most `largest`.
 
         It may skip sets worse than q, and replaces the best so far if it is better.
@@ -95,8 +95,8 @@ class _Search:
         too_large = np.flatnonzero(self.quality.relevance > largest).tolist()
         excluded = {*self.constraints.excluded, *too_large}
         if excluded & {*self.constraints.included} or len(self.pair_costs) - len(excluded) < self.k:
-            return Found(None, -math.inf, -math.inf, complete=True)
-        found = best_set(
+            return BestSet(None, -math.inf, -math.inf, complete=True)
+        best = best_set(
             Form(share * self.quality.relevance, self._charged(squared, largest)),
             self.k,
             limits=self.limits,
@@ -104,9 +104,9 @@ class _Search:
             at_least=at_least,
             deadline=self.deadline,
         )
-        if found.indices is not None and self.quality.value(found.indices) > self.value:
-            self.best, self.value = found.indices, self.quality.value(found.indices)
-        return found
+        if best.indices is not None and self.quality.value(best.indices) > self.value:
+            self.best, self.value = best.indices, self.quality.value(best.indices)
+        return best
 
     def _charged(self, squared: float, largest: float) -> Floats | None:
         """Return q^2 times the pair costs, inf for pairs that are in no better set."""
@@ -133,26 +133,26 @@ class _Search:
                 continue
             value = self.value
             floor, rounding = low * high + value**2 * self.k, _ROUNDING * low * high
-            found = self._best_of(low + high, value**2, high, at_least=floor - rounding)
-            cut, _ = self.quality.parts(found.indices or ())
+            best = self._best_of(low + high, value**2, high, at_least=floor - rounding)
+            cut, _ = self.quality.parts(best.indices or ())
             if self.value > value:
                 ranges.append((low, high))
-            elif found.complete and (cut - low) * (high - cut) > rounding:
+            elif best.complete and (cut - low) * (high - cut) > rounding:
                 ranges += [(low, cut), (cut, high)]
             else:  # a set at an end of the range is above the floor by rounding alone
-                is_proven &= found.complete
-                if found.indices is not None:
-                    equals.append(found.indices)
-                is_open = max(rounding, found.bound - floor)
+                is_proven &= best.complete
+                if best.indices is not None:
+                    equals.append(best.indices)
+                is_open = max(rounding, best.bound - floor)
                 spread = max(self.k, (low**2 - is_open) / value**2)
                 bound = max(bound, math.sqrt(value**2 + is_open / spread))
         return max(bound, self.value), is_proven and self._is_first_taken(equals)
 
     def _is_first_taken(self, equals: list[tuple[int, ...]]) -> bool:
-        """Take the first of equally good sets; False if a better one was found too late."""
-        if self.best is None or any(self.quality.value(one) > self.value for one in equals):
+        """Take the first of equally good sets; False if a better set came too late."""
+        if self.best is None or any(self.quality.value(indices) > self.value for indices in equals):
             return False
         least = self.value * (1 - _ROUNDING)
-        alike = [one for one in equals if self.quality.value(one) >= least]
+        alike = [indices for indices in equals if self.quality.value(indices) >= least]
         self.best = min([self.best, *alike])
         return True

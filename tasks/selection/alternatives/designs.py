@@ -2,7 +2,7 @@
 
 A *design* is m sets of k features, any two with at most K features in common (`overlap`). No
 feature, and no pair of features, can then be in many of its sets. With c_R sets that have all of
-the features R, summed over all R of one size r,
+the features R, summed over all R of size r,
 
     sum of c_R (c_R - 1) / 2  <=  m (m - 1) / 2 * K! / (r! (K - r)!),
 
@@ -33,7 +33,7 @@ ROUNDING = 1e-13  # relative, of sums of up to a thousand terms
 class Solved:
     """Result of a simultaneous search."""
 
-    # (m, k), best first; None if there are none, or none were found in time
+    # (m, k), best first; None if there are none, or time was over
     sets: Sets | None
     value: float  # their sum, or the smallest; -inf without sets
     bound: float  # on `value` of any sets; -inf if there are none
@@ -52,7 +52,7 @@ class Designs:
     k: int
     n_sets: int  # m
     overlap: int  # K, largest number of features that two sets share, below k
-    limits: Limits  # on features shared with given sets
+    limits: Limits  # on features shared with previous sets
     constraints: Constraints  # checked
     aggregate: Aggregate = "sum"
 
@@ -74,13 +74,13 @@ class Designs:
 
     def worth(self, sets: Sequence[Sequence[int]]) -> float:
         """Return the sum of the values of sets, or the smallest."""
-        each = [self.form.value(one) for one in sets]
-        return min(each) if self.aggregate == "min" else math.fsum(each)
+        values = [self.form.value(indices) for indices in sets]
+        return min(values) if self.aggregate == "min" else math.fsum(values)
 
     def best_first(self, sets: Sets) -> Sets:
         """Return sets, each sorted, best first; ties in lexicographic order."""
         words = sorted(np.sort(sets, axis=1).tolist())
-        words.sort(key=lambda one: -self.form.value(one))
+        words.sort(key=lambda indices: -self.form.value(indices))
         return np.array(words, dtype=np.int32)
 
     @cached_property

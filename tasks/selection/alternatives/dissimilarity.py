@@ -15,13 +15,13 @@ Dissimilarity = Literal["dice", "jaccard"]
 _ROUNDING = 1e-9
 
 
-def dissimilarity(one: Collection[int], other: Collection[int], kind: Dissimilarity) -> float:
+def dissimilarity(features: Collection[int], other: Collection[int], kind: Dissimilarity) -> float:
     """Return the dissimilarity of two sets, in 0..1; 0 for two empty sets.
 
     The distances of Jaccard and Dice: Bach, arXiv 2307.11607v3, eq 2-3.
     """
-    total = len(one) + len(other)
-    both = len(set(one) & set(other))
+    total = len(features) + len(other)
+    both = len(set(features) & set(other))
     if not total:
         return 0.0
     return 1 - 2 * both / total if kind == "dice" else 1 - both / (total - both)

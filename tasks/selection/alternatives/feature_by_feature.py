@@ -6,7 +6,7 @@ the bound by the multiplicities of features is close. Features that every set mu
 first, so that sets are smaller, and share less.
 
 Only some features are relevant. Let m k of those before a feature, in the order of value, be
-unrestricted. A design with the feature does not have all of them, so that one of them can replace
+unrestricted. A design with the feature does not have all of them, so that another can replace
 it in all of its sets; unless it counts for a requirement, as in a group.
 """
 
@@ -52,7 +52,7 @@ class FeatureByFeature:
     whole: WholeValues
     problem: Problem
     state: State | Balance
-    is_done: bool = False  # no design is better than the best one given or found
+    is_done: bool = False  # no design is better than the best known
 
     @property
     def rounding(self) -> float:
@@ -72,7 +72,7 @@ class FeatureByFeature:
         return most + n_sets * math.fsum(included.tolist()) + self.designs.rounding
 
     def run(self, best: Sets | None, n_steps: int, deadline: float | None) -> Sets | None:
-        """Search for a better design than `best` (m, k); return one, or None."""
+        """Search for a better design than `best` (m, k); return it, or None."""
         m, k, problem, state = self.designs.n_sets, self.problem.size, self.problem, self.state
         at_once, steps = _PAIRS_BETWEEN_LOOKS // m**2 + 1, 0
         if best is not None:
@@ -88,8 +88,8 @@ class FeatureByFeature:
             return None
         places = np.nonzero(state.best.T)[1].reshape(m, k)
         included = np.array(self.designs.constraints.included, dtype=np.int64)
-        found = np.hstack((np.tile(included, (m, 1)), self.features[places]))
-        return np.sort(found, axis=1).astype(np.int32)
+        sets = np.hstack((np.tile(included, (m, 1)), self.features[places]))
+        return np.sort(sets, axis=1).astype(np.int32)
 
     def _start_from(self, best: Sets) -> None:
         """Search for what is better than a design only."""
@@ -98,8 +98,8 @@ class FeatureByFeature:
         n_places = self.problem.size
         if isinstance(self.state, State):
             n_places *= len(best)
-        each = [math.fsum(of_set) for of_set in values.tolist()]
-        worth = min(each) if isinstance(self.state, Balance) else math.fsum(each)
+        worths = [math.fsum(gains) for gains in values.tolist()]
+        worth = min(worths) if isinstance(self.state, Balance) else math.fsum(worths)
         units = math.floor(math.ldexp(worth, -self.whole.exponent))
         units -= math.ceil(self.whole.error * n_places)
         if isinstance(self.state, Balance):
@@ -146,8 +146,8 @@ def feature_by_feature(designs: Designs, deadline: float | None) -> FeatureByFea
         return None
     blur = whole.blur(k if is_min else n_places)
     sums = np.concatenate([[0], np.cumsum(whole.units)])
-    asked = n_pairs + 1, blur, k, overlap, most_uses
-    problem = Problem(whole.units, sums, table, *asked, bars, bars.is_none)
+    limits = n_pairs + 1, blur, k, overlap, most_uses
+    problem = Problem(whole.units, sums, table, *limits, bars, bars.is_none)
     state: State | Balance = fresh_state(len(left), m, n_places)
     if is_min:
         state = fresh_balance(len(left), m, k, 0)

@@ -22,7 +22,7 @@ class Problem(NamedTuple):
 
     units: Integers  # (p,), the features' worth, descending
     sums: Integers  # (p + 1,), of the first ones
-    # (p + 1, m k + 1, m (m - 1) / 2 K + 1), the most that the features from one on promise, by
+    # (p + 1, m k + 1, m (m - 1) / 2 K + 1), the most that the features from an index on promise, by
     # places left and by pairs of sets that can still share a feature
     table: Integers
     scale: int  # more than the pairs that there are
@@ -31,11 +31,11 @@ class Problem(NamedTuple):
     overlap: int  # K
     most_uses: int  # in how many sets a feature may be
     bars: Bars
-    is_free: bool  # without bars, so that no feature is in more sets than a better one
+    is_free: bool  # without bars, so that no feature is in more sets than a better feature
 
 
 class State(NamedTuple):
-    """State of a search; one row for each feature, the present one the last that counts."""
+    """State of a search; a row for each feature; the present feature's is the last that counts."""
 
     has: NDArray[np.bool_]  # (p, m), the partial design
     # (p + 1, m), whether a set has had the same features as the one before it
@@ -102,7 +102,7 @@ def _pairs_left(problem: Any, state: Any) -> int:
 
 @inlined
 def _is_enough(problem: Any, state: Any, j: int, count: int) -> bool:
-    """Return whether later features, in no more sets than this one, can fill and beat the best.
+    """Return whether later features, in no more sets than this, can fill and beat the best.
 
     With conflicts they may be in more; the table has their promises.
     """
@@ -247,7 +247,7 @@ def _advance(problem: Any, state: Any, j: int) -> bool:
 
 @inlined
 def _go_down(problem: Any, state: Any, j: int) -> bool:
-    """Make the next feature the present one, if each set can still be filled."""
+    """Move to the next feature, if each set can still be filled."""
     n_after = len(problem.units) - j - 1
     count = state.counts[j, state.next_count[j]]
     for s in range(len(state.filled)):
@@ -270,7 +270,7 @@ def search(problem: Problem, state: State, most_steps: int) -> int:
     sets; sets with the same features so far are interchangeable, and only the first of them are
     taken. The largest contribution of the remaining features is read from a table, by the number of
     places left in all sets, and of features that pairs of sets can still share. Without conflicts
-    no feature is in more sets than a better one.
+    no feature is in more sets than a better feature.
 
     A search pauses after a number of steps and continues when called again: all of its state is in
     `State`.
@@ -306,7 +306,7 @@ class Balance(NamedTuple):
     shared: Integers
     feature: Integers  # the present one, -1 when the search is done; and 1 if it is new
     target: Integers  # (1,), what every set is to be worth
-    best: NDArray[np.bool_]  # (p, m), the last design found; all False without one
+    best: NDArray[np.bool_]  # (p, m), the best design so far; all False at first
 
 
 def fresh_balance(n_features: int, n_sets: int, k: int, target: int) -> Balance:
@@ -402,7 +402,7 @@ def balance(problem: Problem, state: Balance, most_steps: int) -> int:
     For each feature its sets are chosen; sets with the same features so far are interchangeable. A
     partial design is left if a set cannot reach the target with the best of the remaining features,
     or if all sets below it together cannot: their largest total gain is read from the table, by the
-    places that they have left and the features that pairs of them can still share. A design found
+    places that they have left and the features that pairs of them can still share. A new design
     raises the target above its worst set.
     """
     for _ in range(most_steps):

@@ -44,7 +44,7 @@ from chaffinch.tasks.selection.alternatives.result import (
     Status,
     overall_status,
 )
-from chaffinch.tasks.selection.alternatives.sequential import Apart, one_by_one
+from chaffinch.tasks.selection.alternatives.sequential import Apart, search_sequentially
 from chaffinch.tasks.selection.alternatives.validation import check_fits, check_n_alternatives
 from chaffinch.tasks.selection.constraints import Constraints, Feature, indices_of
 from chaffinch.tasks.selection.core import Floats
@@ -93,7 +93,7 @@ def find_alternatives(
     dissimilarity : "dice" or "jaccard"
         Measure for `tau`.
     search : str
-        ``"sequential"``: one set at a time, each the best given all before it;
+        ``"sequential"``: set by set, each the best that differs enough from all before;
         ``"simultaneous"``: all at once, for `Univariate`, `FCBF` and `MRMR`;
         ``"greedy_replacement"``, ``"greedy_balancing"``, ``"greedy_depth_search"``: fast
         heuristics without a proof, for `Univariate` without constraints and previous sets. One that
@@ -127,8 +127,8 @@ def find_alternatives(
     --------
     >>> import chaffinch
     >>> quality = chaffinch.qualities.Univariate([9, 8, 7, 3, 2, 1])
-    >>> found = chaffinch.find_alternatives(quality, k=3, n_alternatives=2, tau=0.5)
-    >>> [one.features for one in found], found.total, found.status
+    >>> alternatives = chaffinch.find_alternatives(quality, k=3, n_alternatives=2, tau=0.5)
+    >>> [s.features for s in alternatives], alternatives.total, alternatives.status
     ([(0, 1, 2), (0, 3, 4), (1, 3, 5)], 50.0, 'optimal')
     """
     if search not in ("sequential", "simultaneous", *_GREEDY):
@@ -142,27 +142,27 @@ def find_alternatives(
         )
     check_n_alternatives(n_alternatives)
     n_sets = 1 + int(n_alternatives)
-    asked = _Asked.checked(
+    request = _Request.checked(
         quality, k, n_sets, tau, dissimilarity, constraints, previous, time_limit
     )
     if search == "sequential":
         if time_limit is not None:
             _compile(type(quality), search)
-        sets = one_by_one(
+        sets = search_sequentially(
             quality,
-            asked.k,
+            request.k,
             n_sets,
-            apart=asked.apart,
-            constraints=asked.constraints,
-            previous=asked.previous,
+            apart=request.apart,
+            constraints=request.constraints,
+            previous=request.previous,
             time_limit=time_limit,
         )
-        return _together(sets, dissimilarity)
-    return _at_once(asked, search, aggregate or "sum")
+        return _join_sets(sets, dissimilarity)
+    return _search_at_once(request, search, aggregate or "sum")
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """Checked arguments of a search."""
 
     quality: Quality
@@ -184,8 +184,8 @@ class _Asked:
         constraints: Constraints | None,
         previous: Sequence[Sequence[Feature]],
         time_limit: float | None,
-    ) -> _Asked:
-        """Check the arguments; InputError if one is out of range."""
+    ) -> _Request:
+        """Check the arguments; InputError if a value is out of range."""
         if not isinstance(quality, Quality):
             raise InputError(
                 "quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is a "
@@ -208,30 +208,32 @@ class _Asked:
         names = quality.names
         rules = (constraints or Constraints()).checked(n, int(k), n_sets, names)
         indices = {name: j for j, name in enumerate(names or ())}
-        given = tuple(indices_of(one, n, indices, "each set of previous") for one in previous)
+        previous_sets = tuple(
+            indices_of(features, n, indices, "each set of previous") for features in previous
+        )
         apart = Apart(tau, dissimilarity)
-        return cls(quality, int(k), n_sets, apart, rules, given, time_limit)
+        return cls(quality, int(k), n_sets, apart, rules, previous_sets, time_limit)
 
 
-def _together(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alternatives:
-    """Return the sets of a sequential search, without a final empty one."""
-    there = tuple(one for one in sets if len(one))
+def _join_sets(sets: Sequence[FeatureSet], dissimilarity: Dissimilarity) -> Alternatives:
+    """Return the sets of a sequential search, without a final empty set."""
+    there = tuple(feature_set for feature_set in sets if len(feature_set))
     return Alternatives(
         sets=there,
-        total=math.fsum(one.quality for one in there) if there else -math.inf,
-        bound=math.fsum(one.bound for one in there) if there else sets[-1].bound,
+        total=math.fsum(feature_set.quality for feature_set in there) if there else -math.inf,
+        bound=math.fsum(feature_set.bound for feature_set in there) if there else sets[-1].bound,
         status=overall_status(sets),
-        seconds=math.fsum(one.seconds for one in sets),
+        seconds=math.fsum(feature_set.seconds for feature_set in sets),
         dissimilarity=dissimilarity,
     )
 
 
-def _at_once(asked: _Asked, search: SearchName, aggregate: Aggregate) -> Alternatives:
+def _search_at_once(request: _Request, search: SearchName, aggregate: Aggregate) -> Alternatives:
     """Return the sets of a simultaneous or greedy search, each with its bound and status.
 
-    InputError if the search does not suit the quality, the constraints or the given sets.
+    InputError if the search does not suit the quality, the constraints or the previous sets.
     """
-    quality, k, n_sets, apart = asked.quality, asked.k, asked.n_sets, asked.apart
+    quality, k, n_sets, apart = request.quality, request.k, request.n_sets, request.apart
     if n_sets > _MOST_AT_ONCE:
         raise InputError(
             f"n_alternatives must be at most {_MOST_AT_ONCE - 1} if search is {search} but is "
@@ -244,39 +246,39 @@ def _at_once(asked: _Asked, search: SearchName, aggregate: Aggregate) -> Alterna
             f"search {search} needs a quality that is {kinds} but is {type(quality).__name__}; "
             f"use {others}"
         )
-    if search != "simultaneous" and (asked.previous or asked.constraints != Constraints()):
+    if search != "simultaneous" and (request.previous or request.constraints != Constraints()):
         raise InputError(
             f"search {search} knows neither constraints nor previous sets; use sequential or "
             "simultaneous"
         )
-    if asked.time_limit is not None and search == "simultaneous":
+    if request.time_limit is not None and search == "simultaneous":
         _compile(type(quality), search, aggregate)
     start = time.monotonic()
-    deadline = None if asked.time_limit is None else start + asked.time_limit
+    deadline = None if request.time_limit is None else start + request.time_limit
     designs = Designs(
         quality.form(k),
         k,
         n_sets,
         largest_overlap(k, k, apart.tau, apart.dissimilarity),
-        apart.limits(asked.previous, k, quality.n_features),
-        asked.constraints,
+        apart.limits(request.previous, k, quality.n_features),
+        request.constraints,
         aggregate,
     )
-    highest = _highest_worth(designs.form, k, asked.constraints)
+    highest = _highest_worth(designs.form, k, request.constraints)
     if search == "simultaneous":
-        solved = _best_together(designs, deadline)
+        solved = _search_designs(designs, deadline)
     else:
-        solved = _greedily(search, designs, deadline)
+        solved = _search_greedily(search, designs, deadline)
     if not solved.complete:  # an upper bound on any set costs nothing
         of_all = highest if aggregate == "min" else math.nextafter(n_sets * highest, math.inf)
         solved = replace(solved, bound=max(solved.value, min(solved.bound, of_all)))
-    sets = _each(solved, quality, designs, highest)
+    sets = _feature_sets(solved, quality, designs, highest)
     status: Status = "optimal" if solved.complete else "feasible"
     if len(sets) < n_sets:
         status = "infeasible" if solved.complete else "not_solved"
     seconds = time.monotonic() - start
     return Alternatives(
-        sets=tuple(replace(one, seconds=seconds) for one in sets),
+        sets=tuple(replace(feature_set, seconds=seconds) for feature_set in sets),
         total=solved.value,
         bound=solved.value if solved.complete else solved.bound,
         status=status,
@@ -286,7 +288,7 @@ def _at_once(asked: _Asked, search: SearchName, aggregate: Aggregate) -> Alterna
     )
 
 
-def _best_together(designs: Designs, deadline: float | None) -> Solved:
+def _search_designs(designs: Designs, deadline: float | None) -> Solved:
     """Return the best sets by a simultaneous search, proven as far as time allows."""
     if designs.n_sets > 1 and 2 * designs.k - designs.overlap > designs.n_features:
         return INFEASIBLE  # two sets cannot differ
@@ -303,50 +305,52 @@ def _best_together(designs: Designs, deadline: float | None) -> Solved:
     return solved
 
 
-def _greedily(search: str, designs: Designs, deadline: float | None) -> Solved:
+def _search_greedily(search: str, designs: Designs, deadline: float | None) -> Solved:
     """Return the univariate sets of a greedy search, fewer if it stops early."""
-    values, asked = designs.form.gains, (designs.k, designs.n_sets, designs.overlap)
+    values, sizes = designs.form.gains, (designs.k, designs.n_sets, designs.overlap)
     if search == "greedy_depth_search":
-        sets = greedy_depth_search(values, *asked, deadline=deadline)
+        sets = greedy_depth_search(values, *sizes, deadline=deadline)
     else:
-        sets = _GREEDY[search](values, *asked)
+        sets = _GREEDY[search](values, *sizes)
     value = math.fsum(values[sets].ravel()) if len(sets) else -math.inf
-    bound = math.inf  # of any sets of this quality, see `_at_once`
+    bound = math.inf  # of any sets of this quality, see `_search_at_once`
     return Solved(sets if len(sets) else None, value, bound, complete=False)
 
 
-def _each(solved: Solved, quality: Quality, designs: Designs, highest: float) -> list[FeatureSet]:
+def _feature_sets(
+    solved: Solved, quality: Quality, designs: Designs, highest: float
+) -> list[FeatureSet]:
     """Return the sets of a simultaneous search, each with its bound and status."""
     if solved.sets is None:
         return []
     sets = list(map(tuple, np.sort(solved.sets, axis=1).tolist()))
-    values, names = [designs.form.value(one) for one in sets], quality.names
+    values, names = [designs.form.value(indices) for indices in sets], quality.names
     bounds = bounds_in_place(values, solved, designs.n_sets, designs.aggregate, highest)
     return [
         FeatureSet(
-            features=one if names is None else tuple(names[j] for j in one),
-            indices=one,
+            features=indices if names is None else tuple(names[j] for j in indices),
+            indices=indices,
             quality=value,
             bound=bound,
             status="optimal" if bound == value else "feasible",
             seconds=math.nan,
         )
-        for one, value, bound in zip(sets, values, bounds, strict=True)
+        for indices, value, bound in zip(sets, values, bounds, strict=True)
     ]
 
 
 def bounds_in_place(
-    values: Sequence[float], solved: Solved, n_asked: int, aggregate: Aggregate, highest: float
+    values: Sequence[float], solved: Solved, n_sets: int, aggregate: Aggregate, highest: float
 ) -> list[float]:
-    """Return an upper bound on each set, given all other sets.
+    """Return an upper bound on each set if all other sets stay.
 
     Replacing a set gives sets of the same problem, so the overall bound applies: a sum, minus the
     values of the others; the smallest itself, if all others are above its bound. For any other set
-    only the bound on all sets is known, `highest`. A greedy search may have found fewer than
-    `n_asked`.
+    only the bound on all sets is known, `highest`. A greedy search may return fewer than
+    `n_sets`.
     """
     no_higher = [max(value, highest) for value in values]
-    if len(values) < n_asked:
+    if len(values) < n_sets:
         return no_higher
     if aggregate == "sum":
         spare = 0.0
@@ -354,9 +358,9 @@ def bounds_in_place(
             rounding = _ROUNDING * math.fsum(map(abs, [solved.bound, *values]))
             spare = max(0.0, math.fsum([solved.bound, rounding, *(-value for value in values)]))
         return [min(value + spare, most) for value, most in zip(values, no_higher, strict=True)]
-    smallest, next_one = sorted([*values, math.inf])[:2]
+    smallest, next_smallest = sorted([*values, math.inf])[:2]
     bound = smallest if solved.complete else max(smallest, min(solved.bound, highest))
-    if next_one > bound + solved.rounding + _SAME * abs(bound):
+    if next_smallest > bound + solved.rounding + _SAME * abs(bound):
         no_higher[values.index(smallest)] = bound
     return no_higher
 
@@ -385,7 +389,7 @@ def _compile(kind: type[Any], search: str, aggregate: Aggregate | None = None) -
         return
     values, pairs = np.arange(8.0, 0.0, -1.0), np.eye(8, k=1)
     kinds = {kind, MRMR} if search == "simultaneous" else {kind}  # MRMR: sets are listed
-    for one in kinds:
-        small = one(values) if one is Univariate else one(values, pairs)
-        asked = {"k": 4, "n_alternatives": 3, "tau": 0.5, "search": search, "aggregate": aggregate}
-        find_alternatives(small, **asked)  # type: ignore[arg-type]
+    for cls in kinds:
+        small = cls(values) if cls is Univariate else cls(values, pairs)
+        rules = {"k": 4, "n_alternatives": 3, "tau": 0.5, "search": search, "aggregate": aggregate}
+        find_alternatives(small, **rules)  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK = 16_384  # at a place or a set: some millisec
 def greedy_replacement(values: Floats, k: int, n_sets: int, largest_overlap: int) -> Sets:
     """Keep the best features in every set, and fill each up with the best unused ones.
 
-    Returns sorted indices (m', k), one set per row, the first the best k; m' < m if there are too
+    Returns sorted indices (m', k), a set per row, the first the best k; m' < m if there are too
     few features. K is the largest number of features that two sets share.
     """
     check(values, k, n_sets, largest_overlap)
@@ -87,10 +87,10 @@ def greedy_depth_search(
     check(values, k, n_sets, largest_overlap)
     order = best_first(values)
     if largest_overlap == k:
-        found = [tuple(range(k))] * n_sets
+        sets = [tuple(range(k))] * n_sets
     else:
-        found = list(islice(_in_depth(len(order), k, largest_overlap, deadline), n_sets))
-    places = np.array(found, dtype=np.int64).reshape(len(found), k)
+        sets = list(islice(_visit_in_depth(len(order), k, largest_overlap, deadline), n_sets))
+    places = np.array(sets, dtype=np.int64).reshape(len(sets), k)
     return np.sort(order[places], axis=1).astype(np.int32)
 
 
@@ -113,12 +113,12 @@ def check(values: Floats, k: int, n_sets: int, largest_overlap: int) -> None:
         raise InputError(f"n_sets must be at least 1 but is {n_sets}")
 
 
-def _in_depth(
+def _visit_in_depth(
     n: int, k: int, largest_overlap: int, deadline: float | None
 ) -> Iterator[tuple[int, ...]]:
     """Visit all sets of k places in lexicographic order, and yield those different enough."""
     # prefixes that already share too much with a set are skipped, which changes nothing
-    found: list[int] = []  # as bits
+    chosen: list[int] = []  # as bits
     prefix: list[int] = []
     place, looked_at, bits = 0, 0, 0
     while True:
@@ -129,15 +129,15 @@ def _in_depth(
             bits ^= 1 << place
             place += 1
             continue
-        looked_at += 1 + len(found)
+        looked_at += 1 + len(chosen)
         if looked_at >= _LOOKS_BETWEEN_LOOKS_AT_THE_CLOCK:
             looked_at = 0
             if is_late(deadline):
                 return
         with_place = bits | 1 << place
-        if all((with_place & other).bit_count() <= largest_overlap for other in found):
+        if all((with_place & other).bit_count() <= largest_overlap for other in chosen):
             if len(prefix) == k - 1:
-                found.append(with_place)
+                chosen.append(with_place)
                 yield (*prefix, place)
             else:
                 prefix.append(place)

@@ -1,6 +1,6 @@
 """Qualities defined by a function: hill climbing by swaps.
 
-Bach, arXiv 2307.11607v3, section 3.3.2, Algorithm 1 ("Greedy Wrapper"), for one set at a time.
+Bach, arXiv 2307.11607v3, section 3.3.2, Algorithm 1 ("Greedy Wrapper"), set by set.
 
 =====================================  =================
 paper                                  here
@@ -10,7 +10,7 @@ the nearest set that allows a swap,    `_swapped`
 eq 15-16
 =====================================  =================
 
-Deviations: the first set is the lexicographically first one, or the best by `start`, where the
+Deviations: the first set is the lexicographically first, or the best by `start`, where the
 paper takes the result of its solver; ties of distance go to the lexicographically first set. A set
 is scored once, over all searches. Results have no bound.
 """
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.best_sets import Found, Limits, best_set
+from chaffinch.tasks.selection.alternatives.best_sets import BestSet, Limits, best_set
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.validation import check_names, check_numbers
 from chaffinch.tasks.selection.constraints import Constraints
@@ -53,7 +53,7 @@ class Wrapper:
     start : array of float, shape (n,), optional
         The climb starts from the best set by these values, such as feature importances.
     max_steps : int, at least 1
-        Largest number of swaps tried for one set, including the first set.
+        Largest number of swaps tried for a set, including the first set.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class Wrapper:
         """Return the quality of a set of indices; InputError if it is no number, or too large."""
         indices = tuple(sorted(features))
         if indices not in self._known:
-            self._known[indices] = _as_worth(self._score(indices), indices)
+            self._known[indices] = _read_worth(self._score(indices), indices)
         return self._known[indices]
 
     def climb(
@@ -97,8 +97,8 @@ class Wrapper:
         limits: Limits,
         constraints: Constraints,
         deadline: float | None = None,
-    ) -> Found:
-        """Return a set of k features that no swap improves, or the best found in time.
+    ) -> BestSet:
+        """Return a set of k features that no swap improves, or the best so far when time is over.
 
         None, without a proof, if all sets visited have a quality of -inf. At least one set is
         scored, however late it is.
@@ -107,7 +107,7 @@ class Wrapper:
         first = best_set(form, k, limits=limits, constraints=constraints, deadline=deadline)
         if first.indices is None:
             bound = -math.inf if first.complete else math.inf
-            return Found(None, -math.inf, bound, first.complete)
+            return BestSet(None, -math.inf, bound, first.complete)
         best = first.indices
         value = self.value(best)
         swaps = combinations(range(self.n_features), 2)
@@ -119,7 +119,7 @@ class Wrapper:
             if other is not None and self.value(other) > value:
                 best, value = other, self.value(other)
                 swaps = combinations(range(self.n_features), 2)
-        return Found(best if value > -math.inf else None, value, math.inf, complete=False)
+        return BestSet(best if value > -math.inf else None, value, math.inf, complete=False)
 
     def _swapped(
         self,
@@ -146,7 +146,7 @@ class Wrapper:
         return best_set(Form(likeness), k, limits=limits, constraints=turned).indices
 
 
-def _as_worth(score: object, indices: tuple[int, ...]) -> float:
+def _read_worth(score: object, indices: tuple[int, ...]) -> float:
     """Return a score as a float; InputError if it is neither finite, nor -inf, nor small enough."""
     try:
         worth = math.nan if isinstance(score, str | bytes) else float(score)  # type: ignore[arg-type]

@@ -69,18 +69,19 @@ def whole_values(values: Floats, largest_sum: int, *, is_from_0: bool) -> WholeV
 
 
 class Bars(NamedTuple):
-    """What does not go together, over p features in the order in which they are given.
+    """What does not go together, over p features, in their order.
 
     For searches that assign each feature to its sets before the next one. A row of weights w and a
-    cap b requires that the weights of a set's features sum to at most b; given sets, groups and a
-    budget are such rows. Weights may be negative, e.g. for a minimum number of features of a group:
-    a feature is barred from a set only if no feature that it can still take compensates for it.
+    cap b requires that the weights of a set's features sum to at most b; previous sets, groups and
+    a budget are such rows. Weights may be negative, e.g. for a minimum number of features of a
+    group: a feature is barred from a set only if no feature that it can still take compensates for
+    it.
     """
 
     conflicts: Mask  # (p, p): which two no set may have; (0, 0) without any
     weights: Floats  # (r, p)
     caps: Floats  # (r,)
-    # (r, p + 1, k + 1), what t of the features from one on weigh at least; inf if fewer
+    # (r, p + 1, k + 1), what t of the features from an index on weigh at least; inf if fewer
     least: Floats
 
     @classmethod
@@ -92,7 +93,7 @@ class Bars(NamedTuple):
     @classmethod
     def of(cls, conflicts: Mask, weights: Floats, caps: Floats, k: int) -> Bars:
         """Return what does not go together in sets of k features."""
-        weights = np.ascontiguousarray(weights)  # one layout, so that kernels are compiled once
+        weights = np.ascontiguousarray(weights)  # always, so that kernels are compiled once
         least = np.full((len(weights), weights.shape[1] + 1, k + 1), np.inf)
         _weigh(weights, least)
         return cls(conflicts if conflicts.any() else conflicts[:0, :0], weights, caps, least)
@@ -105,7 +106,7 @@ class Bars(NamedTuple):
 
 @compiled
 def _weigh(weights: Floats, least: Floats) -> None:
-    """Fill in what t features from one on weigh at least, the last ones first."""
+    """Fill in what t features from an index on weigh at least, the last ones first."""
     k = least.shape[2] - 1
     for row in range(len(weights)):
         lightest = np.full(k + 1, np.inf)
@@ -123,7 +124,7 @@ def _weigh(weights: Floats, least: Floats) -> None:
 
 @compiled
 def is_barred(bars: Any, members: Any, n_members: int, j: int, n_open: int) -> bool:
-    """Return whether a set, with room for `n_open`, may not have feature j, all before it given.
+    """Return whether a set, with room for `n_open`, may not have feature j, after all before it.
 
     The features of the set come first in `members` (k,).
     """

@@ -3,16 +3,16 @@
 `pack` is a depth-first search. By prices (`prices.py`) a design is worth its bound less its loss,
 which is the sum of
 
-    what each charged set lacks to the best one, its own loss,
+    what each charged set lacks to the best set, its own loss,
     what the uses of each feature and priced pair lack to the refund that they could get,
     what each two sets lack to the most that they may share, at the prices of sharing.
 
-Sets are added one at a time. What is shared with the sets so far is known when a set is added; what
-uses lack is convex in the number of uses, so that each of t further sets costs at least what the
-first one would. Sets that have K + 1 features in common are a *class*: no two of them are in one
+Sets are added in turn. What is shared with the sets so far is known when a set is added; what uses
+lack is convex in the number of uses, so that each of t further sets costs at least what the first
+set would. Sets that have K + 1 features in common are a *class*: no two of them are in the same
 design. A partial design is therefore dropped if the increments of the best sets of t classes come
 to more than may be lost. Where a design without further uses of some feature would lose too much,
-the next set is one that has it.
+the next set must have it.
 
 Where the worst set counts, each set is worth more than the worst of the best known design. As the
 charges of a design, and what its uses and pairs of sets lack, come to the refund, a partial design
@@ -78,8 +78,8 @@ class Pool(NamedTuple):
         items = np.full((len(sets), designs.k + len(prices.pairs)), -1, dtype=np.int32)
         items[:, : designs.k] = sets
         width = np.full(len(sets), designs.k)
-        for item, (one, other) in enumerate(prices.pairs.tolist(), start=n):
-            with_both = np.flatnonzero(has[one] & has[other])
+        for item, (first, second) in enumerate(prices.pairs.tolist(), start=n):
+            with_both = np.flatnonzero(has[first] & has[second])
             items[with_both, width[with_both]] = item
             width[with_both] += 1
         of_each = prices.sharing_features, prices.sharing_pairs
@@ -107,7 +107,7 @@ class Walk(NamedTuple):
     candidates: Integers  # (m, N), sets that may be added, per level
     losses: Floats  # (m, N), their own and what they lack to share with the chosen ones
     increments: Floats  # (m, N), by how much they raise the loss at least
-    is_next: NDArray[np.bool_]  # (m, N), which must be tried: one of them is in any better design
+    is_next: NDArray[np.bool_]  # (m, N), which must be tried: any better design has one of them
     n_candidates: Integers  # (m,)
     place: Integers  # (m,), of the next candidate
     lost: Floats  # (m,), by the chosen sets, and at least by their uses
@@ -156,7 +156,7 @@ def _may_lose(pool: Any, walk: Any) -> float:
 
 
 @compiled
-def _least(pool: Any, walk: Any, level: int, n_wanted: int) -> tuple[float, int]:
+def _least_increments(pool: Any, walk: Any, level: int, n_wanted: int) -> tuple[float, int]:
     """Return the least increments of untried candidates of so many classes; inf without as many.
 
     Also the work. A class is known by the features that all of its sets have.
@@ -169,21 +169,21 @@ def _least(pool: Any, walk: Any, level: int, n_wanted: int) -> tuple[float, int]
         if i < walk.place[level] and walk.is_next[level, i]:
             continue
         features, is_in_one = pool.items[walk.candidates[level, i]], False
-        for one in range(n_classes):
+        for c in range(n_classes):
             a, b, n = 0, 0, 0
-            while a < sizes[one] and b < pool.k:
-                if common[one, a] == features[b]:
+            while a < sizes[c] and b < pool.k:
+                if common[c, a] == features[b]:
                     both[n] = features[b]
                     a, b, n = a + 1, b + 1, n + 1
-                elif common[one, a] < features[b]:
+                elif common[c, a] < features[b]:
                     a += 1
                 else:
                     b += 1
             work += pool.k
             if n > pool.overlap:
-                sizes[one], is_in_one = n, True
+                sizes[c], is_in_one = n, True
                 for j in range(n):
-                    common[one, j] = both[j]
+                    common[c, j] = both[j]
                 break
         if not is_in_one:
             for j in range(pool.k):
@@ -217,7 +217,7 @@ def _settle(pool: Any, walk: Any, level: int) -> int:
     """Compute the increments of a level's candidates, drop the hopeless, and sort the rest."""
     n, n_open = walk.n_candidates[level], len(walk.chosen) - level
     counts = np.zeros(len(pool.lacks), np.int64)
-    # by how much one more use raises what an item lacks, and by how much none does
+    # by how much another use raises what an item lacks, and by how much none does
     raises, extra = np.zeros(len(counts)), np.zeros(len(counts))
     for i in range(n):
         for item in pool.items[walk.candidates[level, i]]:
@@ -236,13 +236,13 @@ def _settle(pool: Any, walk: Any, level: int) -> int:
     least_worth = walk.best_value[0] if pool.is_min else -np.inf
     increments = np.empty(n)
     for i in range(n):
-        one = walk.candidates[level, i]
+        candidate = walk.candidates[level, i]
         increments[i] = walk.losses[level, i] + base
-        for item in pool.items[one]:
+        for item in pool.items[candidate]:
             if item < 0:
                 break
             increments[i] += raises[item]
-        if pool.worths[one] <= least_worth:
+        if pool.worths[candidate] <= least_worth:
             increments[i] = np.inf
     order = stable_order(increments)
     candidates, losses = walk.candidates[level, :n][order], walk.losses[level, :n][order]
@@ -251,7 +251,7 @@ def _settle(pool: Any, walk: Any, level: int) -> int:
         walk.increments[level, i] = increments[order[i]]
     walk.lost[level] += lacking
     walk.n_candidates[level], walk.place[level] = n, 0
-    others, work = _least(pool, walk, level, n_open - 1)
+    others, work = _least_increments(pool, walk, level, n_open - 1)
     room = _may_lose(pool, walk) - walk.lost[level] - others
     kept = 0
     while kept < n and walk.increments[level, kept] < room:
@@ -261,7 +261,7 @@ def _settle(pool: Any, walk: Any, level: int) -> int:
             if item >= 0:
                 counts[item] -= 1
     walk.n_candidates[level] = kept
-    others, looks = _least(pool, walk, level, n_open)
+    others, looks = _least_increments(pool, walk, level, n_open)
     room = _may_lose(pool, walk) - walk.lost[level] - others
     needed = _needed_item(pool, walk, n_open, counts, extra, room)
     for i in range(kept):
@@ -327,7 +327,7 @@ def pack(pool: Pool, walk: Walk, most_work: int) -> int:
         walk.place[level] = place
         lost = np.inf
         if place < walk.n_candidates[level]:
-            others, looks = _least(pool, walk, level, n_open - 1)
+            others, looks = _least_increments(pool, walk, level, n_open - 1)
             lost = walk.lost[level] + walk.increments[level, place] + others
             work += looks
         if lost >= _may_lose(pool, walk):
@@ -341,8 +341,8 @@ def pack(pool: Pool, walk: Walk, most_work: int) -> int:
         if n_open == 1:
             walk.chosen[level] = walk.candidates[level, place]
             value = np.inf if pool.is_min else 0.0
-            for one in walk.chosen:
-                worth = pool.worths[one]
+            for chosen in walk.chosen:
+                worth = pool.worths[chosen]
                 value = min(value, worth) if pool.is_min else value + worth
             if value > walk.best_value[0]:
                 walk.best_value[0] = value
@@ -362,7 +362,7 @@ def pack_by_solver(
     """Return the design of the best sum that is worth more than `value`, or None.
 
     Where the smallest counts, all sets are worth more, and any such design is returned: that there
-    is none is quickly proven. Also whether there is no better one. Two sets share more than K
+    is none is quickly proven. Also whether there is no better design. Two sets share more than K
     features if they share some K + 1 of them, so that at most one of the sets with those can be in
     a design.
     """
@@ -373,10 +373,10 @@ def pack_by_solver(
     units = np.floor((merits - lowest) / spread * _UNITS).astype(np.int64).tolist()
     model = cp_model.CpModel()
     chosen = [model.new_bool_var("") for _ in units]
-    for places in _with_all(sets, designs.overlap + 1):
+    for places in _list_sets_sharing(sets, designs.overlap + 1):
         model.add_at_most_one(chosen[i] for i in places)
     if designs.constraints.max_sets_per_feature:
-        for places in _with_all(sets, 1):
+        for places in _list_sets_sharing(sets, 1):
             model.add(sum(chosen[i] for i in places) <= designs.most_uses(1))
     model.add(sum(chosen) == designs.n_sets)
     if designs.aggregate == "sum":
@@ -400,7 +400,7 @@ def pack_by_solver(
     return None, bool(status == cp_model.INFEASIBLE)
 
 
-def _with_all(sets: Sets, size: int) -> list[list[int]]:
+def _list_sets_sharing(sets: Sets, size: int) -> list[list[int]]:
     """Return the places of the sets that have all of some features, for each that several have."""
     places: dict[tuple[int, ...], list[int]] = {}
     for place, features in enumerate(sets.tolist()):

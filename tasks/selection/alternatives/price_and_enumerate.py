@@ -1,18 +1,18 @@
 """Several sets at once, proven best together, for any quality that is a `Form`.
 
 Simultaneous search for alternatives (arXiv 2307.11607v3, definition 5; sum, eq 17; smallest, eq
-18), with constraints, given sets, and at most c sets per feature. The way is our own:
+18), with constraints, previous sets, and at most c sets per feature. The way is our own:
 
 1. prices, and with them a bound B on the sum of a design (`prices.py`);
 2. a design that loses less than d, by those prices, consists of sets that each lose less than d:
-   these are listed by branch and bound, and the best design among them is found (`packing.py`);
+   these are listed by branch and bound, and the best design among them is chosen (`packing.py`);
 3. d grows until a design is known that is worth B - d. No other is then worth more.
 
 A design whose sets are all worth more than Z is worth more than m Z in all: for the smallest
 quality it loses less than B - m Z, and none of its sets is worth more than the others leave. Z
 comes down from the bound until there is such a design.
 
-Prices found again for the listed sets alone, none of which counts for more than the bound on the
+Prices computed again for the listed sets alone, none of which counts for more than the bound on the
 smallest quality, leave fewer of them.
 """
 
@@ -70,36 +70,36 @@ def best_design(
     `start` (m, k) is a design that is known.
     """
     search = _Search(designs, deadline)
-    first = one_after_another(designs, deadline) if start is None else start
+    first = choose_sequentially(designs, deadline) if start is None else start
     search.take(first)
     return search.run(first)
 
 
-def one_after_another(designs: Designs, deadline: float | None) -> Sets:
+def choose_sequentially(designs: Designs, deadline: float | None) -> Sets:
     """Return sets (m', k), m' <= m, each the best that goes with those before it, as a rule."""
     chosen: list[tuple[int, ...]] = []
-    constraints, given = designs.constraints, designs.limits
+    constraints, limits = designs.constraints, designs.limits
     until = share_of_time(deadline, _SHARE)
     for _ in range(designs.n_sets):
         has = np.zeros((len(chosen), designs.n_features), dtype=bool)
-        for row, one in zip(has, chosen, strict=True):
-            row[list(one)] = True
-        at_most = np.append(given.at_most, np.full(len(chosen), designs.overlap))
+        for row, indices in zip(has, chosen, strict=True):
+            row[list(indices)] = True
+        at_most = np.append(limits.at_most, np.full(len(chosen), designs.overlap))
         used_up = np.flatnonzero(has.sum(axis=0) >= designs.most_uses(1)).tolist()
         excluded = {*constraints.excluded, *used_up}
         is_impossible = excluded & {*constraints.included}
         if is_impossible or designs.n_features - len(excluded) < designs.k:
             break
-        found = best_set(
+        best = best_set(
             designs.form,
             designs.k,
-            limits=Limits(np.concatenate((given.sets, has)), at_most),
+            limits=Limits(np.concatenate((limits.sets, has)), at_most),
             constraints=replace(constraints, must_exclude=tuple(sorted(excluded))),
             deadline=share_of_time(until, _SHARE),
         )
-        if found.indices is None:
+        if best.indices is None:
             break
-        chosen.append(found.indices)
+        chosen.append(best.indices)
     return np.array(chosen, dtype=np.int32).reshape(-1, designs.k)
 
 
@@ -143,7 +143,7 @@ class _Search:
         for most in _POOLS:
             if is_late(self.deadline):
                 break
-            sets, covered = self._nearest(bound, most)
+            sets, covered = self._list_cheapest_sets(bound, most)
             is_whole, longer = self._pack(bound, sets), 1
             while not is_whole and covered == math.inf and not is_late(self.deadline):
                 longer *= _LONGER
@@ -151,7 +151,7 @@ class _Search:
                 is_whole = is_whole or self._pack(bound, sets, longer)
             if is_whole and covered > 0:
                 self.ceiling = min(self.ceiling, bound.value - covered)
-            if is_whole and covered >= self._needed(bound):
+            if is_whole and covered >= self._allowed_loss(bound):
                 return True
         return False
 
@@ -170,7 +170,7 @@ class _Search:
         while step > shortest and not is_late(self.deadline):
             target = max(lowest, reached - step)
             self.floor = max(target, self.value)
-            sets, covered = self._nearest(bound, _MOST_NEAR_SETS)
+            sets, covered = self._list_cheapest_sets(bound, _MOST_NEAR_SETS)
             is_whole = covered == math.inf and self._pack(bound, sets, longer)
             self.floor = self.value
             if is_whole:
@@ -192,7 +192,7 @@ class _Search:
                 self.best, self.value = sets, value
                 self.floor = max(self.floor, value)
 
-    def _needed(self, bound: Bound) -> float:
+    def _allowed_loss(self, bound: Bound) -> float:
         """Return what a design loses less than if it is better by more than rounding."""
         if self.floor == -math.inf:
             return bound.value + self.designs.n_sets * self.designs.magnitude + bound.slack
@@ -202,22 +202,22 @@ class _Search:
         """Return what a set is charged at most where all sets are worth more than the floor."""
         return bound.value - (self.designs.n_sets - 1) * self.floor - bound.highest + bound.slack
 
-    def _nearest(self, bound: Bound, most: int) -> tuple[Sets, float]:
+    def _list_cheapest_sets(self, bound: Bound, most: int) -> tuple[Sets, float]:
         """Return sets that lose least, and what all others lose more than; inf if that is enough.
 
         Where the smallest counts, each set of a better design is worth more than the floor, and so
         is charged no more than the others leave. Charges for features are a row; the worth and all
-        charges are asked for at once, with shares of 1 - s and s: worth - (1 - s) charges >=
+        charges are required at once, with shares of 1 - s and s: worth - (1 - s) charges >=
         (1 - s) least + s floor.
         """
-        designs, needed = self.designs, self._needed(bound)
+        designs, needed = self.designs, self._allowed_loss(bound)
         least, share, rows = bound.highest - needed, 0.0, None
         if designs.aggregate == "min" and self.floor > -math.inf:
             share = _SHARE_OF_WORTH
             least = (1 - share) * least + share * self.floor
             cap = np.array([self._most_charged(bound)])
             rows = Rows(bound.prices.of_features[np.newaxis], cap)
-        found = best_sets(
+        best = best_sets(
             bound.prices.charged(designs.form, 1 - share),
             designs.k,
             least,
@@ -227,15 +227,15 @@ class _Search:
             most=most,
             deadline=self.deadline,
         )
-        is_all = found.complete and len(found.sets) < most
+        is_all = best.complete and len(best.sets) < most
         if is_all:
             covered = math.inf
-        elif share or not found.complete:
+        elif share or not best.complete:
             covered = 0.0
         else:
-            last = worths(bound.prices.charged(designs.form), found.sets[-1:])
+            last = worths(bound.prices.charged(designs.form), best.sets[-1:])
             covered = bound.highest - float(last[0])
-        sets = found.sets
+        sets = best.sets
         return sets[self._may_be_better(bound, sets)] if share else sets, covered
 
     def _pack(self, bound: Bound, sets: Sets, longer: int = 1) -> bool:
@@ -256,7 +256,7 @@ class _Search:
 
     def _is_walked(self, bound: Bound, sets: Sets, most_work: int) -> bool:
         """Look for a better design by branch and bound; return whether that came to its end."""
-        if len(sets) < self.designs.n_sets or self._needed(bound) <= 0:
+        if len(sets) < self.designs.n_sets or self._allowed_loss(bound) <= 0:
             return True
         pool = Pool.of(self.designs, bound, sets)
         walk, ended = Walk.of(pool, self.designs.n_sets, self.floor), PAUSED
@@ -274,13 +274,13 @@ class _Search:
             sets, before = sets[self._may_be_better(bound, sets)], self.floor
             if len(sets) < self.designs.n_sets:
                 return True
-            found, is_proven = pack_by_solver(self.designs, sets, before, self.deadline, seconds)
-            if found is not None:
-                self.take(found)
-            if is_proven or found is None:
+            packed, is_proven = pack_by_solver(self.designs, sets, before, self.deadline, seconds)
+            if packed is not None:
+                self.take(packed)
+            if is_proven or packed is None:
                 return is_proven
             if self.floor <= before:  # sets that are worth more by rounding alone
-                exact = np.array([self.designs.form.value(one) for one in sets.tolist()])
+                exact = np.array([self.designs.form.value(indices) for indices in sets.tolist()])
                 if self.designs.aggregate != "min" or (exact > before).all():
                     return False
                 sets = sets[exact > before]
@@ -290,9 +290,9 @@ class _Search:
         """Look for a better design feature by feature; return whether the best is proven."""
         if self.by_features is None:
             return False
-        found = self.by_features.run(self.best, n_steps, self.deadline)
-        if found is not None:
-            self.take(found)
+        design = self.by_features.run(self.best, n_steps, self.deadline)
+        if design is not None:
+            self.take(design)
         return self.by_features.is_done
 
     def _may_be_better(self, bound: Bound, sets: Sets) -> Mask:
@@ -301,7 +301,7 @@ class _Search:
         charges = bound.prices.charges(sets)
         if self.designs.aggregate == "min" and self.floor > -math.inf:
             return np.asarray((merits > self.floor) & (charges <= self._most_charged(bound)))
-        least = bound.highest - self._needed(bound) - bound.slack
+        least = bound.highest - self._allowed_loss(bound) - bound.slack
         return np.asarray(merits - charges >= least)
 
     def _solved(self, rounding: float, *, is_proven: bool) -> Solved:
@@ -337,7 +337,7 @@ def _starts(designs: Designs, deadline: float | None) -> list[Sets]:
     """Return designs by fast searches, none if these find too few sets."""
     values, k, m, overlap = designs.form.gains, designs.k, designs.n_sets, designs.overlap
     until = share_of_time(deadline, _SHARE_OF_STARTS)
-    starts = [greedy_balancing(values, k, m, overlap), one_after_another(designs, until)]
+    starts = [greedy_balancing(values, k, m, overlap), choose_sequentially(designs, until)]
     starts = [sets for sets in starts if len(sets) == m]
     if not starts:
         starts.append(greedy_depth_search(values, k, m, overlap, deadline=until))

@@ -10,7 +10,7 @@ for features and pairs a price s of sharing,
 
 and each of the terms has a largest value by itself: m times that of the best charged set, the
 largest over c_R = 0, 1, 2, ..., and what m (m - 1) / 2 pairs of sets may share. Their sum bounds
-every design, for any prices (Lagrangian relaxation); what the terms of one design lack to
+every design, for any prices (Lagrangian relaxation); what the terms of a design lack to
 their largest values, its *loss*, is what it is worth less than the bound.
 
 Good prices are the dual values of a linear program over the known sets S,
@@ -21,7 +21,7 @@ Good prices are the dual values of a linear program over the known sets S,
                 sum of c_R (c_R - 1) / 2 over features, and over pairs <= what designs may share,
 
 where the left side of the last line is taken as linear between whole numbers: c_R is a sum of
-pieces, each at most 1, of which the t-th costs t - 1. Sets of higher charged value are found by
+pieces, each at most 1, of which the t-th costs t - 1. Sets of higher charged value come from
 branch and bound and added, until there are none (column generation). A use beyond the last piece
 has a penalty, so that the program always has a solution.
 """
@@ -53,7 +53,7 @@ _PER_ROUND = 100  # sets
 _MOST_ROUNDS, _MOST_ROUNDS_OF_PAIRS = 500, 12
 _CLOSE = 1e-7  # relative to the bound; what rounds after that gain is not worth their time
 _SHARE_LEFT = 0.03  # of what pairs have lowered the bound by
-_WORTH_A_PRICE = 1e-6  # a pair that more than one set has by less is not worth a price
+_WORTH_A_PRICE = 1e-6  # a pair that sets share by less is not worth a price
 _MOST_PAIRS = 2**25  # of features, 8 bytes each
 
 
@@ -78,9 +78,9 @@ class Prices:
         if len(self.pairs):
             n = len(form.gains)
             costs = np.zeros((n, n)) if costs is None else costs.copy()
-            one, other = self.pairs.T
-            costs[one, other] += share * self.of_pairs
-            costs[other, one] += share * self.of_pairs
+            first, second = self.pairs.T
+            costs[first, second] += share * self.of_pairs
+            costs[second, first] += share * self.of_pairs
         return Form(form.gains - share * self.of_features, costs)
 
     def charges(self, sets: Sets) -> Floats:
@@ -157,12 +157,12 @@ def price(designs: Designs, first: Sets, deadline: float | None) -> tuple[Bound,
         )
 
     nothing = Prices.none(designs.n_features)
-    found = best_charged(nothing, -designs.magnitude)
-    if not len(found.sets):
-        return Bound.of(designs, nothing, -math.inf if found.complete else found.bound), first
+    best = best_charged(nothing, -designs.magnitude)
+    if not len(best.sets):
+        return Bound.of(designs, nothing, -math.inf if best.complete else best.bound), first
     master = _Master(designs, math.inf, deadline)
-    master.add(np.concatenate((first, found.sets)))
-    bound = Bound.of(designs, nothing, found.bound)
+    master.add(np.concatenate((first, best.sets)))
+    bound = Bound.of(designs, nothing, best.bound)
     return _priced(master, bound, best_charged, deadline), master.sets
 
 
@@ -171,7 +171,7 @@ def sharpened(
 ) -> Bound:
     """Return a lower bound on designs of some sets only, where no set counts for more than a cap.
 
-    `bound` is one that holds for all.
+    `bound` holds for all.
     """
     merits = np.minimum(worths(designs.form, sets), cap)
 
@@ -217,14 +217,14 @@ def _close(
             return bound, False
         prices = master.prices()
         level = (master.value() - prices.refund(designs)) / designs.n_sets
-        found = find(prices, level + ROUNDING * designs.magnitude)
-        new = Bound.of(designs, prices, found.bound)
+        best = find(prices, level + ROUNDING * designs.magnitude)
+        new = Bound.of(designs, prices, best.bound)
         bound = new if new.value < bound.value else bound
         if is_late(deadline):
             return bound, False
         left = new.value - master.value()
         is_close = left <= _CLOSE * max(abs(new.value), designs.magnitude)
-        if is_close or left <= share_left * (before - new.value) or not master.add(found.sets):
+        if is_close or left <= share_left * (before - new.value) or not master.add(best.sets):
             return bound, True
     return bound, False
 
@@ -256,10 +256,10 @@ class _Master:
 
     def add(self, sets: Sets) -> int:
         """Add sets, each sorted; return how many of them are new."""
-        new = [one for one in sets if one.tobytes() not in self._known]
+        new = [indices for indices in sets if indices.tobytes() not in self._known]
         if not new:
             return 0
-        self._known.update(one.tobytes() for one in new)
+        self._known.update(indices.tobytes() for indices in new)
         added = np.array(new, dtype=np.int32)
         self.sets = np.concatenate((self.sets, added))
         # in units of the magnitude, as tolerances of the solver are absolute
@@ -276,7 +276,7 @@ class _Master:
         return len(new)
 
     def shared_pairs(self) -> list[tuple[int, ...]]:
-        """Return the pairs of which the solution has more than one set."""
+        """Return the pairs that several sets of the solution share."""
         uses: dict[tuple[int, ...], float] = {}
         shares = self._values(self._shares)
         for place in np.flatnonzero(shares > _WORTH_A_PRICE):

@@ -293,7 +293,7 @@ def _pairs_of(pair_costs: Floats, features: NDArray[np.int64], k: int) -> Pairs:
     return Pairs(costs, neighbours, halves, largest)
 
 
-_HIDDEN = 1e-9  # as a share of the terms of the sets found
+_HIDDEN = 1e-9  # as a share of the terms of the sets
 
 
 def is_hidden(form: Form, sets: Sequence[Sequence[int]], rounding: float) -> bool:
@@ -302,11 +302,11 @@ def is_hidden(form: Form, sets: Sequence[Sequence[int]], rounding: float) -> boo
     Sums are rounded by a share of the largest numbers in them: a value of -1e12 for "never" would
     hide all others. Such sets are *feasible*, with a bound.
     """
-    sizes = [_size(form, list(one)) for one in sets]
-    return rounding > _HIDDEN * max(min(sizes), _usual(form)) > 0
+    sizes = [_size(form, list(indices)) for indices in sets]
+    return rounding > _HIDDEN * max(min(sizes), _median_magnitude(form)) > 0
 
 
-def _usual(form: Form) -> float:
+def _median_magnitude(form: Form) -> float:
     """Return the median absolute gain other than 0, else that of pair costs; or 0."""
     gains = form.gains
     if form.pair_costs is not None and not gains.any():

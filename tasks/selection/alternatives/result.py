@@ -37,9 +37,9 @@ class FeatureSet:
     quality : float
         -inf for a missing set.
     bound : float
-        Upper bound on the quality of any set in its place: given the sets before it, for a
-        sequential search; given all others, for a simultaneous one, the smaller of the bound on any
-        set and what the overall bound leaves. inf if unknown.
+        Upper bound on the quality of any set in its place: after the sets before it, for a
+        sequential search; beside all others, for a simultaneous search, the smaller of the bound on
+        any set and what the overall bound leaves. inf if unknown.
     status : "optimal", "feasible", "infeasible" or "not_solved"
         The best in its place, up to 1e-9 that rounding may hide; a set with a bound; proven that
         there is none; none found without a proof, because time was over or a heuristic got stuck.
@@ -70,11 +70,11 @@ class Alternatives(Sequence[FeatureSet]):
     Attributes
     ----------
     sets : tuple of FeatureSet
-        In the order found; from best to worst for a simultaneous search.
+        In the order of the search; from best to worst for a simultaneous search.
     total : float
         The sum of their qualities, or the smallest; -inf without sets.
     bound : float
-        Upper bound on `total`; for a sequential search, each set given those before it. inf if
+        Upper bound on `total`; for a sequential search, each set after those before it. inf if
         unknown.
     status : "optimal", "feasible", "infeasible" or "not_solved"
         All are best, by `total` (if that is the smallest, a better set may be improvable, and is
@@ -121,21 +121,25 @@ class Alternatives(Sequence[FeatureSet]):
 
     def overlap(self) -> NDArray[np.int64]:
         """Return the number of shared features, shape (m, m), with sizes on the diagonal."""
-        of_sets = [set(one.indices) for one in self.sets]
-        shared = [[len(one & other) for other in of_sets] for one in of_sets]
+        of_sets = [set(feature_set.indices) for feature_set in self.sets]
+        shared = [[len(indices & other) for other in of_sets] for indices in of_sets]
         return np.array(shared, dtype=np.int64).reshape(len(of_sets), len(of_sets))
 
     def dissimilarities(self) -> Floats:
         """Return the pairwise dissimilarities, shape (m, m), in 0..1."""
-        sets = [one.indices for one in self.sets]
-        apart = [[dissimilarity(one, other, self.dissimilarity) for other in sets] for one in sets]
+        sets = [feature_set.indices for feature_set in self.sets]
+        apart = [
+            [dissimilarity(indices, other, self.dissimilarity) for other in sets]
+            for indices in sets
+        ]
         return np.array(apart, dtype=np.float64).reshape(len(sets), len(sets))
 
     def __str__(self) -> str:
         lines = [f"{_counted(len(self), 'set')}, {self.status}; total quality {self.total:.4g}"]
         lines += [
-            f"  {place}: {_in_short(one.features)} (quality {one.quality:.4g}, {one.status})"
-            for place, one in enumerate(self.sets, 1)
+            f"  {place}: {_in_short(feature_set.features)} "
+            f"(quality {feature_set.quality:.4g}, {feature_set.status})"
+            for place, feature_set in enumerate(self.sets, 1)
         ]
         return "\n".join(lines)
 
@@ -158,23 +162,25 @@ class Alternatives(Sequence[FeatureSet]):
         """
         import matplotlib.pyplot as plt
 
-        found = [one for one in self.sets if len(one)]
-        if not found:
+        drawn = [feature_set for feature_set in self.sets if len(feature_set)]
+        if not drawn:
             raise InputError(f"there are no sets to draw ({self.status}); search with a lower tau")
-        features = [*dict.fromkeys(name for one in found for name in one.features)]
-        held = {name: [name in one.features for one in found] for name in features}
+        features = [*dict.fromkeys(name for feature_set in drawn for name in feature_set.features)]
+        held = {name: [name in feature_set.features for feature_set in drawn] for name in features}
         features.sort(key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
         if ax is None:
             _, ax = plt.subplots(
-                figsize=(2 + 0.3 * len(features), 1.5 + 0.3 * len(found)), layout="constrained"
+                figsize=(2 + 0.3 * len(features), 1.5 + 0.3 * len(drawn)), layout="constrained"
             )
         cells = np.array([held[name] for name in features], dtype=float).T
         ax.imshow(np.where(cells > 0, 0.55, 0), cmap="Blues", vmin=0, vmax=1, aspect="auto")
         ax.set_xticks(range(len(features)), [str(name) for name in features], rotation=90)
-        names = [f"{i}: quality {one.quality:.4g}" for i, one in enumerate(found, 1)]
-        ax.set_yticks(range(len(found)), names)
+        names = [
+            f"{i}: quality {feature_set.quality:.4g}" for i, feature_set in enumerate(drawn, 1)
+        ]
+        ax.set_yticks(range(len(drawn)), names)
         ax.set_xticks(np.arange(0.5, len(features)), minor=True)
-        ax.set_yticks(np.arange(0.5, len(found)), minor=True)
+        ax.set_yticks(np.arange(0.5, len(drawn)), minor=True)
         ax.grid(which="minor", color="white")
         ax.tick_params(which="both", length=0)
         return ax
@@ -184,12 +190,13 @@ class Alternatives(Sequence[FeatureSet]):
         return html
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table with one row per set."""
+        """Return a table with a row per set."""
         import pandas as pd
 
         columns = ["features", "quality", "bound", "gap", "status", "seconds"]
         return pd.DataFrame(
-            [[getattr(one, column) for column in columns] for one in self.sets], columns=columns
+            [[getattr(feature_set, column) for column in columns] for feature_set in self.sets],
+            columns=columns,
         )
 
 
@@ -221,4 +228,4 @@ def overall_status(sets: Sequence[FeatureSet]) -> Status:
     """Return the status of the sets of a sequential search, the last of which may be missing."""
     if sets and not len(sets[-1]):
         return sets[-1].status
-    return "optimal" if all(one.status == "optimal" for one in sets) else "feasible"
+    return "optimal" if all(feature_set.status == "optimal" for feature_set in sets) else "feasible"

@@ -16,7 +16,7 @@ AS_FLOATS = "give a float for each feature"
 
 
 def check_numbers(name: str, numbers: ArrayLike) -> Floats:
-    """Return one number for each feature, shape (n,), as a copy; finite, at most `LARGEST`."""
+    """Return a number for each feature, shape (n,), as a copy; finite, at most `LARGEST`."""
     vector = read_floats(numbers, name, AS_FLOATS)
     if vector.ndim != 1 or not len(vector):
         raise InputError(

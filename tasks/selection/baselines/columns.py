@@ -3,7 +3,7 @@
 A number is one column, with missing values replaced by the mean. A category is one-hot encoded,
 with missing as a separate value; the score of the feature is that of its best column. Columns are
 standardised, which changes none of the statistics, but keeps their sums of squares accurate far
-from zero. They are yielded one by one, so that memory does not grow with categories.
+from zero. They are yielded in turn, so that memory does not grow with categories.
 
 The mutual information of features in bins is a plain count of joint values, fast for all pairs.
 With n_ab rows that have the value a of one feature and b of the other, of n in all,

@@ -90,7 +90,7 @@ def f_statistic(rows: Rows, schema: Schema) -> Callable[[Floats], float]:
 )
 def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
     """Score by scikit-learn's estimate of the mutual information with the target, in nats."""
-    # A category is discrete, a missing one a value of its own; numbers are continuous, standardised
+    # Categories are discrete, missing is a value of its own; numbers are continuous, standardised
     # and estimated from three nearest neighbours.
     from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
@@ -100,7 +100,7 @@ def mutual_information(rows: Rows, schema: Schema, seed: int) -> Floats:
     for feature, n_categories in enumerate(schema.n_categories):
         values = rows.X[:, feature]
         column = codes_of(values) if n_categories else standardised(without_gaps(values))
-        if target is None or column is None or (n_categories and not _repeats(column)):
+        if target is None or column is None or (n_categories and not _has_repeats(column)):
             continue
         with single_thread():
             scores[feature] = information(
@@ -130,7 +130,7 @@ def mutual_information_of_pairs(
 
 
 def mutual_information_with(rows: Rows, schema: Schema, seed: int, feature: int) -> Floats:
-    """Return the mutual information (d,) of each feature with one in the target's place."""
+    """Return the mutual information (d,) of each feature with the feature in the target's place."""
     target = rows.X[:, feature]
     n_categories = schema.n_categories[feature]
     if n_categories:
@@ -141,7 +141,7 @@ def mutual_information_with(rows: Rows, schema: Schema, seed: int, feature: int)
     return mutual_information(with_target, replace(schema, n_classes=n_categories), seed)
 
 
-def _repeats(codes: NDArray[Any]) -> bool:
+def _has_repeats(codes: NDArray[Any]) -> bool:
     """Return whether any category occurs twice; otherwise they are mere row names."""
     return len(np.unique(codes)) < len(codes)
 
@@ -170,8 +170,8 @@ def fcbf(rows: Rows, schema: Schema) -> Floats:
 
     Features are compared by their symmetrical uncertainty, twice their mutual information over the
     sum of their entropies: 0 for independent features, 1 if each determines the other. A feature is
-    redundant if a predominant one, of higher uncertainty with the target, has an uncertainty with
-    it of at least that of the target; all others are predominant.
+    redundant if a predominant feature, of higher uncertainty with the target, has an uncertainty
+    with it of at least that of the target; all others are predominant.
 
     Numbers, also of the target, are split into bins of equal frequency, as many as the cube root of
     the number of rows, 2 to 10; equal values share a bin. Categories are unchanged. Missing is a
@@ -222,13 +222,13 @@ def _read(rows: Rows, schema: Schema) -> tuple[list[Codes], Floats, Floats]:
     return codes, entropies, relevance
 
 
-def uncertainty(one: Codes, other: Codes, entropy: float, of_other: float) -> float:
+def uncertainty(codes: Codes, other: Codes, entropy: float, of_other: float) -> float:
     """Return the symmetrical uncertainty of two features, from their codes and entropies."""
     if not entropy or not of_other:
         return 0.0
-    n_one, n_other = int(one.max()) + 1, int(other.max()) + 1
-    pairs = one.astype(np.int64) * n_other + other
-    if n_one * n_other <= len(pairs):
+    n_codes, n_other = int(codes.max()) + 1, int(other.max()) + 1
+    pairs = codes.astype(np.int64) * n_other + other
+    if n_codes * n_other <= len(pairs):
         counts = np.bincount(pairs)
     else:  # the table of all pairs could outgrow the rows
         counts = np.unique(pairs, return_counts=True)[1]
@@ -238,7 +238,7 @@ def uncertainty(one: Codes, other: Codes, entropy: float, of_other: float) -> fl
 
 def entropy_of(counts: NDArray[np.int64]) -> float:
     """Return the entropy in nats of values that occur so many times each, all at least once."""
-    share = np.sort(counts) / counts.sum()  # in one order, whichever value is which
+    share = np.sort(counts) / counts.sum()  # in the same order, whichever value is which
     return float(-(share * np.log(share)).sum())
 
 
@@ -253,7 +253,7 @@ def mrmr(rows: Rows, schema: Schema) -> Floats:
 
     Peng, Long and Ding, "Feature selection based on mutual information: criteria of max-dependency,
     max-relevance, and min-redundancy", IEEE Transactions on Pattern Analysis and Machine
-    Intelligence 27 (2005), equation 6: the next feature is the one with the greatest
+    Intelligence 27 (2005), equation 6: the next feature has the greatest
 
         relevance - mean redundancy with the features chosen before.
 
@@ -356,12 +356,12 @@ def _pairs(
         for row, distance in zip(some, _distances(values, is_category, some), strict=True):
             order = np.argsort(distance, kind="stable")
             order = order[order != row]
-            found = (
+            neighbours = (
                 _influence(order[:_NEIGHBOURS_OF_RELIEFF])
                 if labels is None
                 else _of_each_class(order, labels, int(row))
             )
-            near.append((int(row), *found))
+            near.append((int(row), *neighbours))
     return (
         np.repeat([row for row, _, _ in near], [len(index) for _, index, _ in near]),
         np.concatenate([index for _, index, _ in near]),

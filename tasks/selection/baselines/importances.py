@@ -39,7 +39,7 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
     """
     scores = model.importances()
     if scores is None:
-        raise InputError(_without_importances(model.name, asked_by))
+        raise InputError(_no_importances(model.name, asked_by))
     check_finite(scores, model.name)
     return scores
 
@@ -67,7 +67,7 @@ def check_importances(
     if name in _ALWAYS:
         return
     if name in _NEVER:
-        raise InputError(_without_importances(name, asked_by))
+        raise InputError(_no_importances(name, asked_by))
     n_rows = max(_FEWEST_MADE_UP, 4 * n_classes)
     X = np.random.default_rng(0).normal(size=(n_rows, 2))
     y = np.arange(n_rows) % n_classes if n_classes else X.sum(axis=1)
@@ -112,7 +112,7 @@ def permutation(
     return scores
 
 
-def _without_importances(model: str, asked_by: str) -> str:
+def _no_importances(model: str, asked_by: str) -> str:
     return (
         f"{asked_by} needs a model with gains or coefficients but {model} has none; "
         "use permutation, or another model such as lightgbm"

@@ -66,10 +66,10 @@ def _read(sketch: Any, salts: Any, feature: int, room: Any) -> Any:
 
 
 @compiled
-def _swap(heap: Any, weights: Any, place: Any, one: int, other: int) -> None:
-    heap[one], heap[other] = heap[other], heap[one]
-    weights[one], weights[other] = weights[other], weights[one]
-    place[heap[one]], place[heap[other]] = one, other
+def _swap(heap: Any, weights: Any, place: Any, first: int, second: int) -> None:
+    heap[first], heap[second] = heap[second], heap[first]
+    weights[first], weights[second] = weights[second], weights[first]
+    place[heap[first]], place[heap[second]] = first, second
 
 
 @compiled
@@ -105,7 +105,7 @@ def _learn(
     features: Any, values: Any, target: float, rate: float, is_logistic: bool,
     sketch: Any, salts: Any, room: Any, heap: Any, weights: Any, place: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Take one step down by one row; counts holds the size of the heap and the intercept."""
+    """Take a step down by a row; counts holds the size of the heap and the intercept."""
     prediction = counts[1]
     for j in range(len(features)):
         if place[features[j]] >= 0:
@@ -144,7 +144,7 @@ def learn(
     features: Any, values: Any, starts: Any, rows: Any, y: Any, rate: float, is_logistic: bool,
     sketch: Any, salts: Any, heap: Any, weights: Any, place: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Take one step by each row of a table in compressed rows, in the order of `rows`.
+    """Take a step by each row of a table in compressed rows, in the order of `rows`.
 
     In a dense table every row has all `features`. `y` is 0 and 1 if logistic (log loss), else
     numbers (half the squared error). `sketch` (depth, width); `salts` (depth,) of the hashes, none
@@ -184,7 +184,7 @@ def mission(
     rate: float = _RATE,
     seed: int = 0,
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Learn a linear model of few features from one row after the other.
+    """Learn a linear model of few features from row after row.
 
     X (N, D) in C order or csr_array has columns of about the same spread. A sketch of a `width`
     from D on is exact; of its `depth` rows, odd, the median is taken. `rate` is that of a step over

@@ -10,7 +10,7 @@ together with the weighted mean of half the squared error of a standardised targ
 log loss:
 scikit-learn's `alpha` in `enet_path`, and 1 / (C n) in its multinomial LogisticRegression by SAGA.
 At the greatest strength every coefficient is 0; the steps below it are geometric and each fit
-starts from the one before.
+starts from the solution before.
 
 For classes, the columns with a coefficient at a step are guessed by the strong rule of Tibshirani
 et al., the same, 74 (2012), and corrected where the gradient shows an error, because SAGA's time is
@@ -35,7 +35,7 @@ _LASSO, _ELASTIC_NET = 1.0, 0.5
 _ROUNDING = 1e-8  # a coefficient below this share of the largest of all is none
 _TIE = 1e-6  # the most that the size of a coefficient adds to a strength, as a share of it
 _TOLERANCE, _PASSES = 1e-3, 50  # of SAGA at each step; of squared error scikit-learn's own
-_DOUBT = 1.01  # how far a gradient may be beyond the penalty before SAGA is asked again
+_DOUBT = 1.01  # how far a gradient may be beyond the penalty before SAGA runs again
 
 
 @ranking(
@@ -49,7 +49,7 @@ def lasso(rows: Rows, schema: Schema, seed: int) -> Floats:
 
     The largest of 40 strengths, from the smallest without any feature down to a fiftieth of it, at
     which the feature has a coefficient; plus at most a millionth of itself, larger for larger final
-    coefficients, which separates those of one step. 0 for a feature that never enters. A category
+    coefficients, which separates those of a step. 0 for a feature that never enters. A category
     has the score of its best column. Among equal columns only that of the feature furthest right
     enters. `seed` is that of SAGA's row order, for classes.
     """
@@ -62,7 +62,7 @@ def lasso(rows: Rows, schema: Schema, seed: int) -> Floats:
     weights=True,
 )
 def elastic_net(rows: Rows, schema: Schema, seed: int) -> Floats:
-    """Score as `lasso`; equal columns get the score of the one that is fitted."""
+    """Score as `lasso`; equal columns get the score of the fitted column."""
     return _entries(rows, schema, seed, _ELASTIC_NET)
 
 
@@ -78,7 +78,7 @@ def _entries(rows: Rows, schema: Schema, seed: int, l1_ratio: float) -> Floats:
     share = weight / weight.sum()
     pull = _pull(columns, share[:, np.newaxis] * (target - share @ target))
     order = np.lexsort((-np.arange(len(pull)), -pull))  # so that no column's place matters
-    twin = _twins(columns, order)
+    twin = _first_equal_columns(columns, order)
     fitted = order[twin[order] == order]
     greatest = pull.max() / l1_ratio
     strengths = greatest * np.geomspace(1, _LAST, _STEPS)
@@ -110,13 +110,13 @@ def _target(rows: Rows, schema: Schema) -> Floats | None:
 
 def _columns(rows: Rows, schema: Schema) -> tuple[Floats, NDArray[np.int64]]:
     """Return all columns that vary, shape (p, n), and the feature of each."""
-    found = [
+    varying = [
         (column, feature)
         for feature in range(len(schema.features))
         for column in columns_of(rows, schema, feature)
     ]
-    columns = np.array([column for column, _ in found])
-    return columns, np.array([feature for _, feature in found], dtype=np.int64)
+    columns = np.array([column for column, _ in varying])
+    return columns, np.array([feature for _, feature in varying], dtype=np.int64)
 
 
 def _pull(columns: Floats, residual: Floats) -> Floats:
@@ -124,8 +124,8 @@ def _pull(columns: Floats, residual: Floats) -> Floats:
     return np.array([np.abs(np.einsum("i,ik->k", column, residual)).max() for column in columns])
 
 
-def _twins(columns: Floats, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each column the first one of `order` that is equal to it, shape (p,)."""
+def _first_equal_columns(columns: Floats, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each column the first of `order` that is equal to it, shape (p,)."""
     twin = np.empty(len(columns), dtype=np.int64)
     first: dict[bytes, int] = {}
     for column in order:

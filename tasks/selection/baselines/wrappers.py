@@ -39,7 +39,7 @@ def eliminate_by_refits(
     Guyon, Weston, Barnhill and Vapnik, "Gene selection for cancer classification using support
     vector machines", Machine Learning 46 (2002): fit, drop the features with the least importance,
     fit again on what is left. scikit-learn has it as `RFE` and `RFECV`. Here a share is one of the
-    features that are left, so that the last ones leave one at a time; there it is one of all.
+    features that are left, so that the last leave singly; there it is a share of all.
     Features that leave together leave in the order of their importances, so that every size can be
     read off one path. The size may be the smallest whose loss lies within one standard error of the
     lowest: Breiman, Friedman, Olshen and Stone, "Classification and regression trees" (1984),
@@ -98,11 +98,11 @@ RefitLoss = Callable[[Sequence[Mask]], Sequence[float]]
 
 
 @dataclass(frozen=True)
-class FoundMasks:
-    """Masks in the order in which they were found, at least one.
+class MaskSequence:
+    """Masks in the order of a search, at least one.
 
     A search that adds features, or moves whole masks, has no order in which features leave, only
-    masks and losses, in the order in which it found them.
+    masks and losses, in the order of the search.
     """
 
     masks: tuple[Mask, ...]
@@ -134,7 +134,7 @@ def particle_swarm(
     at_most: int | None = None,
     feasible: FeasibleMasks | None = None,
     on_generation: Callable[[int, int], None] | None = None,
-) -> FoundMasks:
+) -> MaskSequence:
     """Search for the mask with the lowest loss; return the best after each generation.
 
     Kennedy and Eberhart, "A discrete binary version of the particle swarm algorithm", IEEE
@@ -154,7 +154,7 @@ def particle_swarm(
     =====================================================  ==================
 
     Departs: a mask that would be empty, hold more features than are allowed, or break a constraint,
-    has those nearest to being drawn instead. Of equal losses the smaller mask is the better one.
+    has those nearest to being drawn instead. Of equal losses the smaller mask is better.
     All particles of a generation move at once, so that they can be judged at once; no mask is
     judged twice.
     """
@@ -167,7 +167,7 @@ def particle_swarm(
     velocities = random.uniform(-1.0, 1.0, shape)
     masks = _masks(velocities, random, list(keep), most, feasible)
     own, own_worth = masks.copy(), judge(masks)
-    found: list[tuple[Mask, float]] = []
+    history: list[tuple[Mask, float]] = []
     for generation in range(1, swarm.generations + 1):
         if generation > 1:
             velocities = _velocities(velocities, masks, own, own[_best(own_worth)], swarm, random)
@@ -176,10 +176,10 @@ def particle_swarm(
                 if worth < own_worth[i]:
                     own[i], own_worth[i] = masks[i], worth
         best = _best(own_worth)
-        found.append((own[best].copy(), own_worth[best][0]))
+        history.append((own[best].copy(), own_worth[best][0]))
         if on_generation is not None:
             on_generation(generation, swarm.generations)
-    return FoundMasks(tuple(mask for mask, _ in found), tuple(loss for _, loss in found))
+    return MaskSequence(tuple(mask for mask, _ in history), tuple(loss for _, loss in history))
 
 
 class _Judge:
@@ -240,15 +240,15 @@ def _masks(
 
 def sequential_forward(
     refit_loss: RefitLoss, n_features: int, *, largest: int, keep: Collection[int] = ()
-) -> FoundMasks:
-    """Add the most useful feature to `keep` again and again; return one mask of each size.
+) -> MaskSequence:
+    """Add the most useful feature to `keep` again and again; return a mask of each size.
 
     Whitney, "A direct method of nonparametric measurement selection", IEEE Transactions on
     Computers C-20 (1971), adds; Marill and Green, "On the effectiveness of receptors in recognition
     systems", IEEE Transactions on Information Theory 9 (1963), removes. scikit-learn has both as
     `SequentialFeatureSelector`.
 
-    It judges by cross-validation; here one refit is judged on rows held out, since d features take
+    It judges by cross-validation; here a refit is judged on rows held out, since d features take
     some d^2 / 2 refits already, and every fold would take as many again. Of equal losses the lowest
     index is added, or removed, first.
     """
@@ -263,7 +263,7 @@ def sequential_forward(
         mask, loss = _best_mask(refit_loss, _flipped(mask, np.flatnonzero(~mask)))
         masks.append(mask)
         losses.append(loss)
-    return FoundMasks(tuple(masks), tuple(losses))
+    return MaskSequence(tuple(masks), tuple(losses))
 
 
 def sequential_backward(
@@ -299,7 +299,7 @@ def _best_mask(refit_loss: RefitLoss, masks: list[Mask]) -> tuple[Mask, float]:
 
 
 def _flipped(mask: Mask, features: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Mask]:
-    """Return copies of the mask, each with one feature added, or removed if it was in."""
+    """Return copies of the mask, each with a feature added, or removed if it was in."""
     masks = []
     for feature in features:
         other = mask.copy()

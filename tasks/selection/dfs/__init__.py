@@ -13,7 +13,7 @@ proposition 2.1, lemma 2.1   `kernels.dense_sweeps`, `sparse_kernels.sparse_swee
 a_i                          `estimate.COEFFICIENTS`
 s = sigma(2 v), penalty      `descent.Descent`
 section 4, Adam              `kernels.adam_step`
-search for one size          `search.select_by_descent`
+search for a size             `search.select_by_descent`
 a ranking for all sizes      `search.dfs`
 ===========================  ====================================================
 

@@ -1,6 +1,6 @@
 """The rows of each step: blocks in random order, shuffled for every round, and rows within them.
 
-A table in memory is one block, so that all of its rows are shuffled for each round.
+A table in memory is a single block, so that all of its rows are shuffled for each round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Batch = tuple[int, NDArray[np.int64]]  # a block, and rows of it in the order th
 
 @dataclass(frozen=True)
 class Draws:
-    """All batches of a descent, one step after the other.
+    """All batches of a descent, step by step.
 
     A step takes a batch of `blocks_per_step` blocks, each of at least `batch_rows` rows. Rows and
     blocks that are left over wait for the next round.

@@ -29,7 +29,7 @@ _OLD_PRESSURE = 0.7  # with 0.9 the first steps still show after sixty
 
 @dataclass(frozen=True)
 class Step:
-    """Figures of one step, before it."""
+    """Figures of a step, before it."""
 
     loss: float  # the estimated share of the target's variance that is left, and the penalty
     kept: float  # sum s
@@ -55,7 +55,7 @@ class Held:
 class Descent:
     """Gradient descent over a relaxed mask.
 
-    It continues from `held`, if given, whose sums and draws must be those of these rows. `varies`,
+    It continues from `held`, if any, whose sums and draws must be those of these rows. `varies`,
     shape (D,), are the columns that are not constant.
     """
 
@@ -103,7 +103,7 @@ class Descent:
         now.n_steps, now.pressure = 0, None
 
     def step(self, *, penalty: float | None = None, n_features: int = 1) -> Step:
-        """Take one step; InputError if the loss or the mask is no longer finite.
+        """Take a step; InputError if the loss or the mask is no longer finite.
 
         Without a penalty it is a moving average of what separates the `n_features` steepest
         features from the others.
@@ -134,13 +134,14 @@ class Descent:
         answers = self._ask(
             Estimator.estimates, StepInputs(self.kept, self._now.everywhere, batches)
         )
-        found: list[Estimate] = [
+        estimates: list[Estimate] = [
             answers[place % len(answers)][place // len(answers)] for place in range(len(batches))
         ]
-        for one in found:
-            where = slice(None) if one.touched is None else one.touched
-            self._slopes[where] += one.slopes / len(found)
-        return sum(one.z for one in found) / len(found), sum(o.for_all for o in found) / len(found)
+        n = len(estimates)
+        for estimate in estimates:
+            where = slice(None) if estimate.touched is None else estimate.touched
+            self._slopes[where] += estimate.slopes / n
+        return sum(e.z for e in estimates) / n, sum(e.for_all for e in estimates) / n
 
     def _steepness(self, for_all: float, n_features: int) -> float:
         """Return the n-th largest peak of dz/ds, from candidates only where they suffice.
@@ -200,8 +201,8 @@ def _of_columns(held: Held, varies: NDArray[np.bool_], squares: NDArray[Any]) ->
     held = deepcopy(held)
     held.v[back], held.kept[back] = 0, 0.5
     held.v[leaving], held.kept[leaving] = _OUT, 1 / (1 + np.exp(-2 * _OUT))
-    for one in (held.mean, held.mean_square, held.peaks):
-        one[moved] = 0
+    for moment in (held.mean, held.mean_square, held.peaks):
+        moment[moved] = 0
     held.total = float(np.sum(held.kept, dtype=np.float64))
     held.everywhere = float(np.sum(held.kept * squares, dtype=np.float64))
     return held

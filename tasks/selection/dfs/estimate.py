@@ -2,7 +2,7 @@
 
 Kong and Valiant, "Estimating learnability in the sublinear data regime", arXiv 1805.01626,
 proposition 8, for the polynomials that stand for h(x) = x: of a_0 x^2 + ... + a_{k-1} x^{k+1} that
-err on [0, 1] by no more than twice the least error e* = tan(pi / (4 (k + 1))) / (k + 1), the one
+err on [0, 1] by no more than twice the least error e* = tan(pi / (4 (k + 1))) / (k + 1), that
 with the least sum_j 2^(j+1) |a_j|, which is what the variance of the estimate grows with.
 """
 
@@ -49,7 +49,7 @@ def chain_weights(order: int, n_rows: int) -> Floats:
     """Return alpha_i, shape (order,): the weight of y' A^(i+1) y.
 
     alpha_i = a_i (i + 2)! / N prod_{j=1..i+1} N / (N - j): the mean is over the N over i + 2 chains
-    of rows. Multiplied out one by one, since the logarithms of factorials lose digits.
+    of rows. Multiplied out singly, since the logarithms of factorials lose digits.
     """
     weights, factor = np.empty(order), 1.0 / n_rows
     for i, coefficient in enumerate(COEFFICIENTS[order]):

@@ -1,7 +1,7 @@
 """Compiled kernels: sweeps over dense rows, Adam's step, moments of columns.
 
 `residual_variance.py` has the formulas. Dense rows come in blocks of 8, with the triangle within
-each. A *channel* is one order of one output; its accumulator is
+each. A *channel* is an order of an output; its accumulator is
 the sum, over the rows already met, of x~ times that channel's number of the row. The columns are
 cut into tiles of a fixed width, in which everything about a column lies together: 8 rows, the
 weight, the gradient, then the accumulators, in fours. Offsets inside a tile are constants, so that
@@ -85,13 +85,13 @@ def _accumulate(tile: Any, four: int, numbers: Any) -> None:
     first = _SUMS + four * _FOUR
     place = tile[first : first + _FOUR]
     for b in range(0, _ROWS, 2):
-        one, two = tile[b * _TILE : (b + 1) * _TILE], tile[(b + 1) * _TILE : (b + 2) * _TILE]
+        row, next_row = tile[b * _TILE : (b + 1) * _TILE], tile[(b + 1) * _TILE : (b + 2) * _TILE]
         r0, r1, r2, r3 = numbers[b, 0], numbers[b, 1], numbers[b, 2], numbers[b, 3]
         s0, s1, s2, s3 = (
             numbers[b + 1, 0], numbers[b + 1, 1], numbers[b + 1, 2], numbers[b + 1, 3],
         )  # fmt: skip
         for t in range(_TILE):
-            x, z = one[t], two[t]
+            x, z = row[t], next_row[t]
             place[t] += x * r0 + z * s0
             place[_TILE + t] += x * r1 + z * s1
             place[2 * _TILE + t] += x * r2 + z * s2
@@ -107,7 +107,7 @@ def _accumulate_backwards(tile: Any, four: int, numbers: Any, duals: Any) -> Non
     first = _SUMS + four * _FOUR
     place, gradient = tile[first : first + _FOUR], tile[_GRADIENT : _GRADIENT + _TILE]
     for b in range(_ROWS - 1, 0, -2):
-        one, two = tile[b * _TILE : (b + 1) * _TILE], tile[(b - 1) * _TILE : b * _TILE]
+        row, next_row = tile[b * _TILE : (b + 1) * _TILE], tile[(b - 1) * _TILE : b * _TILE]
         l0, l1, l2, l3 = duals[b, 0], duals[b, 1], duals[b, 2], duals[b, 3]
         m0, m1, m2, m3 = duals[b - 1, 0], duals[b - 1, 1], duals[b - 1, 2], duals[b - 1, 3]
         r0, r1, r2, r3 = numbers[b, 0], numbers[b, 1], numbers[b, 2], numbers[b, 3]
@@ -115,7 +115,7 @@ def _accumulate_backwards(tile: Any, four: int, numbers: Any, duals: Any) -> Non
             numbers[b - 1, 0], numbers[b - 1, 1], numbers[b - 1, 2], numbers[b - 1, 3],
         )  # fmt: skip
         for t in range(_TILE):
-            x, z = one[t], two[t]
+            x, z = row[t], next_row[t]
             a0, a1, a2, a3 = place[t], place[_TILE + t], place[2 * _TILE + t], place[3 * _TILE + t]
             change = x * (l0 * a0 + l1 * a1 + l2 * a2 + l3 * a3)
             a0 += x * r0
@@ -131,7 +131,7 @@ def _accumulate_backwards(tile: Any, four: int, numbers: Any, duals: Any) -> Non
 
 @compiled
 def room_for(n_features: int, n_outputs: int, order: int, weight: Any) -> Any:
-    """Return the tiles of all columns with their weights, like `weight` (D,), in one row."""
+    """Return the tiles of all columns with their weights, like `weight` (D,), in a row."""
     length = (_ROWS + 2 + 4 * ((order + 3) // 4) * n_outputs) * _TILE
     n_tiles = (n_features + _TILE - 1) // _TILE
     work = np.zeros(n_tiles * length, weight.dtype)
@@ -290,7 +290,7 @@ def adam_step(
     slopes: Any, squares: Any, kept: Any, for_all: Any, pressure: Any,
     v: Any, mean: Any, mean_square: Any, constants: Any,
 ) -> tuple[float, float]:  # fmt: skip
-    """Move v and s by one step, set `slopes` to 0, and return sum s and sum s squares.
+    """Move v and s by a step, set `slopes` to 0, and return sum s and sum s squares.
 
     Kingma and Ba, "Adam: a method for stochastic optimization", arXiv 1412.6980, with its own
     constants but for the rate. The slope of the loss is (pressure - dz/ds) ds/dv with s = sigma(2
@@ -324,7 +324,7 @@ def peaks_above(
 ) -> int:
     """Raise the peaks to dz/ds, write those above `least` to `out` (D,) and return how many.
 
-    A peak is the largest dz/ds so far; one above 0 first falls by the factor `decay`.
+    A peak is the largest dz/ds so far; a peak above 0 first falls by the factor `decay`.
     """
     count = 0
     for d in range(len(slopes)):

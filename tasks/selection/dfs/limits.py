@@ -1,4 +1,4 @@
-"""What may be asked of a descent; settings are checked by it too, so that numpy is not loaded."""
+"""Limits of a descent's settings, which are checked by them too, so that numpy is not loaded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_order_is_known(order: int) -> None:
 
 
 def check_one_aim(n_features: object, penalty: object) -> None:
-    """Raise InputError if not exactly one of the two is given."""
+    """Raise InputError unless exactly one of the two is set."""
     if n_features is None and penalty is None:
         raise InputError(
             "one of n_features and penalty must be given but they are None and None; say how many "

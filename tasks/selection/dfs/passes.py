@@ -2,7 +2,7 @@
 
 Results for a block, and the order in which they are added, do not depend on the number of parts.
 For figures of all rows the blocks are assigned to eight partitions: each is summed in the order of
-its blocks, and then the partitions in order. A step has one batch from each of some blocks, and
+its blocks, and then the partitions in order. A step has a batch from each of some blocks, and
 their mean is taken in the order in which they were drawn.
 """
 
@@ -74,7 +74,7 @@ class Sharing:
         return 1 if n_tasks == 1 else min(self.count_threads(), n_tasks)
 
     def of(self, parts: Sequence[Any]) -> Ask:
-        """Distribute parts; a single one stays here."""
+        """Distribute parts; a single part stays here."""
         return self.for_each(parts) if len(parts) > 1 else here(parts)
 
 
@@ -104,19 +104,19 @@ class Surveyor(_Reader):
     labels: NDArray[Any] | None
 
     def survey(self, wave: int) -> Known | None:
-        """Return the statistics of a partition, if there is one."""
-        found: Known | None = None
+        """Return the statistics of a partition, None if it has no block."""
+        total: Known | None = None
         name_column = partial(name_in, self.source)
         for block in self.blocks(wave):
             X, y = self.source.read(block)
-            one = moments_of(read_rows(X), name_column), outputs_of(y, self.labels)
-            found = one if found is None else both(found, one, name_column)
-        return found
+            known = moments_of(read_rows(X), name_column), outputs_of(y, self.labels)
+            total = known if total is None else merge_known(total, known, name_column)
+        return total
 
 
-def both(one: Known, other: Known, name_column: NameColumn) -> Known:
+def merge_known(known: Known, other: Known, name_column: NameColumn) -> Known:
     """Return the statistics of the rows of both."""
-    return merged(one[0], other[0], name_column), merged_outputs(one[1], other[1])
+    return merged(known[0], other[0], name_column), merged_outputs(known[1], other[1])
 
 
 @dataclass(eq=False)
@@ -126,12 +126,12 @@ class Multiplier(_Reader):
     scale: Scale
     _only: Any = None
 
-    def image(self, asked: tuple[int, Floats | None]) -> Floats | None:
-        """Return U' U direction / N, shape (D,), of the partition of a wave, if there is one.
+    def image(self, request: tuple[int, Floats | None]) -> Floats | None:
+        """Return U' U direction / N, shape (D,), of a wave's partition, None if it has no block.
 
         Without a direction it is U' times random numbers.
         """
-        (wave, direction), total = asked, None
+        (wave, direction), total = request, None
         for block in self.blocks(wave):
             operands, n_rows = self._prepared(block), self.source.block_rows[block]
             if direction is None:
@@ -209,7 +209,7 @@ class Estimator:
         )
 
     def _block(self, place: int, block: int) -> tuple[Table, Floats]:
-        """Return a block as a table, and its outputs; one is kept for each place of a step."""
+        """Return a block as a table, and its outputs; a table is kept for each place of a step."""
         if place not in self._held or self._held[place][0] != block:
             self._held.pop(place, None)  # or two would be held
             X, y = self.source.read(block)
@@ -219,7 +219,7 @@ class Estimator:
 
 
 _TEXT = "OU"  # kinds of array
-# of one block, which is kept; of several, which are read for each iteration
+# of a single block, which is kept; of several, which are read for each iteration
 _AT_HAND, _READ_AGAIN = Effort(20, 1e-4), Effort(12, 1e-4)
 
 
@@ -256,7 +256,7 @@ def learn(
 
     If these rows were the last to be added to `before`, it is returned. Rows are else added to
     `before`; the top singular value is then the larger of the two, as it has to be rather high.
-    `check` may refuse the moments. 12 iterations leave an error within one per cent, mostly above.
+    `check` may refuse the moments. 12 iterations leave an error within 1 %, mostly above.
 
     A sample of rows would not do: its top singular value is higher, on text with an eighth of the
     rows 2.4 to 2.8 times, as columns that few rows have are as rare among them.
@@ -271,9 +271,9 @@ def learn(
     n_parts = sharing.n_parts(n_partitions)
     n_waves = -(-n_partitions // n_parts)
     ask = sharing.of([Surveyor(source, i, n_parts, labels) for i in range(n_parts)])
-    both_of = partial(both, name_column=partial(name_in, source))
+    both_of = partial(merge_known, name_column=partial(name_in, source))
     columns, outputs = reduce(both_of, _waves(ask, Surveyor.survey, range(n_waves)))
-    latest = _known_by(columns, outputs)
+    latest = _digest_statistics(columns, outputs)
     if before is not None:
         if columns.form != before.columns.form:
             was, now = before.columns.form, columns.form
@@ -298,7 +298,7 @@ def learn(
     return Learned(columns, outputs, top, latest, names)
 
 
-def _known_by(columns: Moments, outputs: Outputs) -> str:
+def _digest_statistics(columns: Moments, outputs: Outputs) -> str:
     """Return 64 hexadecimal digits over the statistics of some rows."""
     figures = (columns.n_rows, columns.form, outputs.largest, outputs.variance)
     digest = hashlib.sha256(json.dumps(figures).encode())

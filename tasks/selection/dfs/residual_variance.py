@@ -6,8 +6,8 @@ With x~ as in `estimate.py`, G_d = triud(x~_d x~_d') and A = sum_d s_d G_d / N,
 
 The gradient is that of two sweeps. With r_0 = l_0 = y, r_{i+1} = A r_i, l_{i+1} = A' l_i and
 lambda_q = sum_{p < k-q} alpha_{p+q} l_p, it is dz/ds_d = 1/N sum_{q < k} lambda_q' G_d r_q. A is
-strictly triangular, so that what a row needs of all orders is known from the rows met before: one
-sweep forwards finds every lambda, one backwards every r, the value and the whole gradient.
+strictly triangular, so that what a row needs of all orders is known from the rows met before: a
+sweep forwards finds every lambda, a sweep backwards every r, the value and the whole gradient.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def over_all_rows(
 ) -> tuple[float, Floats]:
     """Return z, the share of the target's variance that is explained, and its gradient (D,).
 
-    A sweep forwards takes the blocks one after the other, one backwards in the opposite order. What
+    A sweep forwards takes the blocks in order, a sweep backwards in the opposite order. What
     a block needs of those before it, or after it, are sums over their rows: k C numbers for each
-    column. So a block is read twice, and one at a time.
+    column. So a block is read twice; one is in memory at a time.
     """
     alphas, scale = chain_weights(order, source.shape[0]), learned.scale
     chain = (_Dense if isinstance(scale, DenseScale) else _Sparse)(
@@ -101,9 +101,9 @@ class _Dense:
 
     def gradient(self) -> Floats:
         """Return the gradient, shape (D,)."""
-        found = np.empty(self._n_features)
-        kernels.read_gradient(self._room, self._n_rows, found)
-        return found
+        gradient = np.empty(self._n_features)
+        kernels.read_gradient(self._room, self._n_rows, gradient)
+        return gradient
 
     def _operands(self, table: Any, y: Floats, *more: Any) -> tuple[Any, ...]:
         of_table = table.values, np.arange(len(y)), table.origin, table.rest, table.inverse
@@ -139,8 +139,8 @@ class _Sparse:
         return float(z)
 
     def gradient(self) -> Floats:
-        found: Floats = (self._slopes + self._shift**2 * self._for_all) / self._n_rows
-        return found
+        gradient: Floats = (self._slopes + self._shift**2 * self._for_all) / self._n_rows
+        return gradient
 
     def _operands(self, table: Any, y: Floats, *more: Any) -> tuple[Any, ...]:
         rows = table.starts.astype(np.int64), table.indices.astype(np.int32), table.values
@@ -175,17 +175,17 @@ def residual_variance(
     Parameters
     ----------
     X : array (N, D), scipy sparse matrix, or source of rows
-        Any scale; columns are standardised, and a constant one counts for nothing. float32 is
+        Any scale; columns are standardised, and a constant column counts for nothing. float32 is
         computed in float32 where that is faster. Of a source, such as `chaffinch.open_shuffled`
-        returns, one block is in memory at a time.
+        returns, a single block is in memory at a time.
     y : array of numbers, shape (N,) or (N, C)
         Any scale; columns are centred. Of several outputs the sum. None where X is a source, which
         has a target of its own: more than two classes are an output each, 0 and 1, two classes are
-        one such output, of the later one, which is half of the sum over both.
+        one such output, of the later class, which is half of the sum over both.
     s : array, shape (D,)
         How much of each feature is kept, 0..1.
     order : int in 1..8
-        Highest power of the correlations that is looked at. A higher one errs less on average and
+        Highest power of the correlations that is looked at. A higher power errs less on average and
         varies more.
 
     Returns
@@ -206,7 +206,7 @@ def residual_variance(
     The estimate is a mean over ordered chains of rows, so that the order of rows matters: shuffle
     rows that are sorted by their target. How they are cut into blocks does not matter, nor does
     their order if k is 1: the top singular value of the columns, by which all are divided, is
-    found to a relative residual of 1e-6.
+    computed to a relative residual of 1e-6.
 
     Costs two readings of X and no copy of it, O(k N D), or O(k (nnz + N) + D) where X is sparse;
     and one, without the k, for each of the iterations that find the singular value: 20 to 30 where
@@ -225,12 +225,12 @@ def residual_variance(
     check_one_target(X, y)
     if is_source(X):
         return _of_source(X, s, order)
-    given = read_rows(X)
-    n_rows, n_features = given.shape
+    data = read_rows(X)
+    n_rows, n_features = data.shape
     check_order(order, n_rows)
     outputs = _read_outputs(y, n_rows)
     kept = _read_kept(s, n_features)
-    table = read_table(given)
+    table = read_table(data)
     alphas, rows = chain_weights(order, n_rows), np.arange(n_rows)
     gradient = np.zeros(n_features)
     if isinstance(table, DenseTable):
@@ -267,13 +267,13 @@ def _variance(outputs: Outputs) -> float:
 
 def _read_outputs(y: ArrayLike | None, n_rows: int) -> Floats:
     """Return the outputs, centred, shape (N, C)."""
-    given = read_target(y, n_rows, multi_output=True)
-    if given.dtype.kind not in "biuf":
+    target = read_target(y, n_rows, multi_output=True)
+    if target.dtype.kind not in "biuf":
         raise InputError(
-            f"y must hold numbers but holds {in_words(given.dtype)}; of two classes give one "
+            f"y must hold numbers but holds {in_words(target.dtype)}; of two classes give one "
             "column of 0 and 1, of more one for each, or use differentiable_selection"
         )
-    outputs = given.reshape(n_rows, -1).astype(np.float64)
+    outputs = target.reshape(n_rows, -1).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
         outputs -= outputs.mean(axis=0)
         sum_of_squares = np.sum(outputs**2)

@@ -1,7 +1,7 @@
 """Centring and scaling of blocks of rows for the estimate.
 
-A scale is computed from the moments of all rows, and prepares one block at a time. Dense tables are
-centred as they are read. A sparse one keeps its zeros: stored values are divided, and the kernels
+A scale is computed from the moments of all rows, and prepares block by block. Dense tables are
+centred as they are read. A sparse table keeps its zeros: stored values are divided, and the kernels
 account for the shift. A column that is stored in every row is shifted itself; in one with a zero
 mu_d^2 / sd_d^2 is below N, so that few digits are lost.
 """
@@ -64,36 +64,36 @@ def moments_of(rows: Any, name_column: NameColumn = str) -> Moments:
         _check_finite(variance, lambda d: not np.isfinite(rows[:, d]).all(), name_column)
         example = rows[0].astype(np.float64)
         return Moments(n_rows, mean, rest, variance, varies, example, None, str(rows.dtype))
-    given, indices = rows.data, rows.indices
+    values, indices = rows.data, rows.indices
     stored = np.zeros(n_features, np.int64)
-    kernels.sparse_columns(indices, given, n_rows, mean, rest, variance, varies, stored)
-    _check_finite(variance, lambda d: not np.isfinite(given[indices == d]).all(), name_column)
+    kernels.sparse_columns(indices, values, n_rows, mean, rest, variance, varies, stored)
+    _check_finite(variance, lambda d: not np.isfinite(values[indices == d]).all(), name_column)
     example = np.zeros(n_features)
-    example[indices] = given
-    return Moments(n_rows, mean, rest, variance, varies, example, stored, str(given.dtype))
+    example[indices] = values
+    return Moments(n_rows, mean, rest, variance, varies, example, stored, str(values.dtype))
 
 
-def merged(one: Moments, other: Moments, name_column: NameColumn = str) -> Moments:
+def merged(first: Moments, second: Moments, name_column: NameColumn = str) -> Moments:
     """Return the moments of the rows of both; InputError if squares are too large together."""
-    n_rows = one.n_rows + other.n_rows
-    share = other.n_rows / n_rows
+    n_rows = first.n_rows + second.n_rows
+    share = second.n_rows / n_rows
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
-        off = other.mean - one.mean
-        off += other.rest - one.rest
-        variance = one.variance * (one.n_rows / n_rows)
-        variance += other.variance * share
-        variance += off * off * (one.n_rows / n_rows * share)
+        off = second.mean - first.mean
+        off += second.rest - first.rest
+        variance = first.variance * (first.n_rows / n_rows)
+        variance += second.variance * share
+        variance += off * off * (first.n_rows / n_rows * share)
     _check_finite(variance, lambda d: False, name_column)
-    varies = one.varies | other.varies
-    varies |= one.example != other.example
+    varies = first.varies | second.varies
+    varies |= first.example != second.example
     off *= share
-    off += one.rest
-    mean = one.mean + off
-    rest = off - (mean - one.mean)
+    off += first.rest
+    mean = first.mean + off
+    rest = off - (mean - first.mean)
     stored = None
-    if one.stored is not None and other.stored is not None:
-        stored = one.stored + other.stored
-    return Moments(n_rows, mean, rest, variance, varies, one.example, stored, one.kind)
+    if first.stored is not None and second.stored is not None:
+        stored = first.stored + second.stored
+    return Moments(n_rows, mean, rest, variance, varies, first.example, stored, first.kind)
 
 
 def _check_finite(variance: Floats, has_infinite: Any, name_column: NameColumn) -> None:
@@ -239,8 +239,8 @@ def top_singular_value(
 ) -> float:
     """Return the top singular value of U over sqrt(N), slightly high, by Lanczos' iterations.
 
-    The squares of singular values are eigenvalues, and one of them is no farther from the value
-    found than the residual is long, which is added. None is above the number of columns that vary.
+    The squares of singular values are eigenvalues, and one of them is no farther from the computed
+    value than the residual is long, which is added. None is above the number of columns that vary.
     `start`, shape (D,), is a sum of rows times `random_lengths`, not of columns, whose order must
     not matter; `multiply` takes a direction of length 1 to U' U direction / N.
     """
@@ -265,6 +265,6 @@ def top_singular_value(
 def random_lengths(first: int, n_rows: int) -> Floats:
     """Return random numbers for rows after the `first`, shape (n_rows,), however rows are cut."""
     bits = np.random.PCG64(0)
-    bits.advance(first)  # one draw for each row
+    bits.advance(first)  # a draw for each row
     lengths: Floats = np.random.Generator(bits).random(n_rows) - 0.5
     return lengths

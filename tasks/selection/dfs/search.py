@@ -43,7 +43,7 @@ class DifferentiableSelection:
     ----------
     features : ndarray of int, shape (m,)
         Positions of the chosen features, ascending: the requested number with the highest scores,
-        of equal ones those further right, constant ones never; or, for a given penalty, all with s
+        of equal v those further right, constant columns never; or, for a penalty, all with s
         above 1/2.
     scores : ndarray of float64, shape (D,)
         v; higher is better, above 0 is s above 1/2. -30 for a constant column. If more than half
@@ -114,7 +114,7 @@ def select_by_descent(
     `on_step` is called before the first step and after each, with the descent and all steps so far.
     """
     check_one_aim(aim.n_features, aim.penalty)
-    descent = _opened(X, y, aim, rules, sharing, start)
+    descent = _open_descent(X, y, aim, rules, sharing, start)
     return _follow(descent, rules.steps, aim, way, on_step)
 
 
@@ -136,12 +136,12 @@ def path_by_descent(
                 f"penalties must ascend but {higher} comes after {lower}: what has left does not "
                 "come back; sort them"
             )
-    descent = _opened(X, y, Aim(penalty=penalties[0]), rules, sharing, None)
-    found = []
+    descent = _open_descent(X, y, Aim(penalty=penalties[0]), rules, sharing, None)
+    results = []
     for penalty in penalties:
         descent.forget()
-        found.append(_follow(descent, rules.steps, Aim(penalty=penalty)))
-    return tuple(found)
+        results.append(_follow(descent, rules.steps, Aim(penalty=penalty)))
+    return tuple(results)
 
 
 def open_descent(
@@ -170,7 +170,7 @@ def open_descent(
     return Descent(source, learned, draws, rules.order, sharing, held)
 
 
-def _opened(
+def _open_descent(
     X: Any,
     y: ArrayLike | None,
     aim: Aim,
@@ -231,9 +231,9 @@ def _follow(
         chosen,
         v,
         descent.kept.astype(np.float64),
-        np.array([one.loss for one in way]),
-        np.array([one.kept for one in way]),
-        np.array([one.penalty for one in way]),
+        np.array([step.loss for step in way]),
+        np.array([step.kept for step in way]),
+        np.array([step.penalty for step in way]),
         descent.state(),
     )
 
@@ -242,7 +242,7 @@ def dfs(rows: Rows, schema: Schema, seed: int, *, order: int, steps: int) -> Flo
     """Score by when a feature leaves the descent, shape (d,); 0 for a constant feature.
 
     One descent serves every size: the penalty is steered to half of the columns, then to half of
-    these, down to one, each time from where the last one ended.
+    these, down to one, each time from where the last search ended.
 
     The score is how often the number was halved before the best column of the feature left, and how
     much of it was kept then, 0 to 1. There are `steps` for each number of columns.
@@ -254,11 +254,11 @@ def dfs(rows: Rows, schema: Schema, seed: int, *, order: int, steps: int) -> Flo
         return scores
     rules = Rules(order=order, task=schema.task, seed=seed)
     descent = open_descent(InMemory(table, rows.y), rules)
-    np.maximum.at(scores, feature, _times_halved(descent, steps))
+    np.maximum.at(scores, feature, _score_by_halving(descent, steps))
     return scores
 
 
-def _times_halved(descent: Descent, steps: int) -> Floats:
+def _score_by_halving(descent: Descent, steps: int) -> Floats:
     """Return the score of every column; equal ones leave together."""
     n_left = len(descent.v)
     scores, stays = np.full(n_left, 0.5), np.ones(n_left, dtype=bool)

@@ -28,8 +28,8 @@ _NOT_FINITE = "y must be finite but is not; leave out the rows without a finite 
 class Outputs:
     """Statistics of the outputs of some rows, by which a target becomes outputs.
 
-    Numbers are one output. Two classes are one, too; of more each is an output of its own, 0 and 1,
-    and the estimate is summed. Outputs come in units in which their variances sum to 1, so that
+    Numbers are a single output, and so are two classes; of more each is an output of its own, 0 and
+    1, and the estimate is summed. Outputs come in units in which their variances sum to 1, so that
     losses, penalties and steps mean the same for every target.
     """
 
@@ -38,7 +38,7 @@ class Outputs:
     largest: float  # outputs are divided by it first, or squares of large numbers would overflow
     mean: Floats  # (C,)
     variance: float  # summed over the outputs
-    example: Floats  # (C,), of some row, as it is given
+    example: Floats  # (C,), of some row, unscaled
     varies: bool
 
     def of(self, y: NDArray[Any]) -> Floats:
@@ -46,7 +46,7 @@ class Outputs:
 
         InputError if it is not finite, or has a class that is none of the labels.
         """
-        outputs = _as_given(y, self.labels) / self.largest
+        outputs = _raw_outputs(y, self.labels) / self.largest
         outputs -= self.mean
         outputs /= np.sqrt(self.variance)
         return np.ascontiguousarray(outputs)
@@ -59,33 +59,34 @@ class Outputs:
 
 def outputs_of(y: NDArray[Any], labels: NDArray[Any] | None) -> Outputs:
     """Return the statistics of the outputs of at least one row; see `Outputs.of`."""
-    given = _as_given(y, labels)
-    largest = float(np.abs(given).max()) or 1.0
-    scaled = given / largest
+    outputs = _raw_outputs(y, labels)
+    largest = float(np.abs(outputs).max()) or 1.0
+    scaled = outputs / largest
     mean = scaled.mean(axis=0)
     scaled -= mean
     variance = float((scaled**2).mean(axis=0).sum())
-    varies = not bool((given == given[0]).all())
-    return Outputs(len(y), labels, largest, mean, variance, given[0], varies)
+    varies = not bool((outputs == outputs[0]).all())
+    return Outputs(len(y), labels, largest, mean, variance, outputs[0], varies)
 
 
-def merged_outputs(one: Outputs, other: Outputs) -> Outputs:
+def merged_outputs(first: Outputs, second: Outputs) -> Outputs:
     """Return the statistics of the rows of both, as `scaling.merged` does."""
-    n_rows, largest = one.n_rows + other.n_rows, max(one.largest, other.largest)
-    shares = [part.n_rows / n_rows for part in (one, other)]
-    units = [part.largest / largest for part in (one, other)]
-    off = other.mean * units[1] - one.mean * units[0]
-    variance = shares[0] * one.variance * units[0] ** 2 + shares[1] * other.variance * units[1] ** 2
+    n_rows, largest = first.n_rows + second.n_rows, max(first.largest, second.largest)
+    shares = [part.n_rows / n_rows for part in (first, second)]
+    units = [part.largest / largest for part in (first, second)]
+    off = second.mean * units[1] - first.mean * units[0]
+    variance = shares[0] * first.variance * units[0] ** 2
+    variance += shares[1] * second.variance * units[1] ** 2
     variance += shares[0] * shares[1] * float(np.sum(off**2))
-    varies = one.varies or other.varies or bool((one.example != other.example).any())
-    mean = one.mean * units[0] + off * shares[1]
-    return Outputs(n_rows, one.labels, largest, mean, variance, one.example, varies)
+    varies = first.varies or second.varies or bool((first.example != second.example).any())
+    mean = first.mean * units[0] + off * shares[1]
+    return Outputs(n_rows, first.labels, largest, mean, variance, first.example, varies)
 
 
 def labels_for(
     kind: np.dtype[Any], labels: Callable[[], NDArray[Any] | None], task: Task | None
 ) -> NDArray[Any] | None:
-    """Return the classes of a target; None if it is one of numbers. InputError if no task fits.
+    """Return the classes of a target; None of numbers. InputError if no task fits.
 
     `labels` is called only if these may be classes: it returns the values of the target, ascending,
     or None if there are too many.
@@ -128,7 +129,7 @@ def labels_in(y: NDArray[Any]) -> NDArray[Any] | None:
     return None if len(labels) > _MOST_LABELS else labels
 
 
-def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
+def _raw_outputs(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
     """Return outputs before they are centred, shape (n, C)."""
     if labels is None:
         outputs = y.astype(np.float64)[:, np.newaxis]
@@ -143,7 +144,7 @@ def _as_given(y: NDArray[Any], labels: NDArray[Any] | None) -> Floats:
             f"y holds the class {other!r}, which was none of the {len(labels)} before; "
             "begin again, without start"
         )
-    # two classes need one column only
+    # two classes need a single column
     columns = np.arange(len(labels)) if len(labels) > 2 else np.array([len(labels) - 1])
     one_hot: Floats = np.equal(codes[:, np.newaxis], columns).astype(np.float64)
     return one_hot
@@ -191,7 +192,7 @@ class RowSource(Protocol):
 
 
 class InMemory:
-    """A table in memory as a source of one block.
+    """A table in memory as a source of a single block.
 
     float32 stays float32, any other number becomes float64. Text names of the columns of a frame
     are kept; nullable columns must have no gaps. InputError if X is no table of numbers, or y does
@@ -222,7 +223,7 @@ class InMemory:
 def read_rows(X: Any) -> Any:
     """Return rows as the kernels take them: an array (n, D) or compressed rows, canonical.
 
-    Float32 or float64. InputError if X is no table of numbers, or one is masked or missing.
+    Float32 or float64. InputError if X is no table of numbers, or a number is masked or missing.
     """
     try:
         rows: Any = read_numbers(X, "X", _AS_TABLE, "csr")
@@ -255,7 +256,7 @@ def names_in(source: RowSource) -> tuple[str, ...] | None:
 
 
 def name_in(source: RowSource, column: int) -> str:
-    """Return how a person finds a column, given its position from 0: its name, or its number."""
+    """Return how a person finds a column at a position from 0: its name, or its number."""
     names = names_in(source)
     if names is None:
         return str(column + getattr(source, "counted_from", 0))
@@ -263,7 +264,7 @@ def name_in(source: RowSource, column: int) -> str:
 
 
 def check_one_target(X: Any, y: ArrayLike | None) -> None:
-    """Refuse a path, a source with a separate target, and a table without one."""
+    """Refuse a path, a source with a separate target, and a table without target."""
     if isinstance(X, str | os.PathLike):
         raise InputError(
             f"X must be a table or a source of rows but is {X!r}; of a path give "

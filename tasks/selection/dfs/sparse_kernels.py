@@ -28,7 +28,7 @@ def gather(
     starts: Any, indices: Any, values: Any, rows: Any,
     number: Any, ends: Any, local: Any, stored: Any, touched: Any,
 ) -> int:  # fmt: skip
-    """Copy the rows of a batch one after the other, and number their columns as they occur.
+    """Copy the rows of a batch in order, and number their columns as they occur.
 
     `number` (D,) is -1 everywhere; the numbers of the columns stay there. Row i is ends[i] : ends[i
     + 1] of `local` and `stored`; `touched` lists the columns. Returns how many.
@@ -57,20 +57,20 @@ def _product_with_row(local: Any, values: Any, weight: Any, sums: Any, out: Any)
     """
     whole = len(out) // 4 * 4
     for first in range(0, whole, 4):
-        one, two, three, four = 0.0, 0.0, 0.0, 0.0
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
         for j in range(len(local)):
             u = local[j]
             x = weight[u] * values[j]
-            one += x * sums[u, first]
-            two += x * sums[u, first + 1]
-            three += x * sums[u, first + 2]
-            four += x * sums[u, first + 3]
-        out[first], out[first + 1], out[first + 2], out[first + 3] = one, two, three, four
+            s0 += x * sums[u, first]
+            s1 += x * sums[u, first + 1]
+            s2 += x * sums[u, first + 2]
+            s3 += x * sums[u, first + 3]
+        out[first], out[first + 1], out[first + 2], out[first + 3] = s0, s1, s2, s3
     for channel in range(whole, len(out)):
-        one = 0.0
+        total = 0.0
         for j in range(len(local)):
-            one += weight[local[j]] * values[j] * sums[local[j], channel]
-        out[channel] = one
+            total += weight[local[j]] * values[j] * sums[local[j], channel]
+        out[channel] = total
 
 
 @compiled
@@ -78,15 +78,15 @@ def _add_row(local: Any, values: Any, numbers: Any, sums: Any) -> None:
     """Add a row's stored values, times a number for each channel, to the sums of its columns."""
     whole = len(numbers) // 4 * 4
     for first in range(0, whole, 4):
-        one, two, three, four = (
+        n0, n1, n2, n3 = (
             numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3],
         )  # fmt: skip
         for j in range(len(local)):
             u, x = local[j], values[j]
-            sums[u, first] += x * one
-            sums[u, first + 1] += x * two
-            sums[u, first + 2] += x * three
-            sums[u, first + 3] += x * four
+            sums[u, first] += x * n0
+            sums[u, first + 1] += x * n1
+            sums[u, first + 2] += x * n2
+            sums[u, first + 3] += x * n3
     for channel in range(whole, len(numbers)):
         for j in range(len(local)):
             sums[local[j], channel] += values[j] * numbers[channel]
@@ -97,12 +97,12 @@ def _add_gradient(local: Any, values: Any, duals: Any, sums: Any, gradient: Any)
     """Add a row's stored values, times the product of its duals and the sums, to the gradient."""
     whole = len(duals) // 4 * 4
     for first in range(0, whole, 4):
-        one, two, three, four = duals[first], duals[first + 1], duals[first + 2], duals[first + 3]
+        d0, d1, d2, d3 = duals[first], duals[first + 1], duals[first + 2], duals[first + 3]
         for j in range(len(local)):
             u = local[j]
             gradient[u] += values[j] * (
-                (one * sums[u, first] + two * sums[u, first + 1])
-                + (three * sums[u, first + 2] + four * sums[u, first + 3])
+                (d0 * sums[u, first] + d1 * sums[u, first + 1])
+                + (d2 * sums[u, first + 2] + d3 * sums[u, first + 3])
             )
     for channel in range(whole, len(duals)):
         for j in range(len(local)):

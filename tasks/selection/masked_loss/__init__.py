@@ -1,4 +1,4 @@
-"""One question asked of any trained model: what is the loss when these features are masked.
+"""One question to any trained model: what is the loss when these features are masked.
 
 `masked_loss` picks the fastest engine that gives the losses of the model's own predictions, up to
 the order of a sum. What no engine covers goes to `BlackBox`, which only needs a `predict`, and so
@@ -28,12 +28,12 @@ __all__ = ["BlackBox", "MaskEvaluator", "masked_loss"]
 
 
 # In these `without_each` takes the time of as many masks as features are kept; a forest and the
-# Gram matrix of a linear model answer all features sooner than one mask.
+# Gram matrix of a linear model answer all features sooner than a mask.
 _BY_MASK = (BlackBox, NetworkMaskedLoss)
 
 
 def losses_ahead(engine: MaskedLoss, waiting: Sequence[int], n_sure: int) -> dict[int, float]:
-    """Return feature -> loss of masking one more feature, for the next of `waiting` kept features.
+    """Return feature -> loss of masking it too, for the next of `waiting` kept features.
 
     The first `n_sure` are answered where each costs a mask of its own, else all.
     """

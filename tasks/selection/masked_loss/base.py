@@ -18,7 +18,7 @@ from chaffinch.tasks.selection.core import Floats, Mask
 
 
 class ForkSafeLock:
-    """A reentrant lock; a forked child and a copy have a free one."""
+    """A reentrant lock; a forked child and a copy have a free lock."""
 
     def __init__(self) -> None:
         self._lock, self._process = threading.RLock(), os.getpid()
@@ -40,7 +40,7 @@ class ForkSafeLock:
 
 
 class Threads:
-    """Threads that process pieces of work; a call waits for pieces left from an interrupted one."""
+    """Threads that process pieces of work; a call waits for pieces of an interrupted call."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -54,7 +54,7 @@ class Threads:
             for piece in pieces:
                 work(piece)
             return
-        left = iter(pieces)  # shared: each thread takes the next one
+        left = iter(pieces)  # shared: each thread takes the next
 
         def take() -> None:
             for piece in left:
@@ -88,7 +88,7 @@ class MaskState:
 
     State that an engine keeps besides the mask is either consistent with it or marked as invalid,
     and then rebuilt before it is read. So a removal is atomic, also if interrupted. Calls from
-    several threads run one after the other.
+    several threads run in turn.
     """
 
     names: tuple[str, ...] = ()  # of the features, where they are known
@@ -104,7 +104,7 @@ class MaskState:
         return self._mask.copy()
 
     def remove(self, feature: int | str) -> None:
-        """Mask one more feature for good; InputError if it is no index or name of a kept one."""
+        """Mask another feature for good; InputError if it is no index or name of a kept feature."""
         last = len(self._mask) - 1
         if isinstance(feature, str) and feature in self.names:
             feature = self.names.index(feature)
@@ -127,7 +127,7 @@ class MaskState:
             self._is_whole = True
 
     def __copy__(self) -> Self:
-        """Return a deep copy: two engines cannot share what one of them changes."""
+        """Return a deep copy: two engines cannot share what either changes."""
         return copy.deepcopy(self)
 
     def _make_whole(self) -> None:

@@ -1,13 +1,13 @@
-"""The masked loss of any model that can predict: one `predict` per mask, or less.
+"""The masked loss of any model that can predict: a `predict` per mask, or less.
 
 Masking replaces a whole column by the feature's baseline value, missing values included, so that
 nothing of the column is left for the model to read (`x * mask` would leave a NaN in place).
 
-Three savings that change no bit. Masks that differ only in features the model does not use share
-one evaluation. A loss once asked for is remembered until the next removal. And for trees, only
-rows that a mask changes are predicted, those of several masks together: a tree model adds up the
-leaves of a row in one order, independent of the other rows in the call. A matrix product does not,
-so that all rows of any other model come in one call.
+Three savings that change no bit. Masks that differ only in features the model does not use share a
+single evaluation. A computed loss is remembered until the next removal. And for trees, only rows
+that a mask changes are predicted, those of several masks together: a tree model adds up the leaves
+of a row in a fixed order, independent of the other rows in the call. A matrix product does not, so
+that all rows of any other model come in a single call.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MaskEvaluator:
             raise InputError("baseline must be finite: a masked feature must hold a value")
 
     def __call__(self, masks: Sequence[Mask]) -> Floats:
-        """Return the loss of each mask, shape (m,); InputError if one is not finite."""
+        """Return the loss of each mask, shape (m,); InputError if a loss is not finite."""
         predict = _Predictor(self)
         losses = np.empty(len(masks))
         with single_thread():
@@ -133,7 +133,7 @@ class BlackBox(MaskState):
             return float(self([self._mask])[0])
 
     def without_each(self) -> Floats:
-        """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        """Losses of masking another feature each, shape (d,); inf where already masked."""
         with self._lock.of_process:
             losses = np.full(len(self._mask), np.inf)
             kept = np.flatnonzero(self._mask)

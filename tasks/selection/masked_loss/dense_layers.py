@@ -1,6 +1,6 @@
 """The layers of a network or a linear model: first layer by feature, outputs, losses.
 
-A pre-activation is a bias plus one contribution for each feature. A feature of one encoded column
+A pre-activation is a bias plus a contribution for each feature. A feature of one encoded column
 contributes value x weights; a feature of several (a one-hot category) has as many contributions
 as distinct values, and these are tabulated. Masking replaces a contribution by the baseline's.
 """
@@ -37,7 +37,7 @@ def without_features(
 ) -> None:
     """Write the first layer without each of m features, for a block of rows: (m, width, rows).
 
-    The rows are innermost, so that the loops vectorise. What is not a number stays one. `present`
+    The rows are innermost, so that the loops vectorise. NaN stays NaN. `present`
     (width, n) is the first layer under the present mask; `start` the block's first row; `floor` 0
     for relu, else -inf. The other arrays are those of `FirstLayer`.
     """
@@ -182,10 +182,10 @@ _ROWS_TO_CHECK, _AGREEMENT = 256, 1e-9
 
 
 class OutputLoss:
-    """Losses of n rows, given outputs; `loss` is a mean over rows.
+    """Losses of n rows from their outputs; `loss` is a mean over rows.
 
     The same formulas as the model's `predict` and `Loss.per_row`, for many maskings of a block of
-    rows at once. Where a probability is 1 minus another, it is so here too: a more exact one would
+    rows at once. Where a probability is 1 minus another, it is so here too: more exact values would
     give other losses than the model's predictions do.
 
     `weight` (n,): ones where rows have none. `position` (n,): of each row's class among the
@@ -252,8 +252,8 @@ def check_agreement(evaluator: MaskEvaluator, output_loss: OutputLoss, outputs: 
     """Raise NotCovered unless outputs (width, n) lead to the model's own predictions."""
     # a few rows are enough: what could be misread is the same for all
     expected = evaluator.model.predict(evaluator.rows.X[:_ROWS_TO_CHECK])
-    given = output_loss.prediction(outputs[:, :_ROWS_TO_CHECK])
-    if not np.allclose(given, expected, rtol=0, atol=_AGREEMENT * np.abs(expected).max()):
+    prediction = output_loss.prediction(outputs[:, :_ROWS_TO_CHECK])
+    if not np.allclose(prediction, expected, rtol=0, atol=_AGREEMENT * np.abs(expected).max()):
         raise NotCovered("its layers do not give its own predictions")
 
 

@@ -1,7 +1,7 @@
 """A masked loss with distributed rows: each part keeps its rows and state, and returns sums.
 
 A step sends the removals so far to each part, and returns a few vectors of sums. The state of a
-part depends on its rows and the removals only, so that a lost one can be rebuilt.
+part depends on its rows and the removals only, so that a lost part can be rebuilt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of every part."""
+    """A request to every part."""
 
     question: Question  # see `RowSums.block_sums`
     removed: tuple[int, ...]  # all so far, in order
@@ -39,7 +39,7 @@ class Request:
 
 
 class RowPart:
-    """A run of blocks of rows, and the engine that is made of them when it is first asked."""
+    """A run of blocks of rows, and the engine that is made of them at the first request."""
 
     def __init__(
         self, model: Predictor, rows: Rows, loss: Loss, baseline: Floats, first: int, n_blocks: int
@@ -49,18 +49,18 @@ class RowPart:
         self._engine: RowSums | None = None
         self._removed: tuple[int, ...] = ()
 
-    def answer(self, asked: Request) -> PartialSums:
+    def answer(self, request: Request) -> PartialSums:
         """Return the highest nodes of this part's sums; NotCovered if no engine covers its rows."""
         engine, self._engine = self._engine, None  # an interrupted call leaves no engine
-        if engine is None or asked.removed[: len(self._removed)] != self._removed:
-            made = exact_engine(*self._made_of)  # all rows were asked whether it suits them
+        if engine is None or request.removed[: len(self._removed)] != self._removed:
+            made = exact_engine(*self._made_of)  # it was checked to suit all rows
             if not isinstance(made, RowSums):
                 raise NotCovered("some rows are not covered")
             engine, self._removed = made, ()
-        for feature in asked.removed[len(self._removed) :]:
+        for feature in request.removed[len(self._removed) :]:
             engine.remove(feature)
-        self._engine, self._removed = engine, asked.removed
-        sums = engine.block_sums(asked.question, asked.masks)
+        self._engine, self._removed = engine, request.removed
+        sums = engine.block_sums(request.question, request.masks)
         return nodes_of(sums, self._first, self._n_blocks)
 
     def __getstate__(self) -> dict[str, Any]:

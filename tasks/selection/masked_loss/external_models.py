@@ -42,7 +42,7 @@ def _every_feature(n_features: int) -> Mask:
 
 
 @dataclass(frozen=True)
-class Given:
+class ExternalModel:
     """A trained model as its own library gives it."""
 
     name: str
@@ -58,8 +58,8 @@ class Given:
     used_features: Callable[[int], Mask] = _every_feature
 
 
-def read_model(model: Any, loss: str) -> Given:
-    """Return a model of LightGBM, XGBoost, scikit-learn or torch, or a function, as `Given`.
+def read_model(model: Any, loss: str) -> ExternalModel:
+    """Return a model of LightGBM, XGBoost, scikit-learn or torch, or a function as `ExternalModel`.
 
     Raises InputError if it is none of these, not fitted, or a classifier without probabilities.
     """
@@ -79,7 +79,9 @@ def read_model(model: Any, loss: str) -> Given:
     )
 
 
-def engine_of(given: Given, evaluator: MaskEvaluator, *, plain: bool, threads: int) -> MaskedLoss:
+def engine_of(
+    model: ExternalModel, evaluator: MaskEvaluator, *, plain: bool, threads: int
+) -> MaskedLoss:
     """Return the fastest engine that gives a model's own losses.
 
     `plain`: whether the model reads the numbers of X as they are, so that there is no category that
@@ -89,14 +91,14 @@ def engine_of(given: Given, evaluator: MaskEvaluator, *, plain: bool, threads: i
     try:
         if not plain:
             raise NotCovered("only its own library knows how it reads columns of categories")
-        translated = given.translate(evaluator.model.schema)
+        translated = model.translate(evaluator.model.schema)
         engine = masked_loss(translated, rows, loss, baseline, threads=threads)
         if isinstance(engine, BlackBox):
             return BlackBox(evaluator)
         if not _agrees(engine, evaluator, single=translated.is_single_precision):
             raise NotCovered("the engine does not give its own predictions")
     except NotCovered as reason:
-        logger.info("masked losses of the %s model by one prediction each: %s", given.name, reason)
+        logger.info("masked losses of the %s model by one prediction each: %s", model.name, reason)
         return BlackBox(evaluator)
     return engine
 
@@ -113,26 +115,26 @@ def _agrees(engine: MaskedLoss, evaluator: MaskEvaluator, *, single: bool) -> bo
     if not loss.is_mean_over_rows:
         return True  # a rank can turn on the last bit, and with it any other score
     masks = [engine.mask, ~engine.mask]
-    found, expected = engine(masks), evaluator(masks)
+    losses, expected = engine(masks), evaluator(masks)
     if loss.name == "squared_error":  # so that each is of the size of a row's error
-        found, expected = np.sqrt(found), np.sqrt(expected)
-    # each by itself: a small loss may come with a large one
+        losses, expected = np.sqrt(losses), np.sqrt(expected)
+    # each by itself: a small loss may come with a large loss
     within = MOST_ROUNDING if single else _AGREEMENT
-    return np.allclose(found, expected, rtol=within, atol=_ROUNDING * greatest)
+    return np.allclose(losses, expected, rtol=within, atol=_ROUNDING * greatest)
 
 
 def _is_of(model: Any, library: str, *names: str) -> bool:
-    """Return whether a model is of one of a library's classes; what it is of has been imported."""
+    """Return whether a model is of some classes of a library, which is then imported already."""
     module = sys.modules.get(library)
     return module is not None and isinstance(model, tuple(getattr(module, name) for name in names))
 
 
-def _of_function(function: Callable[[Any], Any]) -> Given:
+def _of_function(function: Callable[[Any], Any]) -> ExternalModel:
     def translate(schema: Schema) -> Predictor:
         raise NotCovered("it is a function")
 
     name = getattr(function, "__name__", type(function).__name__)
-    return Given(name, function, None, None, None, translate)
+    return ExternalModel(name, function, None, None, None, translate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +160,7 @@ class GivenModule(GivenModel):
         )
 
 
-def _of_module(module: Any, loss: str) -> Given:
+def _of_module(module: Any, loss: str) -> ExternalModel:
     own = frozen(module)
 
     def predict(table: Any) -> Floats:
@@ -168,10 +170,10 @@ def _of_module(module: Any, loss: str) -> Given:
         every = _every_feature(len(schema.features))
         return GivenModule("torch", schema, predict, every, own)
 
-    return Given(type(module).__name__, predict, None, None, None, translate)
+    return ExternalModel(type(module).__name__, predict, None, None, None, translate)
 
 
-def _of_estimator(estimator: Any) -> Given:
+def _of_estimator(estimator: Any) -> ExternalModel:
     from sklearn.base import BaseEstimator, is_classifier
     from sklearn.utils.validation import check_is_fitted
 
@@ -195,7 +197,7 @@ def _of_estimator(estimator: Any) -> Given:
     predict = estimator.predict_proba if len(classes) else estimator.predict
     n_features = getattr(estimator, "n_features_in_", None)
     translate = partial(_translated_estimator, estimator)
-    return Given(name, predict, classes, n_features, None, translate)
+    return ExternalModel(name, predict, classes, n_features, None, translate)
 
 
 def _translated_estimator(estimator: Any, schema: Schema) -> Predictor:
@@ -231,8 +233,8 @@ def _without_names(estimator: Any) -> Any:
 _NO_CLASSES: NDArray[Any] = np.zeros(0)
 
 
-def of_lightgbm(model: Any) -> Given:
-    """Read a Booster, or the scikit-learn interface of one.
+def of_lightgbm(model: Any) -> ExternalModel:
+    """Read a Booster, or its scikit-learn interface.
 
     It predicts itself, with its own parameters; engines read a copy, cut at the best iteration
     where training stopped early.
@@ -243,21 +245,21 @@ def of_lightgbm(model: Any) -> Given:
     text = own.model_to_string()
     booster = lightgbm.Booster(model_str=text)
     classes = _lightgbm_classes(text)
-    asked = model.predict
+    own_predict = model.predict
     if isinstance(model, lightgbm.LGBMClassifier):
         if len(classes) != len(model.classes_):
             raise InputError(
                 "the LGBMClassifier's objective is not binary or multiclass, so that its class "
                 "probabilities are not known here; give a function that returns them"
             )
-        classes, asked = np.asarray(model.classes_), model.predict_proba
+        classes, own_predict = np.asarray(model.classes_), model.predict_proba
     is_own = bool(own_name(model, "lightgbm") and own_name(own, "lightgbm"))
     used = features_in(text, booster.num_feature())  # at once: the text may be large
     how = {"num_threads": 1} if is_own else {}
 
     def predict(table: Any) -> Floats:
         try:
-            predicted = asked(table, **how)
+            predicted = own_predict(table, **how)
         except ValueError as error:  # which columns it does not take stands on a line of its own
             raise InputError(" ".join(map(str.strip, str(error).splitlines()))) from error
         return _of_two_classes(predicted, len(classes))
@@ -273,7 +275,7 @@ def of_lightgbm(model: Any) -> Given:
                 raise NotCovered(f"it predicts with {name}={value}")
         return LightGBMModel(schema, booster)
 
-    return Given(
+    return ExternalModel(
         name=type(model).__name__,
         predict=predict,
         classes=classes,
@@ -285,15 +287,15 @@ def of_lightgbm(model: Any) -> Given:
 
 
 def _lightgbm_classes(text: str) -> NDArray[Any]:
-    found = re.search(r"^objective=(\w+)(?:.* num_class:(\d+))?", text, re.MULTILINE)
-    if found is None:
+    match = re.search(r"^objective=(\w+)(?:.* num_class:(\d+))?", text, re.MULTILINE)
+    if match is None:
         return _NO_CLASSES
-    if found[1] == "binary":
+    if match[1] == "binary":
         return np.arange(2)
-    return np.arange(int(found[2])) if found[1].startswith("multiclass") else _NO_CLASSES
+    return np.arange(int(match[2])) if match[1].startswith("multiclass") else _NO_CLASSES
 
 
-def of_xgboost(model: Any) -> Given:
+def of_xgboost(model: Any) -> ExternalModel:
     import xgboost
 
     is_booster = isinstance(model, xgboost.Booster)
@@ -304,7 +306,7 @@ def of_xgboost(model: Any) -> Given:
         raise InputError(
             "the Booster is not trained; train it, or load it with load_model"
         ) from error
-    asked = booster if own_name(model, "xgboost") else model  # a copy is of xgboost's own class
+    own_model = booster if own_name(model, "xgboost") else model  # a copy is of xgboost's own class
     learner = json.loads(booster.save_config())["learner"]
     objective = learner["objective"]["name"]
     classes: NDArray[Any] = _NO_CLASSES
@@ -331,7 +333,7 @@ def of_xgboost(model: Any) -> Given:
                     "with them"
                 )
             matrix = xgboost.DMatrix(table, enable_categorical=True, nthread=1)
-            return _of_two_classes(asked.predict(matrix), len(classes))
+            return _of_two_classes(own_model.predict(matrix), len(classes))
 
     def translate(schema: Schema) -> Predictor:
         check_own(model, "xgboost", "xgboost")
@@ -351,10 +353,10 @@ def of_xgboost(model: Any) -> Given:
         part.feature_names = None
         return XGBoostModel(schema, part)
 
-    return Given(type(model).__name__, predict, classes, n_features, None, translate)
+    return ExternalModel(type(model).__name__, predict, classes, n_features, None, translate)
 
 
 def _of_two_classes(prediction: Any, n_classes: int) -> Floats:
-    """Return both probabilities where there are two classes and only the second's is given."""
-    given = np.asarray(prediction, dtype=np.float64)
-    return np.column_stack((1 - given, given)) if n_classes == 2 and given.ndim == 1 else given
+    """Return both probabilities of two classes where a prediction has only the second's."""
+    p = np.asarray(prediction, dtype=np.float64)
+    return np.column_stack((1 - p, p)) if n_classes == 2 and p.ndim == 1 else p

@@ -11,10 +11,10 @@ from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss
 
 
 class GroupedMaskedLoss:
-    """`MaskedLoss` in which masking one feature of a group masks the whole group.
+    """`MaskedLoss` in which masking a feature of a group masks the whole group.
 
     The other features of the group have to be removed next, at the same loss. So a search that
-    removes features one by one removes groups, and its path still names every feature.
+    removes features in turn removes groups, and its path still names every feature.
     """
 
     def __init__(self, engine: MaskedLoss, groups: Sequence[NDArray[np.int64]]) -> None:
@@ -34,7 +34,7 @@ class GroupedMaskedLoss:
         return self._engine.loss
 
     def without_each(self) -> Floats:
-        """Losses of masking one more feature with its group, shape (d,); inf where not possible."""
+        """Losses of masking another feature with its group, shape (d,); inf where not possible."""
         present = self._engine.mask
         begun = self._mask & ~present
         if begun.any():
@@ -49,7 +49,7 @@ class GroupedMaskedLoss:
         return losses
 
     def remove(self, feature: int) -> None:
-        """Mask one more feature for good, and its group with it."""
+        """Mask another feature for good, and its group with it."""
         present = self._engine.mask
         for j in self._group_of.get(feature, np.array([feature])):
             if present[j]:

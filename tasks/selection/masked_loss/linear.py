@@ -1,4 +1,4 @@
-"""The masked squared error of a linear model: all features at once from one Gram matrix.
+"""The masked squared error of a linear model: all features at once from the Gram matrix.
 
 With residuals r = y - prediction and c_j the change that masking feature j makes to them, both
 weighted so that the loss is |r|^2, the loss without j is
@@ -10,11 +10,12 @@ and a removal only adds c_j to r and a row of the Gram matrix of c to the slopes
 The sum cancels where a removal makes the loss much smaller, and errors of the slopes add up over
 removals. A bound on the rounding is tracked: where it exceeds a share of 1e-13 of a loss, residuals
 and slopes are recomputed, and where that is not enough, so is the loss itself,
-from r + c_j. That leaves a rounding error of the size of c_j. If one cell is huge, it is far more
+from r + c_j. That leaves a rounding error of the size of c_j. If a cell is huge, it is far more
 than what is left of its row, so that the residuals are then made from the features that are kept,
 without those that are masked: an error of the size of what the model itself adds up.
 
-Of columns that change the residuals alike the first one's figures hold for all, so that they tie.
+Of columns that change the residuals alike the first column's figures hold for all, so that they
+tie.
 """
 
 from __future__ import annotations
@@ -74,13 +75,13 @@ class LinearMaskedLoss(MaskState):
     def loss(self) -> float:
         """Loss under the present mask."""
         with self._lock.of_process:
-            self._make_sure()
+            self._ensure_precision()
             return float(self._checked(np.array([self._loss]), self._mask.sum())[0])
 
     def without_each(self) -> Floats:
-        """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        """Losses of masking another feature each, shape (d,); inf where already masked."""
         with self._lock.of_process:
-            self._make_sure()
+            self._ensure_precision()
             self._checked(np.array([self._loss]), self._mask.sum())
             losses, doubtful = self._by_slopes()
             if doubtful.any() and not self._is_new:
@@ -103,7 +104,7 @@ class LinearMaskedLoss(MaskState):
                 losses[i] = self._checked(np.array([residual @ residual]), mask.sum())[0]
         return losses
 
-    def _make_sure(self) -> None:
+    def _ensure_precision(self) -> None:
         """Rebuild the state if it may be inconsistent with the mask, or rounding shows in it."""
         self._make_whole()
         if self._residual_error > MOST_ROUNDING * np.sqrt(self._loss):
@@ -111,7 +112,7 @@ class LinearMaskedLoss(MaskState):
             self._make_whole()
 
     def _from_residuals(self, first: np.int64) -> float:
-        """Return the loss of masking one more feature, one of those equal to `first`."""
+        """Return the loss of masking another feature, any of those equal to `first`."""
         with single_thread():
             residual = self._residual + self._changes[first]
             loss = float(residual @ residual)
@@ -167,7 +168,7 @@ class LinearMaskedLoss(MaskState):
 
 
 def _first_of_equals(changes: Floats, squares: Floats) -> NDArray[np.int64]:
-    """Return for each feature the first one that changes the residuals alike, shape (d,)."""
+    """Return for each feature the first that changes the residuals alike, shape (d,)."""
     # a product of matrices may give equal rows sums that differ in the last bit
     first = np.arange(len(changes))
     order = np.argsort(squares, kind="stable")

@@ -26,11 +26,11 @@ class MeanLoss:
         return float(self._shares @ [engine.loss for engine in self._engines])
 
     def without_each(self) -> Floats:
-        """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        """Losses of masking another feature each, shape (d,); inf where already masked."""
         return np.asarray(self._shares @ [engine.without_each() for engine in self._engines])
 
     def remove(self, feature: int) -> None:
-        """Mask one more feature for good."""
+        """Mask another feature for good."""
         for engine in self._engines:
             engine.remove(feature)
 

@@ -2,10 +2,10 @@
 
 Masking a feature changes the first layer by a term of rank one (for a category, a row of a
 table), so the first layer under the present mask is kept and only the rest is recomputed:
-O(n width) a feature with one hidden layer, and a matrix product for each further one. A linear
+O(n width) a feature with one hidden layer, and a matrix product for each further layer. A linear
 model is a network without hidden layers.
 
-Everything goes by blocks of rows of one fixed size, each feature by itself, and `row_sums` adds the
+Everything goes by blocks of rows of a fixed size, each feature by itself, and `row_sums` adds the
 blocks' sums: a loss is the same to the last bit for any number of threads, and of those who share
 the rows.
 """
@@ -54,7 +54,7 @@ def _roundings(
 
 
 _REMOVALS_BEFORE_REFRESH, _SHRINKAGE_BEFORE_REFRESH = 64, 64.0
-# Of one unit of one row. One that comes near 0 by chance must not count.
+# Of one unit of one row. A unit near 0 by chance must not count.
 _SHRINKAGE_OF_A_ROW = 2.0**20
 
 
@@ -158,7 +158,7 @@ class NetworkMaskedLoss(RowSums):
         return np.maximum.reduceat(np.abs(self._present), self._starts, axis=1).T
 
     def _sums_of(self, present: Floats) -> Floats:
-        """Return every block's sums for one first layer (width, n), shape (n_blocks, 1)."""
+        """Return every block's sums for a first layer (width, n), shape (n_blocks, 1)."""
 
         def write(_: NDArray[np.int64], start: int, out: Floats) -> None:
             np.maximum(present[:, start : start + out.shape[2]], self._floor, out=out[0])

@@ -27,7 +27,7 @@ def compiled(function: Function) -> Function:
 
 def reordering(function: Function) -> Function:
     """Compile a kernel whose sums may be added up in another order, as several rows at a time."""
-    # the order is the same for every call on one kind of processor, and not on another
+    # the order is the same for every call on processors of one kind, and not on others
     return _compiled(function, _OPTIONS | {"fastmath": {"reassoc"}})
 
 
@@ -46,7 +46,7 @@ def inlined(function: Function) -> Function:
 
 
 def _count_trailing_zeros(context: Any, word: Any) -> Any:
-    """Generate the one instruction that finds the lowest set bit of a word other than 0."""
+    """Generate the instruction that finds the lowest set bit of a word other than 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], cgutils.true_bit)  # true: undefined for 0
@@ -64,9 +64,9 @@ _RUN = 16  # up to here it is quicker to insert than to merge
 def stable_order(values: Any) -> NDArray[np.int64]:
     """Return the places of values (n,), none of them NaN, in ascending order; stable.
 
-    The compiler's own sorts come from one function in several variants, such as for `np.sort` and
+    The compiler's own sorts come from a function in several variants, such as for `np.sort` and
     `np.argsort`, which it distinguishes only by a counter per process. A kernel cached on disk by
-    one process may therefore get the wrong variant in the next one, and give wrong numbers.
+    a process may therefore get the wrong variant in the next, and give wrong numbers.
     """
     n = len(values)
     order, merged = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -5,7 +5,7 @@ largest values, a network at the terms that masking removes. One huge value can 
 all that is left of an ordinary row without it. So for each question an engine bounds the error per
 row, and these errors are averaged as the loss itself is. As the means of squared and of absolute
 errors have the triangle inequality, a loss larger than that mean by a fixed factor is accurate to
-`MOST_ROUNDING`, for any mask. A smaller one is computed in another way. Comparing each returned
+`MOST_ROUNDING`, for any mask. A smaller loss is computed in another way. Comparing each returned
 loss is cheap, and holds for every later mask; the model with every feature kept would not show it.
 """
 
@@ -23,7 +23,7 @@ _MOST_LOG_LOSS = 37.0  # of a probability of nothing, which counts as float64's 
 
 
 def of_rows(loss: str, errors: Floats) -> Floats:
-    """Return by how much rows' losses may be off, given by how much their scores may be."""
+    """Return how far off rows' losses may be, from how far off their scores may be."""
     if loss == "squared_error":
         with np.errstate(over="ignore"):  # nothing is sure then
             return np.square(errors)
@@ -55,5 +55,5 @@ def shows(
 
 
 def least_loss(loss: str, mean: Floats) -> Floats:
-    """Return the least loss in which rounding does not show, given the mean of `of_rows`."""
+    """Return the least loss in which rounding does not show, from the mean of `of_rows`."""
     return mean / MOST_ROUNDING ** (2 if loss == "squared_error" else 1)

@@ -1,7 +1,7 @@
 """Losses that are means over rows, summed independently of how rows are distributed.
 
 Rows come in blocks of a fixed number. The sums of the blocks are the leaves of a binary tree: each
-node is the sum of the two below it, or the left one if the right one is missing. A run of whole
+node is the sum of the two below it, or the left node if the right is missing. A run of whole
 blocks is summed up to the highest nodes that lie inside it; the nodes of several runs meet above.
 So additions are the same for any number of runs, and the root is the same to the last bit.
 """
@@ -112,7 +112,7 @@ class RowSums(MaskState):
             return float(self._losses("present", self._mask.sum())[0])
 
     def without_each(self) -> Floats:
-        """Losses of masking one more feature each, shape (d,); inf where already masked."""
+        """Losses of masking another feature each, shape (d,); inf where already masked."""
         with self._lock.of_process:
             losses = self._losses("without each", self._mask.sum() - 1)
             everywhere = np.where(self._mask, losses[-1], np.inf)
@@ -137,13 +137,13 @@ class RowSums(MaskState):
         if np.count_nonzero(is_near & moves) + np.any(is_near & ~moves) < 2:
             return
         moves[moves] = self._totals("moved", None)[:-1] > 0
-        asked, unmoved = np.flatnonzero(is_near & moves), np.flatnonzero(is_near & ~moves)
+        moving, unmoved = np.flatnonzero(is_near & moves), np.flatnonzero(is_near & ~moves)
         if len(unmoved):
             losses[unmoved] = self._exactly_present(self.exactly, moves)
-        if len(asked):
-            masks = np.repeat(self._mask[np.newaxis], len(asked), axis=0)
-            masks[np.arange(len(asked)), asked] = False
-            losses[asked] = self.exactly(masks)
+        if len(moving):
+            masks = np.repeat(self._mask[np.newaxis], len(moving), axis=0)
+            masks[np.arange(len(moving)), moving] = False
+            losses[moving] = self.exactly(masks)
 
     def _exactly_present(self, exactly: Callable[[Mask], Floats], moves: Mask) -> float:
         """Return the exact loss of the present mask; removing what moves no row leaves it."""
@@ -182,21 +182,21 @@ class RowSums(MaskState):
         if self.is_summed:
             doubtful = (losses < self._least_losses(question)).nonzero()[0]
             if len(doubtful):
-                losses[doubtful] = self._recomputed(self._asked(question, masks, doubtful))
+                losses[doubtful] = self._recomputed(self._masks_of(question, masks, doubtful))
         check_finite(self.name, losses, n_kept, len(self._mask))
         return losses
 
     def _least_losses(self, question: Question) -> Floats:
-        """Return the least of each asked loss in which rounding does not show, (1,) or (m,)."""
+        """Return the least of each requested loss in which rounding does not show, (1,) or (m,)."""
         if self._least is None:
             mean = self._totals("coarseness", None) / self.total_weight
             self._least = least_loss(self.name, mean)
         if question != "without each" or len(self._least) == 1:
             return self._least[-1:]
-        asked: Floats = self._least[np.append(self._mask & self.relevant, True)]
-        return asked
+        least: Floats = self._least[np.append(self._mask & self.relevant, True)]
+        return least
 
-    def _asked(self, question: Question, masks: Mask | None, which: NDArray[np.int64]) -> Mask:
+    def _masks_of(self, question: Question, masks: Mask | None, which: NDArray[np.int64]) -> Mask:
         if masks is not None:
             return masks[which]
         some = np.repeat(self._mask[np.newaxis], len(which), axis=0)

@@ -31,7 +31,7 @@ def frozen(module: Any) -> Any:
     """Return a copy in float64 and evaluation mode; InputError if it is lazy or has no copy."""
     from torch.nn.parameter import UninitializedParameter
 
-    if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
+    if any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters()):
         raise InputError("the torch module has lazy layers without weights; run and train it first")
     try:
         return copy.deepcopy(module).to("cpu").double().eval()
@@ -155,7 +155,7 @@ def _check_nothing_between(module: Any) -> None:
 
 
 def _own_name(layer: Any) -> str:
-    """Return the class name of one of torch's own layers, "" for any other."""
+    """Return the class name of a layer of torch's own, "" for any other."""
     return type(layer).__name__ if type(layer).__module__.startswith("torch.nn.") else ""
 
 

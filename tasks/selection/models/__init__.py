@@ -51,7 +51,7 @@ def check_model(
 
 
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:
-    """Train a model; one seed gives one model to the last bit, for any number of threads."""
+    """Train a model; a seed gives the same model to the last bit, for any number of threads."""
     if not 0 <= seed < 2**32:
         raise InputError(f"seed must be in 0..{2**32 - 1} but is {seed}")
     check_model(name, schema.task, parameters)

@@ -60,10 +60,10 @@ FLAG = Limit("true or false", lambda value: isinstance(value, bool))
 
 
 def check_parameters(
-    model: str, given: Parameters, known: Mapping[str, Limit], refused: Mapping[str, str]
+    model: str, parameters: Parameters, known: Mapping[str, Limit], refused: Mapping[str, str]
 ) -> None:
     """Raise InputError if a parameter is `refused` for a reason, unknown or out of range."""
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name in refused:
             raise InputError(f"{model} parameter {name!r} {refused[name]}")
         if name not in known:
@@ -218,7 +218,7 @@ def without_mean(values: Any, schema: Schema) -> Floats:
 
 
 def own_name(thing: Any, package: str) -> str:
-    """Return the class name of one of a package's own objects, "" for any other."""
+    """Return the class name of a package's own object, "" for any other."""
     kind = type(thing)
     is_of_package = f"{kind.__module__}.".startswith(f"{package}.")
     return kind.__name__ if is_of_package and not replaced_methods(thing) else ""

@@ -1,4 +1,4 @@
-"""Networks and linear models in one form: an encoding, layers and a link."""
+"""Networks and linear models in a common form: an encoding, layers and a link."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """One normal form for the trees of every library.
 
-A forest maps the columns that its `prepare` makes of a row to one raw score for each output,
+A forest maps the columns that its `prepare` makes of a row to a raw score for each output,
 
     raw[o] = base[o] + sum over trees t of value[leaf of the row in t][o - output[t]] / divisor,
 
-and its link gives the prediction. An inner node tests one column: the row goes left if its value is
+and its link gives the prediction. An inner node tests a column: the row goes left if its value is
 at most the threshold, or if it is missing and the node's default is left; a categorical column
 holds codes, and the row goes left if the node's flag for the code is set. Preprocessing in a
 library before comparison (rounding to float32, counting zeros as missing, truncating codes) is done
-by `prepare`, so that two semantics of one feature are two columns.
+by `prepare`, so that two semantics of a feature are two columns.
 
 Nodes are numbered breadth first in each tree, inner nodes and leaves apart, tree after tree. A
 child is written as the number of an inner node, or as ``~leaf``, which is negative.
@@ -138,7 +138,7 @@ def assemble(
 
 
 def as_codes(values: Floats, known: Integers) -> Floats:
-    """Return codes by their place in `known`, the next one for others, and one for missing."""
+    """Return codes by their place in `known`, the next code for others, and another for missing."""
     # of a fraction the whole part counts
     missing = np.isnan(values)
     codes = np.floor(np.where(missing, -1, values))
@@ -157,8 +157,8 @@ def category_flags(
 ) -> tuple[Integers, Flags, dict[int, Integers]]:
     """Return `category_start`, `category_left`, and for each column its distinguished codes.
 
-    Those are the codes that some test on the column names. All others take one way at every test,
-    so that one flag does for them, however large codes are. `tests` are the nodes with a
+    Those are the codes that some test on the column names. All others take the same way at every
+    test, so that a flag does for them, however large codes are. `tests` are the nodes with a
     categorical test, `sets` the codes that each names.
     """
     of_test = column[tests]

@@ -1,6 +1,6 @@
 """LightGBM's trees in normal form, read from its own text format.
 
-A numeric test of LightGBM has one of three kinds of missing values, given by two bits of its
+A numeric test of LightGBM has one of three kinds of missing values, set by two bits of its
 ``decision_type``: with "none" a NaN counts as 0, with "zero" both go to the default side, with
 "NaN" only a NaN does. Before any test, values of at most 1e-35 count as 0. A categorical test
 truncates its code towards 0; NaN and codes outside its bitset go right.
@@ -61,7 +61,7 @@ def read_forest(booster: Any) -> Forest:
     columns, column = np.unique(3 * feature + how, return_inverse=True)
     feature_of_column, how_of_column = columns // 3, columns % 3
 
-    # In one row of nodes: all inner nodes, then all leaves.
+    # In a row of nodes: all inner nodes, then all leaves.
     leaf_base = len(kind) + np.cumsum(size) - size
 
     def position(child: Integers) -> Integers:
@@ -150,18 +150,18 @@ def _link(header: str) -> Link:
 
 
 def _setting(header: str, name: str) -> str:
-    found = re.search(rf"^{name}=(.*)$", header, re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^{name}=(.*)$", header, re.MULTILINE)
+    if match is None:
         raise NotCovered(f"its text has no {name}")
-    return found[1]
+    return match[1]
 
 
 def _by_name(trees: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for line in trees.split("\n"):
         name, _, value = line.partition("=")
-        found.setdefault(name, []).append(value)
-    return found
+        values.setdefault(name, []).append(value)
+    return values
 
 
 def _numbers(body: dict[str, list[str]], name: str) -> Floats:
@@ -176,4 +176,4 @@ def _integers(body: dict[str, list[str]], name: str) -> Integers:
 
 
 def _joined(values: list[str]) -> str:
-    return " ".join(filter(None, values))  # a tree of one leaf has empty ones
+    return " ".join(filter(None, values))  # a tree of one leaf has empty values

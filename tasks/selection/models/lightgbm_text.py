@@ -37,7 +37,7 @@ Lines = Mapping[str, str]
 
 
 def check_text(text: str) -> None:
-    """Raise InputError unless a model's text can be given to LightGBM.
+    """Raise InputError unless LightGBM may read a model's text.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def _check_splits(tree: Lines, n_leaves: int, n_features: int, what: str) -> Non
 
 
 def _check_categories(tree: Lines, chosen: NDArray[np.float64], what: str) -> None:
-    """Check the sets of categories, and that each categorical split names one of them."""
+    """Check the sets of categories, and that each categorical split names one."""
     n = int(tree["num_cat"])
     _check(n >= 0 and _within(chosen, 0, n), what)
     if n:

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 class Encoding:
     """How the d features become the columns of a network's input, in the features' order.
 
-    A numeric feature is one column, (x - mean) / scale, and 0 where x is missing, so that a missing
-    value is the training mean. A categorical feature is a column for each category, 1 in the one
+    A numeric feature is a column, (x - mean) / scale, and 0 where x is missing, so that a missing
+    value is the training mean. A categorical feature is a column for each category, 1 in that
     that applies; none applies where the value is missing or out of range.
     """
 
@@ -207,7 +207,7 @@ def adam(
     rate: float,
     step: int,
 ) -> None:
-    """Take one step of Adam (Kingma and Ba, 2015) in place; `step` counts from 1."""
+    """Take a step of Adam (Kingma and Ba, 2015) in place; `step` counts from 1."""
     # In the order of formulas that the paper calls more efficient (end of its section 2): the
     # epsilon is added before the second mean is corrected for its bias, where torch.optim adds it
     # after. To import torch.optim takes each worker 1.2 s and 70 MB.

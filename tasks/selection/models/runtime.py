@@ -1,8 +1,8 @@
 """Numbers of threads that do not change results, and torch with its defaults.
 
-The number of threads of BLAS, and of torch, is a global setting of the process; OpenMP has one for
-each Python thread. If several of these work here, the last one to leave restores the settings of
-the process from before the first one.
+The number of threads of BLAS, and of torch, is a global setting of the process; OpenMP has a number
+for each Python thread. If several of these work here, the last to leave restores the settings of
+the process from before the first.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def threads_for(n_values: int) -> int:
 
 def cores() -> int:
     """Return the cores that this process may use: OMP_NUM_THREADS, or its affinity and quota."""
-    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return int(given) if given.isdigit() and int(given) else int(cpu_count())
+    n_threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(n_threads) if n_threads.isdigit() and int(n_threads) else int(cpu_count())
 
 
 class _SingleThread:
@@ -62,9 +62,9 @@ class _SingleThread:
         finally:
             with self._lock:
                 self._holders.pop(holder, None)
-                self._give_back_if_last()
+                self._restore_if_last()
 
-    def _give_back_if_last(self) -> None:
+    def _restore_if_last(self) -> None:
         if not self._holders:
             for library, number in reversed(self._former):
                 _set(library, number)
@@ -74,7 +74,7 @@ class _SingleThread:
         """Forget holders that do not exist here: a forked child has one of its parent's threads."""
         self._lock, here = threading.RLock(), threading.get_ident()
         self._holders = {holder: at for holder, at in self._holders.items() if at == here}
-        self._give_back_if_last()
+        self._restore_if_last()
 
 
 def _set(library: Any, number: int) -> None:
@@ -144,8 +144,8 @@ def torch_by_default() -> Iterator[None]:
 
     with (
         made_on_the_cpu(),
-        _made_in_float32(),
-        _computed_as_made(),
+        _float32_as_default(),
+        _precision_of_tensors(),
         torch.inference_mode(mode=False),
         torch.enable_grad(),
     ):
@@ -158,7 +158,7 @@ def made_on_the_cpu() -> Iterator[None]:
     # where it does so anyway nothing is set, as that would cost a step of training a third
     import torch
 
-    if _makes_on_the_cpu():
+    if _is_cpu_default():
         yield
         return
     with torch.device("cpu"):
@@ -166,22 +166,22 @@ def made_on_the_cpu() -> Iterator[None]:
 
 
 @contextmanager
-def _made_in_float32() -> Iterator[None]:
+def _float32_as_default() -> Iterator[None]:
     import torch
 
-    given = torch.get_default_dtype()
-    if given == torch.float32:
+    dtype = torch.get_default_dtype()
+    if dtype == torch.float32:
         yield
         return
     torch.set_default_dtype(torch.float32)
     try:
         yield
     finally:
-        torch.set_default_dtype(given)
+        torch.set_default_dtype(dtype)
 
 
 @contextmanager
-def _computed_as_made() -> Iterator[None]:
+def _precision_of_tensors() -> Iterator[None]:
     """Let torch compute in the type of its tensors; nothing is set where it does so anyway."""
     import torch
 
@@ -192,7 +192,7 @@ def _computed_as_made() -> Iterator[None]:
         yield
 
 
-def _makes_on_the_cpu() -> bool:
+def _is_cpu_default() -> bool:
     import torch
 
     try:

@@ -1,9 +1,9 @@
 """scikit-learn estimators: "linear", any other by its class name, or an instance.
 
-An estimator that takes missing values is given the numbers as they are; for any other, a missing
+An estimator that takes missing values gets the numbers as they are; for any other, a missing
 number is its training mean and numbers are standardised. Categories are one-hot, or codes for
-HistGradientBoosting up to as many as it has bins. A Pipeline is given what suits its first step;
-one that starts with a ColumnTransformer is given the matrix as it is, codes and all.
+HistGradientBoosting up to as many as it has bins. A Pipeline gets what suits its first step;
+a Pipeline that starts with a ColumnTransformer gets the matrix as it is, codes and all.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: i
     """Return the unfitted transformer that prepares features for an estimator, or "passthrough".
 
     The columns' order is: codes, numbers, one-hot. HistGradientBoosting moves its categorical
-    columns to the front, so that with codes in front already its own order is this one. A prepared
+    columns to the front, so that with codes in front already its own order is the same. A prepared
     feature that is constant in the training rows is left out: rounding would give it a coefficient
     of 1e-18, and a feature without information should not be used.
 
-    `takes_missing`: numbers are unchanged; otherwise a missing one becomes the training mean and
+    `takes_missing`: numbers are unchanged; otherwise a missing number becomes the training mean and
     all are standardised. Features of at most `most_codes` categories become codes; larger ones
     one-hot.
     """
@@ -75,10 +75,10 @@ def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: i
         return "passthrough"
     prepared = one_hot if takes_missing else one_hot + numeric
     varying = {i for i in prepared if _varies(X[:, i], missing_counts=i in one_hot)}
-    if codes or varying or (takes_missing and numeric):  # an estimator needs one column at least
+    if codes or varying or (takes_missing and numeric):  # an estimator needs a column at least
         one_hot = [i for i in one_hot if i in varying]
         numeric = [i for i in numeric if takes_missing or i in varying]
-    # in place: what they are given is a copy of the columns already
+    # in place: they get a copy of the columns already
     standardise = make_pipeline(
         SimpleImputer(keep_empty_features=True, copy=False), StandardScaler(copy=False)
     )
@@ -96,7 +96,7 @@ def transformer(X: Floats, schema: Schema, *, takes_missing: bool, most_codes: i
     )
 
 
-def given_features(fitted: Any, schema: Schema) -> dict[str, list[int]]:
+def features_by_kind(fitted: Any, schema: Schema) -> dict[str, list[int]]:
     """Return the features that a fitted transformer gives as "codes", "numeric" and "one_hot"."""
     if fitted == "passthrough":
         numeric = [i for i, size in enumerate(schema.n_categories) if not size]
@@ -106,9 +106,9 @@ def given_features(fitted: Any, schema: Schema) -> dict[str, list[int]]:
 
 def feature_of_column(fitted: Any, schema: Schema) -> NDArray[np.int64]:
     """Return the feature each column of a fitted transformer comes from, shape (width,)."""
-    given = given_features(fitted, schema)
-    one_hot = [i for i in given["one_hot"] for _ in range(schema.n_categories[i])]
-    return np.array(given["codes"] + given["numeric"] + one_hot, dtype=np.int64)
+    features = features_by_kind(fitted, schema)
+    one_hot = [i for i in features["one_hot"] for _ in range(schema.n_categories[i])]
+    return np.array(features["codes"] + features["numeric"] + one_hot, dtype=np.int64)
 
 
 def _varies(values: Floats, *, missing_counts: bool) -> bool:
@@ -157,8 +157,8 @@ def _split_columns(trees: Sequence[Any]) -> NDArray[np.int64] | None:
 
 def coefficients_of(estimator: Any) -> Any:
     """Return a fitted linear estimator's `coef_` as an array, which `sparsify` makes sparse."""
-    given = estimator.coef_
-    return given.toarray() if hasattr(given, "toarray") else given
+    coefficients = estimator.coef_
+    return coefficients.toarray() if hasattr(coefficients, "toarray") else coefficients
 
 
 _LINEAR: dict[Task, str] = {"classification": "LogisticRegression", "regression": "Ridge"}
@@ -196,7 +196,7 @@ def check(name: str, parameters: Parameters, task: Task | None) -> None:
 
 
 def grid(name: str, task: Task) -> list[dict[str, JSON]]:
-    """Return the candidates of the preset "small"; one without parameters where none is known."""
+    """Return the candidates of the preset "small"; without parameters where none is known."""
     name = _LINEAR[task] if name == "linear" else name
     if name == "Ridge":
         return combinations(alpha=(0.1, 1.0, 10.0, 100.0))
@@ -266,7 +266,7 @@ def _class(name: str) -> Any:
 
 
 def check_task(estimator: Any, task: Task) -> None:
-    """Raise InputError unless an estimator predicts values, or class probabilities, as asked."""
+    """Raise InputError unless an estimator predicts what a task needs: values, or probabilities."""
     from sklearn.base import is_classifier, is_regressor
 
     name = type(estimator).__name__
@@ -326,7 +326,7 @@ def weight_argument(estimator: Any) -> str:
     return "sample_weight"
 
 
-# What a file may hold without being asked for: classes of these packages of scikit-learn, public
+# What a file may hold without permission: classes of these packages of scikit-learn, public
 # functions of some of them, and the names below. Only compiled and numeric code is among them,
 # nothing that imports, starts programs, reads files or connects.
 _CLASSES_OF = re.compile(
@@ -401,7 +401,7 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
     """Return what `load` must trust for an estimator: its types, and the packages of estimators."""
     import skops.io
 
-    names = _others(skops.io.dumps(estimator))
+    names = _unsafe_names(skops.io.dumps(estimator))
     nameless = sorted(name for name in names if "<" in name)
     if nameless:
         raise InputError(
@@ -418,7 +418,7 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
     import skops.io
 
     try:
-        names = _others(data)
+        names = _unsafe_names(data)
         untrusted = sorted(name for name in names if not _is_trusted(name, trusted))
         if not untrusted:
             with warnings.catch_warnings():
@@ -457,8 +457,8 @@ def _check_trees(thing: Any, n_features: int, seen: set[int]) -> None:
         isinstance(thing, np.ndarray) and thing.dtype == object
     ):
         inside = thing.flat if isinstance(thing, np.ndarray) else thing
-    for one in inside:
-        _check_trees(one, getattr(thing, "n_features_in_", n_features), seen)
+    for part in inside:
+        _check_trees(part, getattr(thing, "n_features_in_", n_features), seen)
 
 
 def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: int) -> None:
@@ -471,7 +471,7 @@ def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: in
         raise InputError("a node asks for a feature that is not there")
 
 
-def _others(data: bytes) -> set[str]:
+def _unsafe_names(data: bytes) -> set[str]:
     """Return the names in a file that are not safe to load from any source."""
     import skops.io
 
@@ -527,8 +527,8 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
     weights = {} if rows.weight is None else {weight_argument(copy): rows.weight.copy()}
     columns = _columns(copy, rows.X, schema)
     with single_thread():
-        X = _to_give(rows.X, copy) if columns == "passthrough" else columns.fit_transform(rows.X)
-        n_codes = len(given_features(columns, schema)["codes"])
+        X = _own_copy(rows.X, copy) if columns == "passthrough" else columns.fit_transform(rows.X)
+        n_codes = len(features_by_kind(columns, schema)["codes"])
         if n_codes and _takes_codes(copy):
             copy.set_params(categorical_features=list(range(n_codes)))
         try:
@@ -593,7 +593,7 @@ class ScikitLearnModel(Model):
         if not len(X):
             return prediction
         if self.pipeline.named_steps["columns"] == "passthrough":
-            X = _to_give(X, self.estimator)
+            X = _own_copy(X, self.estimator)
         try:
             with single_thread():
                 if n_classes:
@@ -607,7 +607,7 @@ class ScikitLearnModel(Model):
 
     @property
     def used_features(self) -> Mask:
-        """Features that can change a prediction; if not known, all that the estimator is given."""
+        """Features that can change a prediction; if not known, all that the estimator gets."""
         features = feature_of_column(self.pipeline.named_steps["columns"], self.schema)
         columns = used_columns(self.estimator)
         used = np.zeros(len(self.schema.features), dtype=bool)
@@ -662,8 +662,8 @@ def is_made_of_trees(estimator: Any) -> bool:
     return family in TREES | FORESTS | {"HistGradientBoosting"} and all(map(own_family, trees))
 
 
-def _to_give(X: Floats, estimator: Any) -> Floats:
-    """Return X, or a copy if the estimator may change what it is given, as with copy=False."""
+def _own_copy(X: Floats, estimator: Any) -> Floats:
+    """Return X, or a copy if the estimator may change its input, as with copy=False."""
     return X if is_made_of_trees(estimator) else X.copy(order="K")
 
 

@@ -93,7 +93,7 @@ def _layers(estimator: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Act
 
 
 def _transformed(steps: Sequence[Any], X: Floats) -> Floats:
-    X = X.copy()  # a scaler may change what it is given
+    X = X.copy()  # a scaler may change its input
     for step in steps:
         X = step.transform(X)
     return np.asarray(X, dtype=np.float64)

@@ -2,7 +2,8 @@
 
 The columns are those that the model's own transformer makes; of a one-hot feature they are several,
 masked together. Trees and forests round them to float32 before they compare. HistGradientBoosting
-encodes categories again: an unknown one, and one that a test has not seen, counts as missing.
+encodes categories again: a category that is unknown, or that a test has not seen, counts as
+missing.
 """
 
 from __future__ import annotations

@@ -136,11 +136,11 @@ def _binned(rows: Rows, schema: Schema, max_bin: int) -> Any:
     import xgboost
 
     types = ["c" if n else "q" for n in schema.n_categories]
-    given: dict[str, Any] = {"enable_categorical": True, "max_bin": max_bin, "nthread": 1}
+    settings: dict[str, Any] = {"enable_categorical": True, "max_bin": max_bin, "nthread": 1}
     folder = folder_of(rows.X)
     if folder is None:
         return xgboost.QuantileDMatrix(
-            rows.X, rows.y, weight=rows.weight, feature_types=types, **given
+            rows.X, rows.y, weight=rows.weight, feature_types=types, **settings
         )
     check_space(folder, _PER_BIN * rows.X.size + _PER_ROW * len(rows))
     prefix = str(folder / f"{ASIDE}{uuid4().hex}")  # of files that go with the matrix
@@ -161,7 +161,7 @@ def _binned(rows: Rows, schema: Schema, max_bin: int) -> Any:
         def reset(self) -> None:
             self.begin = 0
 
-    return xgboost.ExtMemQuantileDMatrix(Batches(), **given)
+    return xgboost.ExtMemQuantileDMatrix(Batches(), **settings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,8 +117,8 @@ def _sets(trees: list[dict[str, Any]], root: Any) -> tuple[Any, list[Any]]:
 def _base(learner: dict[str, Any], objective: str) -> Floats:
     parameters = learner["learner_model_param"]
     n_outputs = max(int(parameters["num_class"]), 1)
-    given = np.atleast_1d(json.loads(parameters["base_score"]))
-    base = np.broadcast_to(given, n_outputs).astype(np.float32).astype(np.float64)
+    base_score = np.atleast_1d(json.loads(parameters["base_score"]))
+    base = np.broadcast_to(base_score, n_outputs).astype(np.float32).astype(np.float64)
     if objective == "binary:logistic":  # written as a probability
         return np.array([math.log(p / (1 - p)) for p in base])
     return base

@@ -1,6 +1,6 @@
 """XGBoost's binary JSON, checked before XGBoost reads it, which trusts lengths, nodes and features.
 
-What is checked here: the file is whole, every tree is one, with as many values of each kind as it
+What is checked: the file is whole, every tree is a tree, with as many values of each kind as it
 has nodes, and its numbers of features, categories and classes are in range. A number that became
 another number may pass, and then the model only predicts something else.
 """
@@ -36,7 +36,7 @@ _OBJECTIVES = {0: "reg:squarederror", 2: "binary:logistic"}
 
 
 def check_ubjson(data: bytes, schema: Schema) -> None:
-    """Raise InputError unless a model's file can be given to XGBoost.
+    """Raise InputError unless XGBoost may read a model's file.
 
     Parameters
     ----------
@@ -169,8 +169,8 @@ def _check_tree(tree: dict[str, Any], schema: Schema) -> None:
 
 def _within(values: Any, low: int, high: int) -> bool:
     """Return whether every value is in low..high - 1."""
-    found = np.asarray(values)
-    return bool(((found >= low) & (found < high)).all())
+    array = np.asarray(values)
+    return bool(((array >= low) & (array < high)).all())
 
 
 def _check(holds: object, what: str) -> None:

@@ -18,7 +18,7 @@ any other network                           `custom_module.ModuleTraining`, `che
 
 lambda is 2: what looks like a power of it in section 3.1 is the mark of a footnote. At lambda = 2
 a feature's probability rises by theta (1 - theta) (2 w - 1 - epsilon) on the mean, where w is how
-often the one of two masks that has it wins: what is kept wins by more than epsilon.
+often the mask of two that has it wins: what is kept wins by more than epsilon.
 
 Deviations: searches end when they have settled (`results.is_settled`), at most after 60 sweeps of d
 iterations, instead of 100,000 iterations for any d. With fewer than 128 features a sweep is

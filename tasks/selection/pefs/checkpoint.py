@@ -1,6 +1,6 @@
 """A search in progress, or its result, as bytes and back: safetensors, which executes no code.
 
-A search resumed from a checkpoint makes the same sweeps, to the last bit, as an uninterrupted one.
+A resumed search makes the same sweeps, to the last bit, as an uninterrupted search.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PLAIN = ("order", "probabilities", "of_sweeps", "figures")  # all else is of th
 _ON_ITS_WAY, _FOUND = "chaffinch search by PEFS", "chaffinch search by PEFS, at its end"
 
 
-def fingerprint(prepared: Prepared, asked: Mapping[str, Any]) -> str:
+def fingerprint(prepared: Prepared, settings: Mapping[str, Any]) -> str:
     """Return a hash of the rows and settings (numbers and text) that identifies a search."""
-    plain = json.dumps(asked, sort_keys=True, default=lambda number: number.item())
+    plain = json.dumps(settings, sort_keys=True, default=lambda number: number.item())
     digest = hashlib.sha256(plain.encode())
     for array in (prepared.inputs, prepared.target, prepared.weight):
         if array is not None:
@@ -54,14 +54,14 @@ def to_bytes(search: Search, of: str) -> bytes:
 
 
 def restore(search: Search, content: bytes, of: str) -> None:
-    """Restore the state of a search in a fresh one of the same rows, rules and seed.
+    """Restore the state of a search in a fresh search of the same rows, rules and seed.
 
-    The fresh one may make more sweeps. InputError if `content`, from `to_bytes`, is no checkpoint,
-    of another network or search, or of one that has made more sweeps than this one may.
+    It may make more sweeps. InputError if `content`, from `to_bytes`, is no checkpoint,
+    of another network or search, or has made more sweeps than this search may.
     """
     import torch
 
-    tensors, metadata = _opened(content, [_ON_ITS_WAY])
+    tensors, metadata = _open(content, [_ON_ITS_WAY])
     state = json.loads(metadata["state"])
     # earlier formats lack it, but begin with weights (inputs, units)
     width = state["inputs"] if "inputs" in state else len(tensors["parameters_0"])
@@ -71,7 +71,7 @@ def restore(search: Search, content: bytes, of: str) -> None:
             f"the network of the checkpoint has {width} inputs but the table gives {fresh}; name "
             "another file, or give the table that it was trained on"
         )
-    _check_that_it_is(of, metadata)
+    _check_fingerprint(of, metadata)
     n_made, most = len(tensors["figures"]), search.rules.most_sweeps
     if n_made > most:
         raise InputError(
@@ -79,7 +79,7 @@ def restore(search: Search, content: bytes, of: str) -> None:
             f"but is {most}; ask for as many, or name another file"
         )
     training = search.training
-    _check_that_it_fits(tensors, training.tensors)
+    _check_tensors(tensors, training.tensors)
     with torch.no_grad():
         for name, tensor in training.tensors.items():
             tensor.copy_(torch.from_numpy(tensors[name]).reshape(tensor.shape))
@@ -89,27 +89,27 @@ def restore(search: Search, content: bytes, of: str) -> None:
     search.sweeps = _sweeps_of(tensors)
 
 
-def found_to_bytes(found: ProbabilisticSearch, of: str) -> bytes:
+def result_to_bytes(result: ProbabilisticSearch, of: str) -> bytes:
     """Return the result of a search as bytes; `of` is its fingerprint."""
-    tensors = _tensors_of(found.sweeps, len(found.probabilities))
-    state = {"asked": found.asked, "seed": found.seed, "held_out_loss": found.held_out_loss}
+    tensors = _tensors_of(result.sweeps, len(result.probabilities))
+    state = {"asked": result.asked, "seed": result.seed, "held_out_loss": result.held_out_loss}
     return sealed(tensors, {"what": _FOUND, "of": of, "state": json.dumps(state)})
 
 
-def found_in(content: bytes, of: str) -> ProbabilisticSearch | None:
-    """Return the result of a search; None for the checkpoint of an unfinished one.
+def read_result(content: bytes, of: str) -> ProbabilisticSearch | None:
+    """Return the result of a search; None for the checkpoint of an unfinished search.
 
     InputError if the bytes are neither, or of another search.
     """
-    tensors, metadata = _opened(content, [_ON_ITS_WAY, _FOUND])
-    _check_that_it_is(of, metadata)
+    tensors, metadata = _open(content, [_ON_ITS_WAY, _FOUND])
+    _check_fingerprint(of, metadata)
     if metadata["what"] == _ON_ITS_WAY:
         return None
     return ProbabilisticSearch(sweeps=tuple(_sweeps_of(tensors)), **json.loads(metadata["state"]))
 
 
-def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return tensors and metadata of one of some kinds; InputError if unreadable or changed."""
+def _open(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return tensors and metadata of some kinds; InputError if unreadable or changed."""
     try:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:
@@ -123,7 +123,7 @@ def _opened(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any
     return tensors, metadata
 
 
-def _check_that_it_is(of: str, metadata: Mapping[str, str]) -> None:
+def _check_fingerprint(of: str, metadata: Mapping[str, str]) -> None:
     if metadata["of"] != of:
         raise InputError(
             "the checkpoint is of a search of other rows, settings or seed, or of a network that "
@@ -132,16 +132,12 @@ def _check_that_it_is(of: str, metadata: Mapping[str, str]) -> None:
         )
 
 
-def _check_that_it_fits(
-    tensors: Mapping[str, NDArray[Any]], own: Mapping[str, torch.Tensor]
-) -> None:
+def _check_tensors(tensors: Mapping[str, NDArray[Any]], own: Mapping[str, torch.Tensor]) -> None:
     """Refuse a checkpoint whose tensors are not, by name, shape and type, a network's own."""
-    there = {
-        name: (one.shape, str(one.dtype)) for name, one in tensors.items() if name not in _PLAIN
-    }
-    here = {  # what has no dimension is kept with one
-        name: (tuple(one.shape) or (1,), str(one.dtype).removeprefix("torch."))
-        for name, one in own.items()
+    there = {name: (t.shape, str(t.dtype)) for name, t in tensors.items() if name not in _PLAIN}
+    here = {  # what has no dimension is kept with a single dimension
+        name: (tuple(t.shape) or (1,), str(t.dtype).removeprefix("torch."))
+        for name, t in own.items()
     }
     name = next((name for name in {**here, **there} if there.get(name) != here.get(name)), None)
     if name is not None:
@@ -153,9 +149,9 @@ def _check_that_it_fits(
 
 
 def _tensors_of(sweeps: Sequence[Sweep], d: int) -> dict[str, NDArray[np.float64]]:
-    figures = [(one.iteration, one.loss, one.penalty) for one in sweeps]
+    figures = [(sweep.iteration, sweep.loss, sweep.penalty) for sweep in sweeps]
     return {
-        "of_sweeps": np.array([one.probabilities for one in sweeps]).reshape(-1, d),
+        "of_sweeps": np.array([sweep.probabilities for sweep in sweeps]).reshape(-1, d),
         "figures": np.array(figures, dtype=np.float64).reshape(-1, 3),
     }
 

@@ -58,7 +58,7 @@ class ModuleTraining:
                 "network must have parameters that require gradients but has none; give a module "
                 "that can be trained"
             )
-        means, squares = ([torch.zeros_like(one) for one in trained.values()] for _ in range(2))
+        means, squares = ([torch.zeros_like(p) for p in trained.values()] for _ in range(2))
         return cls(own, trained, means, squares, seed)
 
     @property
@@ -70,7 +70,7 @@ class ModuleTraining:
             "squares": self.squares,
             "buffers": list(self.module.buffers()),
         }
-        return {f"{name}_{i}": one for name, ones in of_each.items() for i, one in enumerate(ones)}
+        return {f"{name}_{i}": t for name, ts in of_each.items() for i, t in enumerate(ts)}
 
     def train(
         self,
@@ -79,7 +79,7 @@ class ModuleTraining:
         weight: torch.Tensor | None,
         masks: torch.Tensor,
     ) -> Floats:
-        """Take one step on the mean loss of all masks, and return the loss of each, (m,).
+        """Take a step on the mean loss of all masks, and return the loss of each, (m,).
 
         See `network.Training.train`. InputError, with the number of the step, if a pass raises
         or changes which parameters are trained, or no gradient can be taken.
@@ -97,10 +97,10 @@ class ModuleTraining:
         self._check_trained()
         trained = list(self.began_with.values())
         gradients = self._gradients(losses.mean(), trained)
-        # a gradient may share its memory with another's, so decay makes a new one
+        # a gradient may share its memory with another's, so decay makes a new tensor
         gradients = tuple(
-            gradient.add(one.detach(), alpha=DECAY) if one.dim() >= 2 else gradient
-            for one, gradient in zip(trained, gradients, strict=True)
+            gradient.add(parameter.detach(), alpha=DECAY) if parameter.dim() >= 2 else gradient
+            for parameter, gradient in zip(trained, gradients, strict=True)
         )
         with torch.no_grad():
             adam(trained, gradients, self.means, self.squares, RATE, self.step)
@@ -127,7 +127,7 @@ class ModuleTraining:
                 return 0.5 * (outputs.reshape(target.shape) - target).square()
             return torch.nn.functional.cross_entropy(outputs, target, reduction="none")
         except Exception as error:
-            raise self._of_its_own(error) from error
+            raise self._training_error(error) from error
 
     def _gradients(
         self, loss: torch.Tensor, trained: Sequence[torch.Tensor]
@@ -148,9 +148,9 @@ class ModuleTraining:
                 "changes on its way must be a new tensor, detached"
             ) from error
         except Exception as error:  # as of a backward pass that is written by hand
-            raise self._of_its_own(error) from error
+            raise self._training_error(error) from error
 
-    def _of_its_own(self, error: Exception) -> InputError:
+    def _training_error(self, error: Exception) -> InputError:
         return InputError(
             f"network ends in an error of its own at iteration {self.step} "
             f"({first_sentence(error)}); give one that takes any number of mini-batches"
@@ -165,7 +165,7 @@ def copied(module: torch.nn.Module) -> torch.nn.Module:
         raise InputError(
             f"network cannot be copied ({first_line(error)}); give one that copy.deepcopy takes"
         ) from error
-    if any(each.is_complex() for each in (*own.parameters(), *own.buffers())):
+    if any(tensor.is_complex() for tensor in (*own.parameters(), *own.buffers())):
         raise InputError("network must have real weights but has complex ones; give others")
     return own
 
@@ -191,11 +191,11 @@ def outputs_of(module: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
 def recalibrated(module: torch.nn.Module, rows: torch.Tensor) -> torch.nn.Module:
     """Return a copy in evaluation, with the statistics of batch normalisation over `rows`.
 
-    Rows (n, width) are all training rows under one mask; each counts alike.
+    Rows (n, width) are all training rows under a mask; each counts alike.
     """
     own = copy.deepcopy(module).eval()
     normal = normalisations(own).values()
-    hooks = [one.register_forward_pre_hook(_take_statistics, with_kwargs=True) for one in normal]
+    hooks = [norm.register_forward_pre_hook(_take_statistics, with_kwargs=True) for norm in normal]
     if normal:
         outputs_of(own, rows)
     for hook in hooks:
@@ -204,10 +204,10 @@ def recalibrated(module: torch.nn.Module, rows: torch.Tensor) -> torch.nn.Module
 
 
 def _take_statistics(
-    normal: Any, given: tuple[torch.Tensor, ...], named: dict[str, torch.Tensor]
+    normal: Any, positional: tuple[torch.Tensor, ...], named: dict[str, torch.Tensor]
 ) -> None:
     """Set a batch normalisation's statistics to those of its input."""
-    (rows,) = (one.detach() for one in (*given, *named.values()))
+    (rows,) = (tensor.detach() for tensor in (*positional, *named.values()))
     others = [axis for axis in range(rows.dim()) if axis != 1]
     normal.running_mean = rows.mean(dim=others)
     normal.running_var = rows.var(dim=others, correction=0)
@@ -218,11 +218,11 @@ def normalisations(module: torch.nn.Module) -> dict[str, Any]:
     import torch
 
     kind = torch.nn.modules.batchnorm._BatchNorm
-    return {name: one for name, one in module.named_modules() if isinstance(one, kind)}
+    return {name: layer for name, layer in module.named_modules() if isinstance(layer, kind)}
 
 
 def _trained(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
-    return {name: one for name, one in module.named_parameters() if one.requires_grad}
+    return {name: p for name, p in module.named_parameters() if p.requires_grad}
 
 
 @contextmanager
@@ -273,7 +273,7 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
             "network must be a module of Python but is one of TorchScript, whose gradients torch "
             "keeps to itself; give the module that it was made of"
         )
-    if any(is_lazy(each) for each in (*module.parameters(), *module.buffers())):
+    if any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
         raise InputError(
             "network has lazy layers without weights; run it once on a row of zeros in evaluation, "
             f"as network.eval()(torch.zeros(1, {prepared.inputs.shape[1]})) does"
@@ -284,8 +284,8 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
     rows = torch.from_numpy(prepared.inputs[:n_rows].copy())
     with single_torch_thread():
         for is_training in (True, False):
-            with _each_normal_once(own):
-                outputs = _tried(own.train(is_training), rows, prepared.schema.n_classes)
+            with _refuse_repeated_normalisation(own):
+                outputs = _try_outputs(own.train(is_training), rows, prepared.schema.n_classes)
             if is_training:
                 _check_kept(state, own)
             if is_training and not outputs.requires_grad:
@@ -294,22 +294,22 @@ def checked(module: Any, prepared: Prepared, n_rows: int) -> str:
                     "back to them; leave out what detaches it"
                 )
             digest.update(outputs.detach().contiguous().numpy().tobytes())
-        _tried(own, rows[:1], prepared.schema.n_classes)  # as it may come alone
+        _try_outputs(own, rows[:1], prepared.schema.n_classes)  # as it may come alone
         _try_steps(training, rows, torch.from_numpy(prepared.target[:n_rows]))
         _check_kept(state, own)
     return str(digest.hexdigest())
 
 
 @contextmanager
-def _each_normal_once(module: torch.nn.Module) -> Iterator[None]:
+def _refuse_repeated_normalisation(module: torch.nn.Module) -> Iterator[None]:
     """Refuse a module that uses a batch normalisation twice in the pass within; InputError.
 
-    Its one mean and variance, recalibrated, would be those of one call for all.
+    Its mean and variance, recalibrated, would be those of a single call for all.
     """
     calls: Counter[str] = Counter()
     hooks = [
-        one.register_forward_pre_hook(lambda *_, name=name: calls.update([name]))
-        for name, one in normalisations(module).items()
+        layer.register_forward_pre_hook(lambda *_, name=name: calls.update([name]))
+        for name, layer in normalisations(module).items()
     ]
     try:
         yield
@@ -346,8 +346,8 @@ def _state_of(module: torch.nn.Module) -> _State:
     parameters = module.named_parameters(remove_duplicate=False)
     buffers = module.named_buffers(remove_duplicate=False)
     return {
-        name: (tuple(one.shape), one.dtype, one.requires_grad)
-        for name, one in itertools.chain(parameters, buffers)
+        name: (tuple(tensor.shape), tensor.dtype, tensor.requires_grad)
+        for name, tensor in itertools.chain(parameters, buffers)
     }
 
 
@@ -358,7 +358,7 @@ def _check_kept(before: _State, module: torch.nn.Module) -> None:
     if not changed:
         return
     name = changed[0]
-    was, now = (_written(state[name]) if name in state else "none" for state in (before, after))
+    was, now = (_describe(state[name]) if name in state else "none" for state in (before, after))
     raise InputError(
         "network must keep the names, shapes and types of its parameters and buffers, but a "
         f"training step makes {name!r} {now} where it was {was}; make it in __init__, a buffer by "
@@ -366,7 +366,7 @@ def _check_kept(before: _State, module: torch.nn.Module) -> None:
     )
 
 
-def _written(state: tuple[tuple[int, ...], torch.dtype, bool]) -> str:
+def _describe(state: tuple[tuple[int, ...], torch.dtype, bool]) -> str:
     shape, dtype, takes_gradients = state
     what = "with" if takes_gradients else "without"
     return f"{shape} in {str(dtype).removeprefix('torch.')} {what} gradients"
@@ -385,7 +385,7 @@ def _digest_of_state(module: torch.nn.Module) -> Any:
     return digest
 
 
-def _tried(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> Any:
+def _try_outputs(module: torch.nn.Module, rows: torch.Tensor, n_classes: int) -> Any:
     """Return what a module makes of a mini-batch; InputError if that is not what is needed."""
     import torch
 

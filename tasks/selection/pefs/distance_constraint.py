@@ -1,13 +1,13 @@
-"""Masks that differ from given sets: each mask that is drawn is repaired until it does.
+"""Masks that differ from previous sets: each mask that is drawn is repaired until it does.
 
-A feature that a mask shares with a given set leaves the mask, until the mask is far enough from
+A feature that a mask shares with a previous set leaves the mask, until the mask is far enough from
 every set. It is drawn at random, weighted by the odds against keeping it. For the final mask the
 least probable leaves. A feature that is the same in all rows is in no mask: it would only disguise
 an equal set.
 
 The more features a mask has, the more of a set it may share. So uninformative features would make
-room for shared ones: a mask larger than the requested number, or larger than a given set without
-one, may share no more than a mask of just that size.
+room for shared features: a mask larger than the requested number, or than a previous set if none is
+requested, may share no more than a mask of just that size.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from chaffinch.tasks.selection.pefs.distribution import Masks
 
 
 class Repair:
-    """Takes masks to masks that are at least `tau` from every given set.
+    """Takes masks to masks that are at least `tau` from every previous set.
 
-    Sets are of features in 0..d-1; the final mask has `size` features, if given. Features that do
+    Sets are of features in 0..d-1; the final mask has `size` features, if set. Features that do
     not vary are never in a mask. InputError if a set is empty, `tau` is out of range, or no mask of
     that size is far enough from all sets.
     """
@@ -60,7 +60,7 @@ class Repair:
             if not 1 <= size <= n_features:
                 raise InputError(f"n_features must be in 1..{n_features} but is {size}")
             self._as_if = [size] * len(self._sets)
-        self._legal = self._a_legal_mask(size)
+        self._legal = self._find_legal_mask(size)
 
     def __call__(self, masks: Masks, probabilities: Floats, random: np.random.Generator) -> Masks:
         """Repair masks (m, d) that were drawn by probabilities (d,); they are not changed."""
@@ -71,48 +71,48 @@ class Repair:
             when = random.exponential(size=len(mask)) / rates
             self._reduce(mask, when)
             if not mask.any():
-                mask[:] = self._instead(probabilities, when)
+                mask[:] = self._replace_empty(probabilities, when)
         return repaired
 
     def final(self, mask: Mask, probabilities: Floats) -> Mask:
         """Return a mask (d,) repaired by dropping what is least probable by probabilities (d,)."""
         repaired = mask & self._varying
         self._reduce(repaired, probabilities)
-        return repaired if repaired.any() else self._instead(probabilities, probabilities)
+        return repaired if repaired.any() else self._replace_empty(probabilities, probabilities)
 
     def most_probable(self, probabilities: Floats, n_features: int) -> Mask:
         """Return the mask of `n_features` features that takes the most probable it may, in turn.
 
-        If that ends too early, it is the one of that size with the largest sum of probabilities.
+        If that ends too early, it is the mask of that size with the largest sum of probabilities.
         InputError if there is none.
         """
-        most = self._most(n_features)
-        mask = self._in_turn(probabilities, n_features, most)
+        most = self._max_shared(n_features)
+        mask = self._fill_greedily(probabilities, n_features, most)
         if mask is None:
-            mask = self._best(probabilities, n_features, most)
+            mask = self._solve(probabilities, n_features, most)
         if mask is None:
-            raise InputError(self._why_none(n_features))
+            raise InputError(self._explain_size(n_features))
         return mask
 
     def is_far(self, mask: Mask) -> bool:
-        """Return whether a mask (d,) shares few enough features with every given set."""
+        """Return whether a mask (d,) shares few enough features with every previous set."""
         return not self._violated(mask).any()
 
-    def _most(self, size: int, as_if: Sequence[int] | None = None) -> NDArray[np.int64]:
+    def _max_shared(self, size: int, as_if: Sequence[int] | None = None) -> NDArray[np.int64]:
         """Return how many features a mask of a size may share with each set, shape (m,).
 
-        If `as_if` is given, larger masks may share no more with a set than one of that size.
+        With `as_if`, larger masks may share no more with a set than a mask of that size.
         """
         of_sets = self._sets.sum(axis=1).tolist()
         sizes = [size] * len(of_sets) if as_if is None else [min(size, most) for most in as_if]
         overlaps = [
-            largest_overlap(one, of_set, self._tau, self._kind)
-            for one, of_set in zip(sizes, of_sets, strict=True)
+            largest_overlap(mask_size, of_set, self._tau, self._kind)
+            for mask_size, of_set in zip(sizes, of_sets, strict=True)
         ]
         return np.array(overlaps, dtype=np.int64)
 
     def _violated(self, mask: Mask) -> NDArray[np.bool_]:
-        most = self._most(int(mask.sum()), self._as_if)
+        most = self._max_shared(int(mask.sum()), self._as_if)
         return np.asarray((self._sets & mask).sum(axis=1) > most)
 
     def _reduce(self, mask: Mask, when: Floats) -> None:
@@ -121,7 +121,7 @@ class Repair:
             shared = np.flatnonzero(mask & self._sets[violated].any(axis=0))
             mask[shared[np.argmin(when[shared])]] = False
 
-    def _in_turn(self, worth: Floats, size: int, most: NDArray[np.int64]) -> Mask | None:
+    def _fill_greedily(self, worth: Floats, size: int, most: NDArray[np.int64]) -> Mask | None:
         """Return the mask that takes the worthiest feature it may, in turn, if it gets that far."""
         mask = np.zeros(len(worth), dtype=bool)
         shared = np.zeros(len(self._sets), dtype=np.int64)
@@ -134,16 +134,16 @@ class Repair:
                     return mask
         return None
 
-    def _best(self, worth: Floats, size: int, most: NDArray[np.int64]) -> Mask | None:
+    def _solve(self, worth: Floats, size: int, most: NDArray[np.int64]) -> Mask | None:
         """Return the mask of a size with the largest sum of worth; None if there is none.
 
-        A mixed integer program, solved exactly by HiGHS: one variable for each feature, one
+        A mixed integer program, solved exactly by HiGHS: a variable for each feature, a
         constraint for each set, that the mask shares at most so many features with it.
         """
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         d = len(worth)
-        found = milp(
+        solution = milp(
             -worth,
             integrality=np.ones(d, dtype=np.int64),
             bounds=Bounds(0, self._varying.astype(np.float64)),
@@ -152,27 +152,27 @@ class Repair:
                 LinearConstraint(self._sets.astype(np.float64), -np.inf, most),
             ],
         )
-        return None if found.x is None else np.asarray(found.x > 0.5)
+        return None if solution.x is None else np.asarray(solution.x > 0.5)
 
-    def _any(self, size: int, as_if: Sequence[int] | None = None) -> Mask | None:
+    def _any_mask(self, size: int, as_if: Sequence[int] | None = None) -> Mask | None:
         """Return a mask of a size that is far enough, or None; faster if counts decide."""
-        most, among = self._most(size, as_if), self._sets[:, self._varying]
+        most, among = self._max_shared(size, as_if), self._sets[:, self._varying]
         fewest_of_each = size - among.shape[1] + among.sum(axis=1)
         fewest_of_all = np.sort(among.sum(axis=0))[:size].sum()
         if (fewest_of_each > most).any() or fewest_of_all > most.sum():
             return None
-        return self._best(np.zeros(len(self._varying)), size, most)
+        return self._solve(np.zeros(len(self._varying)), size, most)
 
-    def _instead(self, probabilities: Floats, when: Floats) -> Mask:
-        """Return a mask in place of one of which nothing was left."""
+    def _replace_empty(self, probabilities: Floats, when: Floats) -> Mask:
+        """Return a mask in place of an empty mask."""
         if self._outside.any():
             best = int(np.argmax(np.where(self._outside, probabilities, -1.0)))
             return np.asarray(np.arange(len(probabilities)) == best)
         size = int(self._legal.sum())
-        mask = self._in_turn(when, size, self._most(size, self._as_if))
+        mask = self._fill_greedily(when, size, self._max_shared(size, self._as_if))
         return self._legal.copy() if mask is None else mask
 
-    def _a_legal_mask(self, size: int | None) -> Mask:
+    def _find_legal_mask(self, size: int | None) -> Mask:
         """Return some mask that is far enough; InputError if there is none."""
         d = self._sets.shape[1]
         if size is not None:
@@ -182,12 +182,12 @@ class Repair:
         for as_if in (self._as_if, None):  # a mask larger than the sets may yet be far enough
             self._as_if = as_if
             for n_features in range(1, int(self._varying.sum()) + 1):
-                mask = self._any(n_features, as_if)
+                mask = self._any_mask(n_features, as_if)
                 if mask is not None:
                     return mask
-        raise InputError(self._none_at_all())
+        raise InputError(self._explain_none())
 
-    def _why_none(self, size: int) -> str:
+    def _explain_size(self, size: int) -> str:
         """Return the message for a size of which no mask is far enough."""
         n_varying = int(self._varying.sum())
         far = (
@@ -195,15 +195,15 @@ class Repair:
             f"from all {len(self._sets)} previous sets"
         )
         for other in (*range(size - 1, 0, -1), *range(size + 1, n_varying + 1)):
-            if self._any(other) is not None:
+            if self._any_mask(other) is not None:
                 limit = "most" if other < size else "least"
                 return (
                     f"n_features must be at {limit} {other}, {far}, but is {size}; ask for that, "
                     "or lower tau"
                 )
-        return self._none_at_all()
+        return self._explain_none()
 
-    def _none_at_all(self) -> str:
+    def _explain_none(self) -> str:
         which = "features" if self._varying.all() else "features that vary"
         return (
             f"previous sets must leave one that is tau {self._tau:g} from all {len(self._sets)} of "

@@ -1,7 +1,7 @@
 """The distribution of masks: a Bernoulli variable for each feature, moved by losses of samples.
 
 What an iteration does between passes through the network is compiled: as operations of numpy or
-torch, one by one, on small arrays, it would take a tenth of an iteration.
+torch, call by call, on small arrays, it would take a tenth of an iteration.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def moved(theta: Any, masks: Any, worth: Any, fixed: Any, penalty: float, rate: 
     """Return the probabilities (d,) after a step along the natural gradient (eq 6).
 
     Masks (lambda, d) of some worth (lambda,) were drawn from theta; fixed (d,) features stay. Of
-    two samples that differ in a feature, the one that has it must win by more than the share
+    two samples that differ in a feature, the sample that has it must win by more than the share
     `penalty` of the contests for its probability to rise. No other comes nearer to 0 and 1 than
     the margin.
     """
@@ -126,7 +126,7 @@ def entropy(probabilities: Floats) -> float:
     return float(bits.sum() / max(1, len(probabilities)))
 
 
-def jaccard(one: Mask, other: Mask) -> float:
+def jaccard(mask: Mask, other: Mask) -> float:
     """Return the Jaccard index of two masks; 1 of two empty ones."""
-    either = int((one | other).sum())
-    return int((one & other).sum()) / either if either else 1.0
+    either = int((mask | other).sum())
+    return int((mask & other).sum()) / either if either else 1.0

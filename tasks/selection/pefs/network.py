@@ -1,4 +1,4 @@
-"""The paper's network, trained on several masked copies of one mini-batch at a time.
+"""The paper's network, trained on several masked copies of a mini-batch at a time.
 
 Hidden layers are linear, ReLU, batch normalisation, in this order; the last layer is linear. The
 rows of a batch lie next to each other mask by mask, (rows, masks, units), so that each mask has
@@ -60,7 +60,7 @@ class SparseInputs:
         common = np.empty(width, dtype=np.float32)
         for start in range(0, width, _COLUMNS_AT_ONCE):
             block = slice(start, start + _COLUMNS_AT_ONCE)
-            # a value that most rows have is the middle one of them all
+            # a value that most rows have is the median of them all
             common[block] = np.partition(inputs[:, block], n // 2, axis=0)[n // 2]
         n_of_each = np.array([np.count_nonzero(row != common) for row in inputs])
         if n_of_each.sum() > MOST_DENSE * inputs.size:
@@ -142,8 +142,8 @@ class Training:
             parameters.append(zeros)
             if layer < len(sizes) - 1:
                 parameters += [torch.ones_like(zeros), torch.zeros_like(zeros)]
-        means, squares = ([torch.zeros_like(one) for one in parameters] for _ in range(2))
-        return cls([one.requires_grad_() for one in parameters], means, squares)
+        means, squares = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
+        return cls([parameter.requires_grad_() for parameter in parameters], means, squares)
 
     def train(
         self,
@@ -161,8 +161,8 @@ class Training:
 
         # a gain and a shift for each mask, as leaves: cheaper than to go back through a repetition
         leaves = [
-            torch.cat([one.detach()] * len(masks)).requires_grad_() if is_normal else one
-            for one, is_normal in zip(self.parameters, self._are_normal, strict=True)
+            torch.cat([p.detach()] * len(masks)).requires_grad_() if is_normal else p
+            for p, is_normal in zip(self.parameters, self._are_normal, strict=True)
         ]
         outputs = _outputs(leaves, self._first_layer(inputs, masks))
         of_each, slopes = _losses(outputs.detach(), target, weight, len(masks))
@@ -174,9 +174,9 @@ class Training:
         ]
         self.step += 1
         with torch.no_grad():
-            for one, gradient in zip(self.parameters, gradients, strict=True):
-                if one.dim() == 2:
-                    gradient.add_(one, alpha=DECAY)
+            for parameter, gradient in zip(self.parameters, gradients, strict=True):
+                if parameter.dim() == 2:
+                    gradient.add_(parameter, alpha=DECAY)
             adam(self.parameters, gradients, self.means, self.squares, RATE, self.step)
         return of_each
 
@@ -200,7 +200,7 @@ class Training:
     def tensors(self) -> dict[str, torch.Tensor]:
         """All that changes from step to step, by name."""
         of_each = {"parameters": self.parameters, "means": self.means, "squares": self.squares}
-        return {f"{name}_{i}": one for name, ones in of_each.items() for i, one in enumerate(ones)}
+        return {f"{name}_{i}": t for name, ts in of_each.items() for i, t in enumerate(ts)}
 
     @property
     def _are_normal(self) -> list[bool]:
@@ -210,7 +210,7 @@ class Training:
 
     def layers(self) -> list[Floats]:
         """Return the parameters as float64 arrays of numpy, in their order."""
-        return [one.detach().numpy().astype(np.float64) for one in self.parameters]
+        return [parameter.detach().numpy().astype(np.float64) for parameter in self.parameters]
 
 
 def folded(
@@ -238,7 +238,7 @@ def folded(
 def _outputs(parameters: Sequence[torch.Tensor], first: torch.Tensor) -> torch.Tensor:
     """Return the network's outputs of each row under each mask, (n, m n_outputs).
 
-    `first` are the inputs of the first layer's units, (n, m, units). Gains and shifts have one part
+    `first` are the inputs of the first layer's units, (n, m, units). Gains and shifts have a part
     for each mask.
     """
     import torch
@@ -279,9 +279,9 @@ def bytes_to_train(sizes: Sequence[int], n_rows: int) -> tuple[int, int]:
 
     `sizes` are inputs, hidden layers and outputs; `n_rows` those under all masks together.
     """
-    of_layers = [one * other for one, other in itertools.pairwise(sizes)]
+    of_layers = [fan_in * fan_out for fan_in, fan_out in itertools.pairwise(sizes)]
     n_units = sizes[0] + _PASSES * sum(sizes[1:])
-    # Adam takes the root of one layer's squares at a time
+    # Adam takes the root of a layer's squares at a time
     return _BYTES * (_STACKS * sum(of_layers) + max(of_layers)), _BYTES * n_rows * n_units
 
 

@@ -63,7 +63,7 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class ProbabilisticSearch:
-    """One search: for one penalty or number of features, with one seed."""
+    """A search for a penalty or number of features, with a seed."""
 
     asked: float | int  # the penalty, or the number of features that it was steered to
     seed: int  # the number of the search for that, from 0
@@ -95,53 +95,56 @@ class ProbabilisticSearches:
     @property
     def asked(self) -> list[float | int]:
         """Penalties or numbers of features, each once, in order."""
-        return list(dict.fromkeys(one.asked for one in self.searches))
+        return list(dict.fromkeys(search.asked for search in self.searches))
 
-    def probabilities(self, asked: float | int) -> Floats:
+    def probabilities(self, goal: float | int) -> Floats:
         """Return the mean over the seeds, shape (d,)."""
-        return np.asarray(np.mean([one.probabilities for one in self._of(asked)], axis=0))
+        return np.asarray(np.mean([search.probabilities for search in self._of_goal(goal)], axis=0))
 
-    def mask(self, asked: float | int) -> Mask:
+    def mask(self, goal: float | int) -> Mask:
         """Return the mask of a penalty or number of features, shape (d,).
 
         Of a penalty it keeps features that are as probable as not, or more so, but at least one.
         """
-        if isinstance(asked, int):
-            return self.most_probable(asked, asked)
-        mask = np.asarray(self.probabilities(asked) >= 0.5)
-        return mask if mask.any() else self.most_probable(asked, 1)
+        if isinstance(goal, int):
+            return self.most_probable(goal, goal)
+        mask = np.asarray(self.probabilities(goal) >= 0.5)
+        return mask if mask.any() else self.most_probable(goal, 1)
 
-    def most_probable(self, asked: float | int, n_features: int) -> Mask:
+    def most_probable(self, goal: float | int, n_features: int) -> Mask:
         """Return the mask of the `n_features` most probable.
 
-        Of features that are equally probable at the end, the one that was more so before stays.
+        Of features that are equally probable at the end, the more probable before stays.
         """
-        return most_probable(self.probabilities(asked), n_features, self._on_the_way(asked))
+        return most_probable(self.probabilities(goal), n_features, self._mean_over_sweeps(goal))
 
-    def best_first(self, asked: float | int) -> list[int]:
+    def best_first(self, goal: float | int) -> list[int]:
         """Return all features, the most probable first, as `most_probable` takes them."""
-        order: list[int] = _order(self.probabilities(asked), self._on_the_way(asked)).tolist()
+        order: list[int] = _order(self.probabilities(goal), self._mean_over_sweeps(goal)).tolist()
         return order
 
-    def _on_the_way(self, asked: float | int) -> Floats:
-        each = [np.mean([at.probabilities for at in one.sweeps], axis=0) for one in self._of(asked)]
-        return np.asarray(np.mean(each, axis=0))
+    def _mean_over_sweeps(self, goal: float | int) -> Floats:
+        on_the_way = [
+            np.mean([sweep.probabilities for sweep in search.sweeps], axis=0)
+            for search in self._of_goal(goal)
+        ]
+        return np.asarray(np.mean(on_the_way, axis=0))
 
-    def is_made(self, asked: float | int) -> bool:
+    def is_made(self, goal: float | int) -> bool:
         """Return whether there was anything to search."""
-        return all(one.is_made for one in self._of(asked))
+        return all(search.is_made for search in self._of_goal(goal))
 
-    def share_of_iterations(self, asked: float | int) -> float:
-        """Return the share of all iterations made for one penalty or number, in 0..1."""
-        n_all = sum(one.sweeps[-1].iteration for one in self.searches)
-        return sum(one.sweeps[-1].iteration for one in self._of(asked)) / max(n_all, 1)
+    def share_of_iterations(self, goal: float | int) -> float:
+        """Return the share of all iterations made for a penalty or number, in 0..1."""
+        n_all = sum(search.sweeps[-1].iteration for search in self.searches)
+        return sum(search.sweeps[-1].iteration for search in self._of_goal(goal)) / max(n_all, 1)
 
     def behind(self, mask: Mask) -> float | int:
         """Return the first penalty or number of features that led to a mask, or closest to it."""
-        return min(self.asked, key=lambda asked: int((self.mask(asked) != mask).sum()))
+        return min(self.asked, key=lambda goal: int((self.mask(goal) != mask).sum()))
 
-    def _of(self, asked: float | int) -> list[ProbabilisticSearch]:
-        return [one for one in self.searches if one.asked == asked]
+    def _of_goal(self, goal: float | int) -> list[ProbabilisticSearch]:
+        return [search for search in self.searches if search.asked == goal]
 
 
 def most_probable(probabilities: Floats, n_features: int, on_the_way: Floats) -> Mask:
@@ -163,7 +166,7 @@ def stability(sweeps: Sequence[Sweep]) -> float:
     if len(sweeps) <= _SWEEPS_THE_SAME:
         return 0.0
     *before, last = sweeps[-1 - _SWEEPS_THE_SAME :]
-    return min(jaccard(one.mask, last.mask) for one in before)
+    return min(jaccard(sweep.mask, last.mask) for sweep in before)
 
 
 def is_settled(sweeps: Sequence[Sweep], fixed: Collection[int] = ()) -> bool:
@@ -197,7 +200,7 @@ class SharedNetwork:
     parameters: Sequence[Floats]
 
     def under(self, mask: Mask) -> NeuralNetwork:
-        """Return the network under a mask (d,), as one that uses its features alone."""
+        """Return the network under a mask (d,), as a network that uses its features alone."""
         prepared = self.prepared
         first = self.parameters[0] * prepared.columns_of(mask)[:, None]
         origin = prepared.encoding.transform(prepared.baseline[None, :])[0]
@@ -219,7 +222,7 @@ class SharedNetwork:
         )
 
     def predict(self, X: Floats, mask: Mask) -> Floats:
-        """Predict under one mask (d,): values (n,), or probabilities (n, n_classes).
+        """Predict under a mask (d,): values (n,), or probabilities (n, n_classes).
 
         A missing value of X (n, d) is the baseline.
         """

@@ -28,7 +28,7 @@ BATCH_SIZE = 128
 FEWEST_ITERATIONS = 128
 # Steering: where the penalty begins, how far it may go, and how fast.
 _FIRST_PENALTY, _LEAST_PENALTY, _MOST_PENALTY, _GAIN = 0.05, 0.001, 1.0, 1.0
-_NEAR = 0.05  # of the number asked for: how far off a search may end before its time is over
+_NEAR = 0.05  # of the target number: how far off a search may end before its time is over
 
 # Takes masks (lambda, d) to masks that are allowed.
 Repair = Callable[[Masks, Floats, np.random.Generator], Masks]
@@ -36,9 +36,9 @@ Repair = Callable[[Masks, Floats, np.random.Generator], Masks]
 
 @dataclass(frozen=True)
 class Rules:
-    """Settings of a search; InputError if one is out of its range.
+    """Settings of a search; InputError if a value is out of its range.
 
-    Either `penalty`, epsilon in 0..1, or `n_features` is given: then the penalty is steered until
+    Either `penalty`, epsilon in 0..1, or `n_features` is set: then the penalty is steered until
     about so many features are expected in a mask. `samples` is lambda. A sweep is d iterations, at
     least 128, and the step of a probability is 1 / that number.
     """
@@ -94,10 +94,10 @@ def _diverged(step: int, *, of_module: bool = False) -> InputError:
 class Search:
     """A search on its way; `run` takes it to its end.
 
-    Features of `keep` are in every mask; one that is the same in all rows takes no part. `repair`
-    takes each drawn set of masks to masks that are allowed. `module`, which `checked` accepted, is
-    copied and trained in place of the paper's network. InputError if rows, features, `keep`,
-    `n_features` or the memory do not fit.
+    Features of `keep` are in every mask; a feature that is the same in all rows takes no part.
+    `repair` takes each drawn set of masks to masks that are allowed. `module`, which `checked`
+    accepted, is copied and trained in place of the paper's network. InputError if rows, features,
+    `keep`, `n_features` or the memory do not fit.
     """
 
     @torch_by_default()

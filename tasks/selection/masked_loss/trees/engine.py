@@ -45,7 +45,7 @@ from chaffinch.tasks.selection.models.forest import Forest, Integers
 # Of the loss. It bounds what rows may be off by when none makes up for another; they mostly do, so
 # that a loss is off by a tenth of it or less. A hundred trees of an ordinary target come to 1e-6.
 MOST_ROUNDING = 5e-5
-# The first rows speak for all, so that a cluster decides as one process does.
+# The first rows speak for all, so that a cluster decides as a single process does.
 _ROWS_TO_CHECK = 4096
 _FINE = 5e-13  # of how far ordinary targets are apart
 
@@ -103,7 +103,7 @@ _TIE_TOLERANCE, _TIE_TOLERANCE_IN_SINGLE_PRECISION = 1e-11, 1e-5
 def settle_ties(model: Predictor, rows: Rows, loss: Loss, baseline: Floats) -> Settle | None:
     """Return what makes probabilities rank as the model's own do; None where none need it.
 
-    The engine's sums are exact, a library's are rounded, so that two scores which tie in one may
+    The engine's sums are exact, a library's are rounded, so that two scores which tie in either may
     differ by a bit in the other. In a mean over rows that is ordinary rounding. A scorer of classes
     however depends on the order. So wherever two probabilities of a class, or the two likeliest
     classes of a row, are closer than the rounding error, the model's own predictions of these rows
@@ -189,7 +189,7 @@ class TreeEngine(RowSums):
     def prediction(self) -> Floats:
         """Predictions under the present mask: values (n,), or probabilities (n, n_classes)."""
         with self._lock.of_process:
-            return self._predictions(self._up_to_date().score)
+            return self._predictions(self._updated_state().score)
 
     def block_sums(self, question: Question, masks: Mask | None = None) -> Floats:
         if question == "coarseness":  # the same for every row and mask
@@ -200,7 +200,7 @@ class TreeEngine(RowSums):
         features = self._features(question)
         sums = np.zeros((self._n_blocks, len(features) + 1))
         if question == "moved":
-            change = self._up_to_date().change
+            change = self._updated_state().change
             for position, used in enumerate(features.tolist()):
                 sums[:, position] = change[:, used].any(axis=(1, 2))
             return sums
@@ -208,10 +208,10 @@ class TreeEngine(RowSums):
         def of_run(state: State, start: int, stop: int) -> None:
             self._sum(state.score, state.change, features, sums, start, stop)
 
-        self._up_to_date(of_run)
+        self._updated_state(of_run)
         return sums
 
-    def _up_to_date(self, then: Callable[[State, int, int], None] | None = None) -> State:
+    def _updated_state(self, then: Callable[[State, int, int], None] | None = None) -> State:
         """Return the state under the present mask; `then` is called with each run of blocks."""
         waiting = (~self._mask[self._used] & ~self._is_visited).nonzero()[0]
 
@@ -329,7 +329,7 @@ class TreeEngine(RowSums):
             return super()._means(question, masks)
         if masks is not None:
             return np.array([self._any_loss(self._score_under(mask), mask) for mask in masks])
-        state, losses = self._up_to_date(), []
+        state, losses = self._updated_state(), []
         for used in self._features(question).tolist():
             mask = self._mask & (np.arange(len(self._mask)) != self._used[used])
             losses.append(self._any_loss(state.score + state.change[:, used], mask))

@@ -8,17 +8,17 @@ over a block have the rows last. Three facts make one visit answer for all featu
     node k sends it left), and B, those for the baseline row. They differ in D = W xor B.
 2.  Masking feature f turns the bits N_f of its tests from W to B: the row then falls where
     W xor (D and N_f) leads. If no test on the row's own path is both on f and in D, it falls
-    where it did. So only the features of such tests are followed, each from its first one on, and
+    where it did. So only the features of such tests are followed, each from its first test on, and
     ``change[f] += value(its leaf) - value(the row's leaf)`` is complete.
 3.  Scores and changes are whole numbers of a fixed unit (see `engine`), so that adding a tree's
     old part with the opposite sign removes it without a trace.
 
-To mask j for good, a tree is visited with its new word, and then with its old one, to take that
+To mask j for good, a tree is visited with its new word, and then with its old word, to take that
 away; if the first visit met no test whose bit has turned, the second would find the same, and
 nothing but the word changes.
 
 W and B are kept for trees of up to 64 inner nodes. A word of a deeper tree would hold mostly
-tests that no walk asks for, so there each is made when asked for, from the columns themselves.
+tests that no walk needs, so there each is made when needed, from the columns themselves.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ def words(trees: Trees, column: Any, word: Any) -> None:
 
 
 class Walks(NamedTuple):
-    """Rows on their way down a small tree, and the same rows without one feature each."""
+    """Rows on their way down a small tree, and the same rows without a feature each."""
 
     row: NDArray[np.uint64]  # which: of the block, or, without a feature, of the rows on their way
     place: NDArray[np.uint64]  # where each is: see `_walk`
     word: NDArray[np.uint64]  # what leads it
-    feature: NDArray[np.uint64]  # which one it goes without
-    met: NDArray[np.uint64]  # the tests that it meets with every feature or without one
+    feature: NDArray[np.uint64]  # that it goes without
+    met: NDArray[np.uint64]  # the tests that it meets with every feature or without its own
     sign: NDArray[np.int64]  # what its finds count for: 1, 0 or -1
 
 
@@ -141,8 +141,8 @@ def _number(trees: Trees, tree: int, place: Any) -> Any:
 def _follow(trees: Trees, tree: int, rows: Walks, n: int, walks: Walks) -> Any:
     """Walk n rows of a small tree down, and each of them without each feature; return how many.
 
-    `rows` has the rows' words; their places are filled in. `walks` is filled: one for each feature
-    of which a test on a row's path differs from the baseline's.
+    `rows` has the rows' words; their places are filled in. `walks` is filled: a walk for each
+    feature of which a test on a row's path differs from the baseline's.
     """
     first, baseline = trees.first[tree], trees.baseline_word[tree]
     rows.place[:n] = 0
@@ -173,7 +173,7 @@ def _add_walks(
     score: Any,
     change: Any,
 ) -> None:
-    """Add what `_follow` found, times each row's sign, to a block's scores and changes."""
+    """Add the leaves of `_follow`, times each row's sign, to a block's scores and changes."""
     for o in range(trees.value.shape[1]):
         into, value = score[trees.output[tree] + o], trees.value[:, o]
         changes = change[:, trees.output[tree] + o]
@@ -271,7 +271,7 @@ def scores(trees: Trees, column: Any, score: Any) -> None:
 
 
 @inlined
-def _find(trees: Trees, tree: int, column: Any, row: int, masked: int, found: Any) -> Any:
+def _find(trees: Trees, tree: int, column: Any, row: int, masked: int, tests: Any) -> Any:
     """Do the same in a deep tree, with `masked` masked already (-1 for none), from a row's columns.
 
     The third value returned is whether a walk met a test that masking it turned.
@@ -285,20 +285,20 @@ def _find(trees: Trees, tree: int, column: Any, row: int, masked: int, found: An
         if trees.feature[node] == masked:
             met |= left != baseline
             left = baseline
-        found[0, n_differing] = node
+        tests[0, n_differing] = node
         n_differing += np.int64(left != baseline)
         node = trees.child[node, np.int64(left)]
     leaf = ~node
-    n_found = 0
+    n_tests = 0
     for i in range(n_differing):
-        node = found[0, i]
+        node = tests[0, i]
         feature = trees.feature[node]
         is_new = True
-        for k in range(n_found):
-            is_new &= trees.feature[found[0, k]] != feature
+        for k in range(n_tests):
+            is_new &= trees.feature[tests[0, k]] != feature
         if not is_new:
             continue
-        found[0, n_found] = node
+        tests[0, n_tests] = node
         while node >= 0:
             left = trees.baseline_left[node]
             if trees.feature[node] != feature:
@@ -308,9 +308,9 @@ def _find(trees: Trees, tree: int, column: Any, row: int, masked: int, found: An
                 else:
                     left = own
             node = trees.child[node, np.int64(left)]
-        found[1, n_found] = ~node
-        n_found += 1
-    return leaf, n_found, met
+        tests[1, n_tests] = ~node
+        n_tests += 1
+    return leaf, n_tests, met
 
 
 @inlined
@@ -319,34 +319,34 @@ def _add(
     tree: int,
     sign: int,
     leaf: int,
-    n_found: int,
-    found: Any,
+    n_tests: int,
+    tests: Any,
     score: Any,
     change: Any,
     row: int,
 ) -> None:
-    """Add what a visit found to a block's scores and changes, or take it away again."""
+    """Add the leaves of a visit to a block's scores and changes, or take them away again."""
     for o in range(trees.value.shape[1]):
         output = trees.output[tree] + o
         value = trees.value[leaf, o]
         score[output, row] += sign * value
-        for i in range(n_found):
-            feature = trees.feature[found[0, i]]
-            change[feature, output, row] += sign * (trees.value[found[1, i], o] - value)
+        for i in range(n_tests):
+            feature = trees.feature[tests[0, i]]
+            change[feature, output, row] += sign * (trees.value[tests[1, i], o] - value)
 
 
 @inlined
 def _visit_by_test(
-    trees: Trees, tree: int, masked: int, column: Any, row: int, found: Any, score: Any, change: Any
+    trees: Trees, tree: int, masked: int, column: Any, row: int, tests: Any, score: Any, change: Any
 ) -> None:
     """Visit a deep tree with one row; `masked` is -1 at first."""
-    leaf, n, met = _find(trees, tree, column, row, masked, found)
+    leaf, n, met = _find(trees, tree, column, row, masked, tests)
     if masked >= 0 and not met:
         return
-    _add(trees, tree, 1, leaf, n, found, score, change, row)
+    _add(trees, tree, 1, leaf, n, tests, score, change, row)
     if masked >= 0:
-        leaf, n, met = _find(trees, tree, column, row, -1, found)
-        _add(trees, tree, -1, leaf, n, found, score, change, row)
+        leaf, n, met = _find(trees, tree, column, row, -1, tests)
+        _add(trees, tree, -1, leaf, n, tests, score, change, row)
 
 
 @compiled
@@ -364,11 +364,11 @@ def visit_by_test(
     longest = np.int64(0)
     for tree in visited:
         longest = max(longest, trees.first[tree + 1] - trees.first[tree])
-    found = np.empty((2, longest + 1), np.int64)
+    tests = np.empty((2, longest + 1), np.int64)
     for block in range(start, stop):
         column, score, change = state.column[block], state.score[block], state.change[block]
         for tree in visited:
             for row in range(column.shape[1]):
-                _visit_by_test(trees, tree, masked, column, row, found, score, change)
+                _visit_by_test(trees, tree, masked, column, row, tests, score, change)
         for i in range(len(columns)):
             column[columns[i]] = baseline[i]

@@ -1,13 +1,13 @@
 """Losses of whole blocks of rows, compiled: of the present mask, and without each feature.
 
-Every loss is a weighted mean of one number per row, made of the row's raw scores as the model's
+Every loss is a weighted mean of a number per row, made of the row's raw scores as the model's
 own prediction and `Loss` would make it. The numbers of a block of 128 rows are added by halves,
 64 + 64, 32 + 32 and so on, and blocks in their order: an order that no processor and no number of
 threads changes. The present mask's own loss takes the same way with a change of 0, so that a
 feature whose masking changes nothing ties exactly.
 
 exp and log are written out, so that the compiler works on as many rows at a time as the processor
-has lanes, where a library call would take them one by one; that is four times faster, and the
+has lanes, where a library call would take them singly; that is four times faster, and the
 same on every machine. Both are right to 2 units in the last place.
 """
 

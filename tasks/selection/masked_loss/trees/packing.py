@@ -79,13 +79,13 @@ def _greatest_score(forest: Forest) -> float:
 
 
 def _greatest_sum(forest: Forest, values: Floats, base: Floats) -> float:
-    """Return the greatest sum over all trees of one leaf each; nothing is below 0."""
+    """Return the greatest sum over all trees of a leaf each; nothing is below 0."""
     greatest = np.maximum.reduceat(values.max(axis=1), _first_leaf(forest))
     return float(greatest.sum() + base.max())
 
 
 def _exponent_of(bound: float) -> int:
-    """Return the least e with bound <= 2^e, or one that keeps 2^-e within float64."""
+    """Return the least e with bound <= 2^e, or an e that keeps 2^-e within float64."""
     return max(math.frexp(bound)[1], -900)
 
 
