@@ -97,8 +97,8 @@ def log_disk_space(source: Source, settings: SelectionSettings, folder: Path) ->
     if (shape := source.shape()) is None:
         return
     n_columns = shape[1] - len(settings.columns.drop)
-    made = next(path for path in (folder, *folder.parents) if path.exists())
-    needed, free = _DISK_PER_VALUE * shape[0] * n_columns, disk_usage(made).free
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    needed, free = _DISK_PER_VALUE * shape[0] * n_columns, disk_usage(existing).free
     if needed > _MUCH_DISK:
         log = logger.warning if needed > free else logger.info
         words = (source.label, gigabytes(needed), folder, gigabytes(free))
@@ -118,7 +118,7 @@ def workers_for(
         return open_workers("none")
     n_workers = execution.workers
     if execution.cluster in STARTED_HERE and n_workers is None:
-        n_workers = n_local_workers((one.n_rows, len(one.columns)) for one in datasets)
+        n_workers = n_local_workers((dataset.n_rows, len(dataset.columns)) for dataset in datasets)
     return open_workers(execution.cluster, n_workers)
 
 
@@ -127,11 +127,11 @@ def n_local_workers(shapes: Iterable[tuple[int, int]]) -> int:
 
     `shapes` are the rows and columns of the tables; each worker holds a copy of all.
     """
-    own, each = 0.0, _WORKER_LIBRARIES
+    own, per_worker = 0.0, _WORKER_LIBRARIES
     for n_rows, n_columns in shapes:
         own += _needed(n_rows, n_columns, is_cross_fitted=True)
-        each += _WORKER_PER_VALUE * n_rows * n_columns
-    n_cores, n_fit = cores(), int((free_memory() - own) // each)
+        per_worker += _WORKER_PER_VALUE * n_rows * n_columns
+    n_cores, n_fit = cores(), int((free_memory() - own) // per_worker)
     if n_fit < n_cores:
         logger.warning(
             "memory is enough for %d of %d workers, one for each core", max(1, n_fit), n_cores

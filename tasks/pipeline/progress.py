@@ -1,9 +1,9 @@
-"""Progress of a run: the titles of its stages, where it is, and how long it still takes.
+"""Progress of a run: its stages, its position in them, and the time left.
 
-`RunProgress` is the one model of a run in progress. The bar in a terminal or notebook, the lines
-of a log and the progress artifact of Prefect only draw it.
+`RunProgress` models a run in progress. The bar in a terminal or notebook, the lines of a log and
+the progress artifact of Prefect only draw it.
 
-The time left is one figure for the whole run. It starts from the estimated seconds of each stage
+The time left is a figure for the whole run. It starts from the estimated seconds of each stage
 (see `chaffinch.tasks.pipeline.time_estimate`) and is scaled by the ratio of what has passed to what
 was estimated for it. Before there is an estimate, or while a stage of unknown length has not yet
 finished an item, there is no figure.
@@ -86,7 +86,7 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Report a stage that is the block."""
+        """Report the block as a stage."""
         self(name, 0, 1)
         began = time.perf_counter()
         yield
@@ -94,7 +94,7 @@ class Progress:
 
 
 def as_progress(on_progress: OnProgress) -> Progress:
-    """Return a receiver that passes progress to a function, or the receiver that was given."""
+    """Return a receiver that passes progress to a function, or a receiver itself."""
     return on_progress if isinstance(on_progress, Progress) else Progress(on_progress)
 
 
@@ -105,7 +105,7 @@ _OVERRUN = 0.25  # of the time since the last item, that an overdue item still t
 
 
 class RunProgress(Progress):
-    """Where a run is, and how long it still takes; subclasses draw it.
+    """Position and time left of a run; subclasses draw them.
 
     Parameters
     ----------

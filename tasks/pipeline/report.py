@@ -47,27 +47,27 @@ def write_report(run: SelectionRun, writer: Writer) -> None:
     run.report = replace(
         content_of(run), source=run.source, created=created, promoted=since_promotion(run)
     )
-    if run.stored is not None:  # otherwise the page is rendered when it is asked for
+    if run.stored is not None:  # otherwise the page is rendered on demand
         writer.write(REPORT_FILE, render_report(run.report))
 
 
 def content_of(run: StageResults) -> ReportContent:
     """Return the content of a run's report."""
-    found = {name: record.result for name, record in run.records.items()}
-    searched = found["optimise_mask"]
+    results = {name: record.result for name, record in run.records.items()}
+    search = results["optimise_mask"]
     # only the kind: settings of an earlier release may be invalid
     method = declared(run.contract.settings["method"]["kind"])
     return ReportContent(
         run=run.name,
         contract=run.contract,
-        unmasked_loss=searched["unmasked_loss"],
-        candidates=found["choose_mask"]["candidates"],
-        tuning=found["train_base_model"]["candidates"],
+        unmasked_loss=search["unmasked_loss"],
+        candidates=results["choose_mask"]["candidates"],
+        tuning=results["train_base_model"]["candidates"],
         warnings=run.description.warnings,
         profile=run.description.profile,
         seconds=run.seconds,
-        alternatives=found.get("score_alternatives"),
-        changes=found.get("judge_changes"),
+        alternatives=results.get("score_alternatives"),
+        changes=results.get("judge_changes"),
         explanation=run.explanation,
         scores=method.scores(run.search_result, run.mask.tolist()),
         **method.report(run.search_result),
@@ -127,10 +127,12 @@ def _difference(
         except StorageError:
             why_no_drift = "the table of the promoted run is no longer in the store"
         else:
-            found = [drift_between(older, run.dataset, feature) for feature in either]
-            n_categories = {name: len(each) for name, each in run.description.categories.items()}
-            n_rows = older.n_rows, run.dataset.n_rows
-            drift = _with_chance([one for one in found if one is not None], n_categories, n_rows)
+            categories = run.description.categories
+            drift = _with_chance(
+                list(filter(None, (drift_between(older, run.dataset, name) for name in either))),
+                {name: len(known) for name, known in categories.items()},
+                (older.n_rows, run.dataset.n_rows),
+            )
     return {
         "run": promotion.run,
         "is_same_table": is_same_table,
@@ -155,16 +157,16 @@ def _figures(contract: Contract) -> dict[str, Any]:
 
 
 def _with_chance(
-    found: list[FeatureDrift], n_categories: Mapping[str, int], n_rows: tuple[int, int]
+    drifts: list[FeatureDrift], n_categories: Mapping[str, int], n_rows: tuple[int, int]
 ) -> list[dict[str, Any]]:
     """Return drift, largest first, with the distances that chance explains if nothing changed.
 
-    Each distance is the largest difference in probability over some events: values up to one that
-    a number can have (Kolmogorov and Smirnov), any set of categories, or a missing value. By
+    Each distance is the largest difference in probability over some events: values up to a
+    threshold (Kolmogorov and Smirnov), any set of categories, or a missing value. By
     Hoeffding's inequality it stays below sqrt(log(events / level) / 2 (1 / n + 1 / m)) for all
     events together, with n and m independent rows.
     """
-    level = _LEVEL / (2 * max(1, len(found)))  # of the distance and the missing values of each
+    level = _LEVEL / (2 * max(1, len(drifts)))  # of a distance and a share of missing values each
 
     def by_chance(log_events: float, n: int, m: int) -> float | None:
         if not (n and m):
@@ -172,14 +174,14 @@ def _with_chance(
         return min(1.0, math.sqrt((log_events - math.log(level)) / 2 * (1 / n + 1 / m)))
 
     rows = []
-    for one in found:
-        log_events = math.log(2) * max(1, n_categories.get(one.feature, 1))
-        values = one.values_before, one.values_after
+    for drift in drifts:
+        log_events = math.log(2) * max(1, n_categories.get(drift.feature, 1))
+        values = drift.values_before, drift.values_after
         chances = {
             "by_chance": by_chance(log_events, *values),
             "missing_by_chance": by_chance(math.log(2), *n_rows),
         }
-        rows.append({**asdict(one), **chances})
+        rows.append({**asdict(drift), **chances})
     return sorted(rows, key=_moved_by, reverse=True)
 
 
