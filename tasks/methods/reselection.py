@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.methods.protocol import Problem, no_use_made
+from chaffinch.tasks.methods.protocol import Problem, unused_features_error
 from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, refit_of
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask
@@ -51,7 +51,7 @@ class Reselection(Reselect):
             feasible=problem.feasible,
         )
         line = "%d former features, %d changes tried, %d made, %d features kept"
-        n_made, n_kept = sum(one.is_made for one in revision.trials), revision.masks[-1].sum()
+        n_made, n_kept = sum(trial.is_made for trial in revision.trials), revision.masks[-1].sum()
         logger.info(line, start.sum(), len(revision.trials), n_made, n_kept)
         features = problem.schema.features
         trials = [
@@ -82,7 +82,7 @@ class _Refits:
         self.problem, self._refit = problem, refit_of(problem)
         self._units = problem.units("mask_validation")
         self._judged: dict[bytes, tuple[Floats, float]] = {}
-        self._last: tuple[bytes, FittedModel] | None = None  # only one model, to save memory
+        self._last: tuple[bytes, FittedModel] | None = None  # a single model, to save memory
 
     def loss(self, mask: Mask) -> float:
         return self.judged(mask)[1]
@@ -133,4 +133,4 @@ def _check_that_features_matter(refits: _Refits, start: Mask) -> None:
         prediction, _ = refits.judged(mask)
         if len(prediction) == 1 or np.ptp(prediction, axis=0).any():  # too few rows
             return
-    raise no_use_made(refits.problem, refits.loss(start))
+    raise unused_features_error(refits.problem, refits.loss(start))

@@ -1,4 +1,4 @@
-"""Robust elimination with models trained on masked rows, one model for each fold.
+"""Robust elimination with models trained on masked rows, a model for each fold.
 
 The models are retrained in stages, each time three quarters of the features are removed.
 """
@@ -19,8 +19,8 @@ from chaffinch.tasks.methods.paths import PLACE, cross_validated_path, of_rankin
 from chaffinch.tasks.methods.protocol import (
     Problem,
     Seen,
+    candidates_at,
     masks_of_sizes,
-    masks_on_the_way,
 )
 from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
@@ -78,7 +78,7 @@ class RobustElimination(Method):
     within_one_standard_error: bool = within_one_standard_error(2)
 
     @model_validator(mode="after")
-    def _sizes_are_asked_for_or_found(self) -> Self:
+    def _sizes_or_refits(self) -> Self:
         if self.n_features is not None and self.within_one_standard_error:
             raise ValueError(
                 "within_one_standard_error is for a number of features that refits find; leave it "
@@ -93,7 +93,7 @@ class RobustElimination(Method):
         return (stages + sized) * n_folds
 
     def search(self, problem: Problem) -> SearchResult:
-        """Remove features by the held-out masked losses of one model per fold.
+        """Remove features by the held-out masked losses of a model per fold.
 
         Without a number of features, refits on the same folds measure the loss of some sizes.
         """
@@ -109,14 +109,14 @@ class RobustElimination(Method):
             models = problem.workers.map(
                 _trained, training, [(mask, stage, fold) for fold in range(len(training.folds))]
             )
-            found = _judges(problem, training, models, mask)
-            if stage == 0 and not keep and not any(judge.importances.any() for judge in found):
+            of_folds = _judges(problem, training, models, mask)
+            if stage == 0 and not keep and not any(judge.importances.any() for judge in of_folds):
                 raise InputError(
                     f"model {problem.recipe.name} makes no use of any of the {n_features} "
                     "features: not in one of the folds is any needed; give more rows, or another "
                     "model or loss"
                 )
-            return found
+            return of_folds
 
         path = eliminate_in_stages(judges, n_features, keep=keep, on_removal=problem.on_progress)
         if self.n_features is None:
@@ -128,7 +128,7 @@ class RobustElimination(Method):
             return masks_of_sizes(result, self.n_features)
         path = cross_validated_path(result)
         best = path.best_size(within_one_standard_error=self.within_one_standard_error)
-        return masks_on_the_way(result, {best: []})
+        return candidates_at(result, {best: []})
 
 
 @dataclass(frozen=True)
