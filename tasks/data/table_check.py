@@ -1,6 +1,6 @@
 """Checks of a table against the settings, and its description.
 
-`describe_table` runs before any training. It raises InputError with one line that names the column
+`describe_table` runs before any training. It raises InputError with a line that names the column
 and the remedy. It returns the roles of columns, the columns that cannot be features, and
 data-quality warnings.
 """
@@ -136,7 +136,7 @@ def describe_table(
         profile.append(row)
         on_done(len(profile), len(table.column_names))
         del column, numbers  # before the next is read
-    # sorted, as fits, ties and draws go by place: the order of a table changes no result
+    # sorted, because fits, ties and draws depend on positions: a table's order changes no result
     features = tuple(sorted(n for n in roles if roles[n] == "feature" and n not in excluded))
     excluded = dict(sorted(excluded.items()))
     _check_features(features, excluded, settings)
@@ -234,8 +234,8 @@ def _check_baseline(
     features: tuple[str, ...], categories: dict[str, tuple[str, ...]], settings: SelectionSettings
 ) -> None:
     """Check the user's baseline values of masked features."""
-    given = {} if isinstance(settings.baseline, str) else settings.baseline
-    for name, value in given.items():
+    baseline = {} if isinstance(settings.baseline, str) else settings.baseline
+    for name, value in baseline.items():
         if settings.former is not None and name not in features:
             continue  # a setting of the former run, which need not have kept the feature
         _require_feature("baseline", name, features)

@@ -1,4 +1,4 @@
-"""Data-quality warnings of a table, one sentence each.
+"""Data-quality warnings of a table, each a sentence.
 
 Warnings do not stop a run. They include duplicate rows, which can be in both training and test
 sets, equal columns, and possible leaks (see `perfect_predictors`).
@@ -32,7 +32,7 @@ _IDENTIFIER_NAME = re.compile(r"(?i:(^|[^a-z])(id|uuid|guid|key|index)$)|[a-z](I
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _BLOCK = 2**20  # rows that are hashed at a time
 
-# one feature, several of them, and what is true of those named
+# singular, plural, and what is true of the features named
 _PREDICTS = (
     "feature predicts",
     "features predict",
@@ -80,7 +80,7 @@ _MOSTLY_NUMBERS = (
 
 
 def _outlier(y: Floats, target: str) -> Iterator[str]:
-    """Yield a warning of one value of the target that decides every mean of squared errors."""
+    """Yield a warning of a value of the target that decides every mean of squared errors."""
     squares = np.square(y - np.median(y))
     total, largest = squares.sum(), int(squares.argmax())
     if len(y) >= _FEWEST_FOR_OUTLIER and squares[largest] > _MUCH_OF_SQUARES * total:
@@ -121,7 +121,7 @@ class Findings:
             self._of_target += _outlier(y.astype(np.float64), settings.target)
 
     def add(self, row: ColumnProfile, numbers: Floats, categories: tuple[str, ...]) -> bool:
-        """Note what is found about a feature; return whether it is left out as a leak."""
+        """Note the warnings about a feature; return whether it is left out as a leak."""
         is_made = row.name in self._made
         is_predictor = not is_made and self._predictors.predicts(numbers, len(categories))
         columns = self._settings.columns
@@ -160,7 +160,7 @@ class Findings:
         return tuple(sorted(self._leaks))
 
     def notes(self) -> Iterator[str]:
-        """Yield what a person has answered for by a setting, so that it is no warning."""
+        """Yield what a setting declares as intended, so that it is no warning."""
         yield from self._named(_VOUCHED)
 
     def _note(self, kind: tuple[str, str, str], name: str, holds: bool) -> None:
@@ -177,21 +177,21 @@ class Findings:
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings, the most severe first."""
-        found = [*self._named(_PREDICTS), *self._named(_PREDICTS_NUMBERS)]
-        found += self._of_target
-        found += self._filled_across_series()
+        warnings = [*self._named(_PREDICTS), *self._named(_PREDICTS_NUMBERS)]
+        warnings += self._of_target
+        warnings += self._filled_across_series()
         n_rows = len(self._rows)
         self._rows.sort()  # in place: rows may be many
         duplicates = int(np.count_nonzero(self._rows[1:] == self._rows[:-1]))
         if duplicates:
-            found.append(
+            warnings.append(
                 f"{duplicates} of {n_rows} rows equal an earlier row in the target and every "
                 "feature; equal rows can stand in training and test at once"
             )
         equal = sorted(sorted(names) for names in self._columns.values() if len(names) > 1)
-        found += [f"features {quoted(names)} are equal in every row" for names in equal[:_NAMED]]
+        warnings += [f"features {quoted(names)} are equal in every row" for names in equal[:_NAMED]]
         if equal[_NAMED:]:
-            found.append(f"{len(equal) - _NAMED} more sets of features are equal in every row")
+            warnings.append(f"{len(equal) - _NAMED} more sets of features are equal in every row")
         for kind in (
             _IDENTIFIER,
             _NEARLY_ALL_DIFFERENT,
@@ -200,22 +200,22 @@ class Findings:
             _BADLY_SCALED,
             _WITH_ZEROS,
         ):
-            found += self._named(kind)
-        found += self._named(_MOSTLY_NUMBERS, lambda names: ", ".join(names[:_NAMED]))
+            warnings += self._named(kind)
+        warnings += self._named(_MOSTLY_NUMBERS, lambda names: ", ".join(names[:_NAMED]))
         if self._but_for_blanks:
-            found.append(
+            warnings.append(
                 "there are categories that differ only in the blanks around them: in "
                 f"{quoted(sorted(self._but_for_blanks))}; take the blanks away if they are the same"
             )
-        return tuple(found)
+        return tuple(warnings)
 
     def _named(
         self, kind: tuple[str, str, str], phrase: Callable[[list[str]], str] = quoted
     ) -> Iterator[str]:
-        one, several, rest = kind
+        singular, plural, rest = kind
         if names := self._names.get(kind):
             words = phrase(sorted(names))  # the order of the columns changes no text
-            yield f"{len(names)} {one if len(names) == 1 else several} {rest}".format(words)
+            yield f"{len(names)} {singular if len(names) == 1 else plural} {rest}".format(words)
 
     def _filled_across_series(self) -> Iterator[str]:
         history, model = self._settings.history, self._settings.model.name
