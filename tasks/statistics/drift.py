@@ -1,7 +1,7 @@
 """Change of a feature's distribution between two tables, independent of its unit.
 
 Kolmogorov-Smirnov statistic for numbers, total variation for categories. Both are the largest
-difference of the two probabilities of one event: over events x <= t for the first, over all sets
+difference of the two probabilities of an event: over events x <= t for the first, over all sets
 of categories for the second. Both are 0 for equal distributions, and 1 for disjoint ones (for
 numbers: if all values of one table are above all of the other).
 """
@@ -27,11 +27,11 @@ _OTHER_SCALE, _FEWEST_VALUES = 100.0, 30
 
 @dataclass(frozen=True)
 class FeatureDrift:
-    """Change of one feature's distribution."""
+    """Change of a feature's distribution."""
 
     feature: str
     measure: Measure
-    distance: float | None  # in 0..1, of the non-missing values; None where one table has none
+    distance: float | None  # in 0..1, of the non-missing values; None if a table has none
     missing_before: float  # share of rows
     missing_after: float
     values_before: int  # number of non-missing values: with few, the distance is large by chance

@@ -31,7 +31,7 @@ class PairedDifference:
     standard_error: float | None  # of the mean; None where there is no interval
     n_pairs: int
     other_mean: float
-    # Equal in every pair, up to rounding. This is no certainty: a few folds may each differ by one
+    # Equal in every pair, up to rounding. This is no certainty: a few folds may each differ by a
     # row, and so by the same accuracy.
     is_constant: bool
     # Shown to be zero: zero up to rounding in at least three pairs, for a loss that depends on each
@@ -48,8 +48,8 @@ def paired_difference(
     # taken as (1/J + n_test/n_train) times their variance, which is exact where the correlation of
     # two differences is n_test / (n_test + n_train), with J - 1 degrees of freedom: Nadeau and
     # Bengio 2003; over repeated folds, Bouckaert and Frank 2004. This assumes that each seed draws
-    # new folds, that the differences are about normal, and that one n_test/n_train, here the mean,
-    # holds for all.
+    # new folds, that the differences are about normal, and that the mean n_test/n_train holds for
+    # all.
     from scipy import stats
 
     both = np.isfinite(losses) & np.isfinite(others)
@@ -89,7 +89,7 @@ def holm(p_values: Floats) -> Floats:
 
 
 def pareto_front(n_features: Floats, losses: Floats) -> NDArray[np.bool_]:
-    """Return which of k points are not dominated: no other is as good in both, better in one."""
+    """Return which of k points no other dominates: as good in both, and better in either."""
     fewer = n_features[None] <= n_features[:, None]
     lower = losses[None] <= losses[:, None]
     better = (n_features[None] < n_features[:, None]) | (losses[None] < losses[:, None])
@@ -158,10 +158,11 @@ def verdict_on(
     less than the tolerated share of what these explain beyond a constant. Each is corrected by Holm
     over all contenders of a table and model, the third one-sided. Three corrections at 5 % do not
     add up to 15 % of wrong verdicts: "better" is wrong only by an error at the lower end of the
-    first or second test, "worse" at the upper end of the first, and "as good" by one of the third.
+    first or second test, "worse" by an error at the upper end of the first, and "as good" by an
+    error of the third.
 
     `is_informative` is whether all features are shown to be better than a constant, `beyond_p` the
-    corrected p value of a loss beyond the tolerated one.
+    corrected p value of a loss beyond the tolerance.
     """
     if is_all or difference is None:
         return "cannot tell"

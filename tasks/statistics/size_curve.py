@@ -95,6 +95,6 @@ class SizeCurve:
 
     def _means_and_errors(self, values: Floats) -> tuple[Floats, Floats]:
         n_units = int(self.unit.max()) + 1
-        sums = [np.bincount(self.unit, self.weight * each, n_units) for each in values]
+        sums = [np.bincount(self.unit, self.weight * row, n_units) for row in values]
         weights = np.bincount(self.unit, self.weight, n_units)
         return means_and_errors(np.array(sums), np.tile(weights, (len(values), 1)))
