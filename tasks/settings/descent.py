@@ -1,4 +1,4 @@
-"""What can be set of a table in random order, and of a descent through one."""
+"""Settings of a table in random order, and of a descent through it."""
 
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ def _known(order: int) -> int:
     return order
 
 
-# The form has the limits from here; those of a Field would refuse without the reason.
+# The form has the limits from here: the limits of a Field would refuse without the reason.
 Order = Annotated[
     int,
     AfterValidator(_known),
@@ -31,7 +31,7 @@ _Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
 class ShuffleSettings(Settings):
-    """How files become a table in random order; some of it is for one format alone."""
+    """How files become a table in random order; some settings are for a single format."""
 
     target: str | None = setting(
         None, 0, "Target", "Of Parquet: column to predict; svmlight has labels."

@@ -91,7 +91,7 @@ class ServeSettings(LimitSettings):
 
 
 class PromotionSettings(Settings):
-    """When the contract of a run is promoted without a person, and whether one is waited for."""
+    """When the contract of a run is promoted without a person, or after waiting for a person."""
 
     model_config = ConfigDict(title="Promotion")
 
