@@ -19,7 +19,7 @@ from chaffinch.tasks.workers.interface import InProcess, Item, OnDone, Result, S
 
 logger = logging.getLogger(__name__)
 
-_SECONDS_WORTH_STARTING = 15.0  # saved in one step; a cluster starts in 3 to 5
+_SECONDS_WORTH_STARTING = 15.0  # saved in a step; a cluster starts in 3 to 5
 _MASKS_AT_LOOKS = (1, 5)  # numbers of masks after which a batch is interrupted to decide
 
 
@@ -49,7 +49,7 @@ class _Spent:
 
 
 class OnDemand:
-    """Workers of this process, or of a cluster from the first step on that gains by it.
+    """Workers of this process; of a cluster from the first step that gains by it.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ class OnDemand:
     def masked_loss(
         self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0
     ) -> MaskedLoss:
-        asked = model, rows, loss, baseline
-        engine = self._present.masked_loss(*asked, n_removals)
+        inputs = model, rows, loss, baseline
+        engine = self._present.masked_loss(*inputs, n_removals)
         if self._present is self._cluster:
             return engine
         if isinstance(engine, BlackBox):
@@ -112,17 +112,17 @@ class OnDemand:
             return BlackBox(engine.evaluator, self._evaluating(engine.evaluator, n_masks))
         if n_removals > 1:
             spent = _Spent()
-            spent.wall = spent.cpu = seconds_of_a_step(engine, *asked)
+            spent.wall = spent.cpu = seconds_of_a_step(engine, *inputs)
             spent.n_items = 1
             if self._gains(spent, n_removals // 2):  # the last removals evaluate few features
                 self._present = self._cluster
-                return self._cluster.masked_loss(*asked, n_removals)
+                return self._cluster.masked_loss(*inputs, n_removals)
         return engine
 
     def _evaluating(self, evaluator: MaskEvaluator, n_masks: int) -> EvaluateMasks:
         """Return a function that evaluates masks here until a cluster gains enough by the others.
 
-        About `n_masks` are to come in all; the function is used by one thread at a time.
+        About `n_masks` are to come in all; the function is not thread-safe.
         """
         spent, n_done = _Spent(), 0
         there: EvaluateMasks | None = None
@@ -138,7 +138,7 @@ class OnDemand:
                     there = self._cluster.evaluating(evaluator, spent.cpu / max(1, spent.n_items))
                 if there is not None:
                     return np.array([*losses, *there(masks[start:])])
-                # the first makes ready what the model needs to predict, so it tells nothing
+                # the first mask is not timed: it prepares the model for predictions
                 with (spent if n_done else _Spent()).on(stop - start):
                     losses += evaluator(masks[start:stop]).tolist()
                 n_done += stop - start
