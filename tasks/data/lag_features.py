@@ -59,7 +59,7 @@ def with_history(
     data : path or address, or pandas, polars or Arrow table
         See `chaffinch.select`.
     columns : str, or sequence of str
-        Numeric columns to compute the features from: all history columns of the run in a call.
+        Numeric columns to compute the features from: all history columns of the run, in one call.
     time : str
         Column of times; no two rows of a series have the same time.
     lags : tuple of int, each at least 1
@@ -115,11 +115,11 @@ def prepared(source: Source, settings: SelectionSettings) -> pa.Table:
     passed_over = optional_columns(settings).difference(table.column_names)
     numeric = [name for name in settings.columns.numeric if name not in passed_over]
     table = _with_numbers(table, numeric)
-    used = _used(table, history, settings)
-    return _add_history(table, history.model_copy(update={"columns": used}), time)
+    columns = _usable_columns(table, history, settings)
+    return _add_history(table, history.model_copy(update={"columns": columns}), time)
 
 
-def _used(
+def _usable_columns(
     table: pa.Table, history: HistorySettings, settings: SelectionSettings
 ) -> tuple[str, ...]:
     """Return the history columns, without unusable ones of which a former run kept no feature."""

@@ -86,16 +86,16 @@ def check_kinds_fit(
     for name in of_use:
         kind = "category" if name in categories else "number"
         if kind != method.former[name]:
-            raise _other_kind(method, name, f"a {kind}")
+            raise _changed_kind_error(method, name, f"a {kind}")
 
 
 def check_type_fits(method: Reselect, name: str, kind: str) -> None:
     """Raise InputError if a column whose type cannot be a feature was a former feature."""
     if name in method.former:
-        raise _other_kind(method, name, f"of type {kind}")
+        raise _changed_kind_error(method, name, f"of type {kind}")
 
 
-def _other_kind(method: Reselect, name: str, now: str) -> InputError:
+def _changed_kind_error(method: Reselect, name: str, now: str) -> InputError:
     return InputError(
         f"feature {name!r} was a {method.former[name]} in the former run but is {now} in the newer "
         "rows",

@@ -104,9 +104,9 @@ class Findings:
 
         self._hash_array: Callable[[Floats], NDArray[np.uint64]] = hash_array
         self._predictors = PerfectPredictors(y)
-        self._made = _made_by(settings)  # features of earlier rows cannot leak the target
+        self._lag_features = _lag_feature_names(settings)  # they cannot leak the target
         self._settings, self._has_classes = settings, bool(classes)
-        self._has_made = False
+        self._has_lag_features = False
         self._rows = self._hash_array(y + 0.0)
         self._columns: dict[bytes, list[str]] = {}
         self._names: dict[tuple[str, str, str], list[str]] = {}
@@ -122,8 +122,8 @@ class Findings:
 
     def add(self, row: ColumnProfile, numbers: Floats, categories: tuple[str, ...]) -> bool:
         """Note the warnings about a feature; return whether it is left out as a leak."""
-        is_made = row.name in self._made
-        is_predictor = not is_made and self._predictors.predicts(numbers, len(categories))
+        is_lag_feature = row.name in self._lag_features
+        is_predictor = not is_lag_feature and self._predictors.predicts(numbers, len(categories))
         columns = self._settings.columns
         if is_predictor and columns.drop_leaks and row.name not in columns.keep:
             return True
@@ -135,7 +135,7 @@ class Findings:
             self._rows[rows] = self._rows[rows] * _ODD + self._hash_array(block)
         self._columns.setdefault(content.digest(), []).append(row.name)
         name, n_present = row.name, row.rows - row.missing
-        self._has_made = self._has_made or is_made
+        self._has_lag_features = self._has_lag_features or is_lag_feature
         if is_predictor and name not in columns.keep:
             self._note(_PREDICTS if self._has_classes else _PREDICTS_NUMBERS, name, True)
             if self._predictors.predicts(numbers, len(categories), whole=True):
@@ -148,7 +148,7 @@ class Findings:
         self._note(_BADLY_SCALED, name, is_badly_scaled(row))
         if name not in self._settings.columns.categorical:
             self._note(_WITH_ZEROS, name, _are_codes(categories))
-            other = _other_than_numbers(numbers, categories)
+            other = _frequent_text(numbers, categories)
             self._note(_MOSTLY_NUMBERS, f"{name!r} ({other!r})", other is not None)
         if _differ_in_blanks(categories):
             self._but_for_blanks.append(name)
@@ -161,7 +161,7 @@ class Findings:
 
     def notes(self) -> Iterator[str]:
         """Yield what a setting declares as intended, so that it is no warning."""
-        yield from self._named(_VOUCHED)
+        yield from self._sentences(_VOUCHED)
 
     def _note(self, kind: tuple[str, str, str], name: str, holds: bool) -> None:
         if holds:
@@ -177,7 +177,7 @@ class Findings:
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings, the most severe first."""
-        warnings = [*self._named(_PREDICTS), *self._named(_PREDICTS_NUMBERS)]
+        warnings = [*self._sentences(_PREDICTS), *self._sentences(_PREDICTS_NUMBERS)]
         warnings += self._of_target
         warnings += self._filled_across_series()
         n_rows = len(self._rows)
@@ -200,8 +200,8 @@ class Findings:
             _BADLY_SCALED,
             _WITH_ZEROS,
         ):
-            warnings += self._named(kind)
-        warnings += self._named(_MOSTLY_NUMBERS, lambda names: ", ".join(names[:_NAMED]))
+            warnings += self._sentences(kind)
+        warnings += self._sentences(_MOSTLY_NUMBERS, lambda names: ", ".join(names[:_NAMED]))
         if self._but_for_blanks:
             warnings.append(
                 "there are categories that differ only in the blanks around them: in "
@@ -209,7 +209,7 @@ class Findings:
             )
         return tuple(warnings)
 
-    def _named(
+    def _sentences(
         self, kind: tuple[str, str, str], phrase: Callable[[list[str]], str] = quoted
     ) -> Iterator[str]:
         singular, plural, rest = kind
@@ -221,7 +221,7 @@ class Findings:
         history, model = self._settings.history, self._settings.model.name
         if history is None or history.series is None:
             return
-        if model in _MODELS_THAT_IMPUTE and self._has_made:
+        if model in _MODELS_THAT_IMPUTE and self._has_lag_features:
             yield (
                 "in the first rows of each series the features made of earlier ones are missing, "
                 f"and the model {model} takes the mean over all series for them; take a model that "
@@ -245,7 +245,7 @@ def _are_codes(categories: tuple[str, ...]) -> bool:
     return are_codes or are_beyond_exact(categories)
 
 
-def _other_than_numbers(codes: Floats, categories: tuple[str, ...]) -> str | None:
+def _frequent_text(codes: Floats, categories: tuple[str, ...]) -> str | None:
     """Return the most frequent text that is not a number if most rows hold numbers, or None."""
     is_plain = np.array([NUMBER.fullmatch(text.strip()) is not None for text in categories], bool)
     if is_plain.all():
@@ -260,7 +260,7 @@ def _differ_in_blanks(categories: tuple[str, ...]) -> bool:
     return len({category.strip() for category in categories}) < len(categories)
 
 
-def _made_by(settings: SelectionSettings) -> frozenset[str]:
+def _lag_feature_names(settings: SelectionSettings) -> frozenset[str]:
     """Return the names of the run's lag features."""
     history = settings.history
     if history is None:

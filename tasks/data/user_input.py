@@ -287,11 +287,11 @@ def check_table_finite(matrix: Floats, names: Sequence[str]) -> None:
 def check_columns(model: Any, name: str, columns: Sequence[str]) -> None:
     """Raise InputError unless columns and their order are those of the model's training."""
     trained = _names_of(model)
-    if trained is None or _plain(trained) == _plain(columns):
+    if trained is None or _without_blanks(trained) == _without_blanks(columns):
         return
     shown = ", ".join(trained[:_MOST_SHOWN])
     more = f" and {len(trained) - _MOST_SHOWN} more" if len(trained) > _MOST_SHOWN else ""
-    is_order = sorted(_plain(trained)) == sorted(_plain(columns))
+    is_order = sorted(_without_blanks(trained)) == sorted(_without_blanks(columns))
     wrong = "the same in another order" if is_order else "others"
     raise InputError(
         f"X must have the columns that {name} was trained on, {shown}{more}, but has {wrong}; give "
@@ -311,6 +311,6 @@ def _names_of(model: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
 
 
-def _plain(names: Sequence[str]) -> list[str]:
+def _without_blanks(names: Sequence[str]) -> list[str]:
     """Return names with underscores for blanks, as LightGBM stores them."""
     return [name.replace(" ", "_") for name in names]

@@ -145,7 +145,7 @@ class Auto(Method):
             If a model cannot be fitted on the rows outside two folds, or none uses any feature.
         """
         search = _search_of(self, problem)
-        needed = _models_of(search)
+        needed = _folds_to_leave_out(search)
         n_fits = len(needed) + len(search.inner) * (len(search.sizes) - 1)
         logger.info("auto fits model %s at most %d times", problem.recipe.name, n_fits)
 
@@ -308,8 +308,8 @@ def _in_order(*folds: int) -> _Folds:
     return tuple(sorted(folds))
 
 
-def _models_of(search: _Search) -> list[_Folds]:
-    """Return which models with all features are needed: outside each fold, and each pair."""
+def _folds_to_leave_out(search: _Search) -> list[_Folds]:
+    """Return the folds left out of each model with all features: single folds, and pairs."""
     pairs = {_in_order(f, g) for f, others in search.inner.items() for g in others}
     single = () if search.is_short else range(len(search.folds))
     return [*((f,) for f in single), *sorted(pairs)]
@@ -377,7 +377,7 @@ class _HeldOut:
         search = self._search
         items = [(f, size) for f in search.inner for size in sizes]
         masks = [(f, search.mask(orders[f], size)) for f, size in items]
-        refitted = self._problem.workers.map(_refitted, search, masks, on_fit)
+        refitted = self._problem.workers.map(_refit_and_predict, search, masks, on_fit)
         for (f, size), predictions in zip(items, refitted, strict=True):
             self._add(f, size, predictions)
         self.n_refits += len(items)
@@ -394,8 +394,8 @@ class _HeldOut:
             units = [np.array([f]) for f in folds]
         return SizeCurve(
             tuple(sizes),
-            np.array([self._of_folds(self._losses, size) for size in sizes]),
-            self._of_folds(self._losses, constant),
+            np.array([self._concatenate(self._losses, size) for size in sizes]),
+            self._concatenate(self._losses, constant),
             np.concatenate(weights),
             np.unique(np.concatenate(units), return_inverse=True)[1],
             np.repeat(folds, [len(weight) for weight in weights]),
@@ -427,7 +427,7 @@ class _HeldOut:
             check_finite(loss.name, losses, size, self._search.n_features)
         self._predictions[fold, size], self._losses[fold, size] = predictions, losses
 
-    def _of_folds(self, losses: Mapping[tuple[int, int], Floats], size: int) -> Floats:
+    def _concatenate(self, losses: Mapping[tuple[int, int], Floats], size: int) -> Floats:
         return np.concatenate([losses[f, size] for f in self._search.inner])
 
     def _constant(self, fold: int) -> Floats:
@@ -439,7 +439,7 @@ class _HeldOut:
         return constant_prediction(refit.loss, y, weight, n_rows, refit.schema.n_classes)
 
 
-def _refitted(search: _Search, item: tuple[int, Mask]) -> Floats:
+def _refit_and_predict(search: _Search, item: tuple[int, Mask]) -> Floats:
     fold, mask = item
     model = search.model(search.left_out(fold), mask)
     return model.predict(search.refit.train.take(search.folds[fold][1], mask).X)

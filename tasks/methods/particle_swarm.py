@@ -23,7 +23,7 @@ _SWARM = (
 
 
 class ParticleSwarm(Method):
-    """Binary particle swarm: masks that move towards the best masks."""
+    """Binary particle swarm: masks that move towards the best that were found."""
 
     model_config = ConfigDict(title="Particle swarm")
     declared_traits = Traits(

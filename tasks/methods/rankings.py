@@ -159,7 +159,7 @@ class Ranking(Method):
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _HeldOutModel:
     """Inputs that all batches share, for permutation importance and SHAP values."""
 
     model: FittedModel
@@ -174,10 +174,10 @@ def scores_of(name: str, problem: Problem) -> Floats:
     if scorer.reads == "model":
         return scorer.function(problem.model)
     if scorer.reads == "rows held out":
-        judged = _Judged(problem.model, problem.masked_rows(), problem.loss, seed)
+        model = _HeldOutModel(problem.model, problem.masked_rows(), problem.loss, seed)
         if name == "tree_shap":
-            return _mean_shap(problem, judged)
-        return _score_in_batches(problem, _rises, judged)
+            return _mean_shap(problem, model)
+        return _score_in_batches(problem, _permutation_scores, model)
     train = problem.rows("train")
     if not scorer.one_by_one:
         return scorer.scores(train, schema, seed)
@@ -193,7 +193,7 @@ def _score_in_batches(
     return np.concatenate(problem.workers.map(function, shared, shares, problem.on_progress))
 
 
-def _mean_shap(problem: Problem, explained: _Judged) -> Floats:
+def _mean_shap(problem: Problem, explained: _HeldOutModel) -> Floats:
     """Return mean absolute SHAP values (d,) computed by the workers in batches of rows."""
     n_rows, weight = len(explained.rows), explained.rows.weight
     shares = np.array_split(np.arange(n_rows), min(n_rows, _MOST_SHARES))
@@ -202,7 +202,7 @@ def _mean_shap(problem: Problem, explained: _Judged) -> Floats:
     return np.asarray(np.average(means, axis=0, weights=weights))
 
 
-def _shap_of_rows(shared: _Judged, share: NDArray[np.int64]) -> Floats:
+def _shap_of_rows(shared: _HeldOutModel, share: NDArray[np.int64]) -> Floats:
     return tree_shap(shared.model, shared.rows.take(share))
 
 
@@ -213,5 +213,5 @@ def _scores(shared: tuple[Scorer, Rows, Schema, int], features: Features) -> Flo
     return scorer.scores(rows.select(mask), schema.select(mask), seed)
 
 
-def _rises(shared: _Judged, features: Features) -> Floats:
+def _permutation_scores(shared: _HeldOutModel, features: Features) -> Floats:
     return permutation(shared.model, shared.rows, shared.loss, features.tolist(), shared.seed)

@@ -85,11 +85,11 @@ class _Refits:
         self._last: tuple[bytes, FittedModel] | None = None  # a single model, to save memory
 
     def loss(self, mask: Mask) -> float:
-        return self.judged(mask)[1]
+        return self.predict(mask)[1]
 
     def gap(self, mask: Mask, other: Mask) -> Gap:
         """Return the loss of `mask` minus that of `other`."""
-        (first, loss), (second, other_loss) = self.judged(mask), self.judged(other)
+        (first, loss), (second, other_loss) = self.predict(mask), self.predict(other)
         of, rows, seed = self._refit.loss, self._refit.held_out, self.problem.seed
         error = paired_error(of, rows, second, first, self._units, seed=seed)
         return Gap(loss - other_loss, error, int(self._units.max()) + 1)
@@ -109,7 +109,7 @@ class _Refits:
         order = np.argsort(engine.without_each(), kind="stable")
         return [int(j) for j in np.flatnonzero(mask)[order]]
 
-    def judged(self, mask: Mask) -> tuple[Floats, float]:
+    def predict(self, mask: Mask) -> tuple[Floats, float]:
         """Return the cached predictions and loss of the model on a mask."""
         key = mask.tobytes()
         if key not in self._judged:
@@ -130,7 +130,7 @@ class _Refits:
 def _check_that_features_matter(refits: _Refits, start: Mask) -> None:
     """Raise InputError if predictions are constant with the former and with all features."""
     for mask in (start, np.ones_like(start)):
-        prediction, _ = refits.judged(mask)
+        prediction, _ = refits.predict(mask)
         if len(prediction) == 1 or np.ptp(prediction, axis=0).any():  # too few rows
             return
     raise unused_features_error(refits.problem, refits.loss(start))

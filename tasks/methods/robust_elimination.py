@@ -107,7 +107,7 @@ class RobustElimination(Method):
 
         def judges(mask: Mask, stage: int) -> list[Judge]:
             models = problem.workers.map(
-                _trained, training, [(mask, stage, fold) for fold in range(len(training.folds))]
+                _train, training, [(mask, stage, fold) for fold in range(len(training.folds))]
             )
             of_folds = _judges(problem, training, models, mask)
             if stage == 0 and not keep and not any(judge.importances.any() for judge in of_folds):
@@ -120,7 +120,7 @@ class RobustElimination(Method):
 
         path = eliminate_in_stages(judges, n_features, keep=keep, on_removal=problem.on_progress)
         if self.n_features is None:
-            path = _sized(path, problem, training)
+            path = _with_losses(path, problem, training)
         return of_ranking(path, problem.schema)
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
@@ -140,7 +140,7 @@ class _Training:
     seed: int
 
 
-def _sized(path: RankedPath, problem: Problem, training: _Training) -> CrossValidatedPath:
+def _with_losses(path: RankedPath, problem: Problem, training: _Training) -> CrossValidatedPath:
     """Return the path with the held-out losses of refits at some sizes."""
 
     def fold_losses(size: int) -> Floats:
@@ -164,7 +164,7 @@ def _refitted_loss(training: _Training, item: tuple[Mask, int]) -> float:
     return refitted_loss(training.refit.fold(training.folds[fold]), mask)
 
 
-def _trained(training: _Training, item: tuple[Mask, int, int]) -> FittedModel:
+def _train(training: _Training, item: tuple[Mask, int, int]) -> FittedModel:
     """Return the model of a fold, trained on the features of a mask (d,) and masked copies."""
     mask, stage, fold = item
     refit, (fitted, _) = training.refit, training.folds[fold]

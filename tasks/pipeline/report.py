@@ -128,7 +128,7 @@ def _difference(
             why_no_drift = "the table of the promoted run is no longer in the store"
         else:
             categories = run.description.categories
-            drift = _with_chance(
+            drift = _drift_rows(
                 list(filter(None, (drift_between(older, run.dataset, name) for name in either))),
                 {name: len(known) for name, known in categories.items()},
                 (older.n_rows, run.dataset.n_rows),
@@ -156,7 +156,7 @@ def _figures(contract: Contract) -> dict[str, Any]:
     }
 
 
-def _with_chance(
+def _drift_rows(
     drifts: list[FeatureDrift], n_categories: Mapping[str, int], n_rows: tuple[int, int]
 ) -> list[dict[str, Any]]:
     """Return drift, largest first, with the distances that chance explains if nothing changed.
@@ -182,8 +182,8 @@ def _with_chance(
             "missing_by_chance": by_chance(math.log(2), *n_rows),
         }
         rows.append({**asdict(drift), **chances})
-    return sorted(rows, key=_moved_by, reverse=True)
+    return sorted(rows, key=_change_of, reverse=True)
 
 
-def _moved_by(row: Mapping[str, Any]) -> float:
+def _change_of(row: Mapping[str, Any]) -> float:
     return float(max(row["distance"] or 0.0, abs(row["missing_after"] - row["missing_before"])))

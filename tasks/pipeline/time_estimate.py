@@ -86,57 +86,57 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, Sequence[float] | None] | 
         [] if _is_tuned(run) else tuning_candidates(recipe, run.settings, run.schema, len(rows))
     )
     try:
-        (few, of_few), (many, of_many) = _two_fits(run, recipe, min(most, len(rows)))
-        of_narrow = _seconds_of_fit(run, recipe, many, narrow)
-        of_candidates = [
-            _seconds_of_fit(run, replace(recipe, parameters={**recipe.parameters, **some}), few)
+        (few, few_time), (many, many_time) = _time_two_fits(run, recipe, min(most, len(rows)))
+        narrow_time = _time_fit(run, recipe, many, narrow)
+        times = [
+            _time_fit(run, replace(recipe, parameters={**recipe.parameters, **some}), few)
             for some in candidates
         ]
     except InputError:  # as where a rare class is in none of the few rows
         return None
     # the share of a fit's seconds that does not depend on the features
     width = narrow / n_features
-    fixed = np.clip((of_narrow / of_many - width) / (1 - width), 0, 1) if width < 1 else 0.0
+    fixed = np.clip((narrow_time / many_time - width) / (1 - width), 0, 1) if width < 1 else 0.0
     # a fit of tuning takes as long as the mean candidate; the tuned model may take longer
-    mean, largest = np.mean(of_candidates or [of_few]), max(of_candidates, default=of_few)
-    of_tuned = float(np.sqrt(mean * largest) / of_few)
+    mean, largest = np.mean(times or [few_time]), max(times, default=few_time)
+    tuned_factor = float(np.sqrt(mean * largest) / few_time)
     # at most in proportion to the rows, since a busy machine may have slowed a fit
-    of_a_row = float(np.clip((of_many - of_few) / (many - few), 0, of_many / many))
+    row_time = float(np.clip((many_time - few_time) / (many - few), 0, many_time / many))
 
     def seconds(n: int, size: int = n_features) -> float:
-        of_all = of_many + of_a_row * (n - many)
-        return of_tuned * of_all * float(fixed + (1 - fixed) * size / n_features)
+        untuned = many_time + row_time * (n - many)
+        return tuned_factor * untuned * float(fixed + (1 - fixed) * size / n_features)
 
     estimate: dict[str, Sequence[float] | None] = {}
     if not _is_tuned(run):
         n_tuned = len(candidates) * model.folds if len(candidates) > 1 else 0
-        of_tuning = n_tuned * seconds(min(len(rows), model.tuning_rows)) * np.sqrt(mean / largest)
-        estimate["train_base_model"] = (of_tuning + seconds(len(rows)),)
+        tuning_time = n_tuned * seconds(min(len(rows), model.tuning_rows)) * np.sqrt(mean / largest)
+        estimate["train_base_model"] = (tuning_time + seconds(len(rows)),)
     # a search fits on the rows that it folds, or on the training part
     parts = run.method.traits.folded_parts or ("train",)
     n_fitted = sum(len(getattr(run.splits, part)) for part in parts)
-    of_search = None if searched is None else [seconds(n_fitted, size) for size in searched]
+    search_times = None if searched is None else [seconds(n_fitted, size) for size in searched]
     return estimate | {
         # masked losses alone take about as long as a fit
-        "optimise_mask": of_search if of_search != [] else (seconds(n_rows),),
+        "optimise_mask": search_times if search_times != [] else (seconds(n_rows),),
         "choose_mask": (seconds(n_rows),),
         "retrain": (_FINAL_MODELS * seconds(n_rows),),
         "evaluate": (seconds(n_rows),),
     }
 
 
-def _two_fits(run: SelectionRun, recipe: Recipe, most: int) -> list[tuple[int, float]]:
+def _time_two_fits(run: SelectionRun, recipe: Recipe, most: int) -> list[tuple[int, float]]:
     """Return the rows and seconds of two fits; the larger takes long enough, or `most` rows."""
     n = min(_ROWS, most // 2)
-    _seconds_of_fit(run, recipe, n)  # loads libraries
-    timed = [(n, _seconds_of_fit(run, recipe, n))]
+    _time_fit(run, recipe, n)  # loads libraries
+    timed = [(n, _time_fit(run, recipe, n))]
     while len(timed) == 1 or (timed[-1][1] < _LONG_ENOUGH and n < most):
         n = min(2 * n, most)
-        timed.append((n, _seconds_of_fit(run, recipe, n)))
+        timed.append((n, _time_fit(run, recipe, n)))
     return timed[-2:]
 
 
-def _seconds_of_fit(
+def _time_fit(
     run: SelectionRun, recipe: Recipe, n_rows: int, n_features: int | None = None
 ) -> float:
     rows, schema = run.rows("train").take(slice(n_rows)), run.schema

@@ -74,7 +74,7 @@ def refusal(
     return f"{name} {must} but is {short_repr(value)}"
 
 
-def _as_written(value: Any) -> Any:
+def _refuse_ambiguous_size(value: Any) -> Any:
     """Refuse a size such as 1.0, which may mean a single feature or all of them."""
     if isinstance(value, bool | float) or (isinstance(value, str) and not value.strip().isdigit()):
         raise ValueError(
@@ -93,7 +93,7 @@ Count = Annotated[int, Field(ge=1)]
 # A number or a share of features: 5, or 0.5. The form has a single field for both: of two choices,
 # the UI takes the first for any number, and then refuses its own 0.5.
 Size = Annotated[
-    Annotated[int, BeforeValidator(_as_written), Field(ge=1)] | Share,
+    Annotated[int, BeforeValidator(_refuse_ambiguous_size), Field(ge=1)] | Share,
     WithJsonSchema(
         {
             "type": "number",
@@ -105,7 +105,7 @@ Size = Annotated[
 ]
 
 
-def _one_or_several(value: Any, info: ValidationInfo) -> Any:
+def _as_list(value: Any, info: ValidationInfo) -> Any:
     """Return a number as a list of a single number."""
     if isinstance(value, str | bool):
         raise ValueError(
@@ -115,10 +115,10 @@ def _one_or_several(value: Any, info: ValidationInfo) -> Any:
     return (value,) if isinstance(value, Real) else value
 
 
-Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_one_or_several)]
+Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_as_list)]
 
 
-def _named(value: Any) -> Any:
+def _check_store_named(value: Any) -> Any:
     check_named(value, "store")
     return value
 
@@ -126,7 +126,7 @@ def _named(value: Any) -> Any:
 # Checked as text, because the path of empty text is the present folder.
 StorePath = Annotated[
     Path,
-    BeforeValidator(_named),
+    BeforeValidator(_check_store_named),
     WithJsonSchema({"type": "string", "format": "path", "minLength": 1, "pattern": r"\S"}),
 ]
 
@@ -205,16 +205,16 @@ def choices_in_words(schema: dict[str, Any]) -> None:
                 choice.setdefault("title", _IN_WORDS[choice["type"]])
 
 
-def _kinds(annotation: Any) -> tuple[set[Any], set[Any]]:
+def _types_of(annotation: Any) -> tuple[set[Any], set[Any]]:
     """Return the types of a field except None, and the types of the items of a list in it."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _kinds(inner[0])
+        return _types_of(inner[0])
     if origin is tuple:
-        return set(), _kinds(inner[0])[0]
+        return set(), _types_of(inner[0])[0]
     if origin not in (Union, UnionType):
         return {annotation} - {type(None)}, set()
-    kinds, item_kinds = zip(*map(_kinds, inner), strict=True)
+    kinds, item_kinds = zip(*map(_types_of, inner), strict=True)
     return set().union(*kinds), set().union(*item_kinds)
 
 
@@ -243,10 +243,10 @@ class Settings(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _true_is_no_number(cls, value: Any, about: ValidationInfo) -> Any:
+    def _refuse_booleans(cls, value: Any, about: ValidationInfo) -> Any:
         """Refuse booleans for numbers, also in lists; pydantic takes them for 1 and 0."""
         name = str(about.field_name)
-        kinds, item_kinds = _kinds(cls.model_fields[name].annotation)
+        kinds, item_kinds = _types_of(cls.model_fields[name].annotation)
         items = value if isinstance(value, Collection) and not isinstance(value, str) else ()
         for number, types in ((value, kinds), *((item, item_kinds) for item in items)):
             # numpy has a truth of its own, and is not loaded for settings

@@ -31,7 +31,7 @@ _Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
 class ShuffleSettings(Settings):
-    """How files become a table in random order; some settings are for a single format."""
+    """How files become a table in random order; some of it is for one format alone."""
 
     target: str | None = setting(
         None, 0, "Target", "Of Parquet: column to predict; svmlight has labels."

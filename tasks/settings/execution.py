@@ -91,7 +91,7 @@ class ServeSettings(LimitSettings):
 
 
 class PromotionSettings(Settings):
-    """When the contract of a run is promoted without a person, or after waiting for a person."""
+    """When the contract of a run is promoted without a person, and whether one is waited for."""
 
     model_config = ConfigDict(title="Promotion")
 

@@ -198,7 +198,7 @@ class SelectionSettings(Settings):
 
     @field_validator("shares")
     @classmethod
-    def _all_of_the_rows(cls, shares: tuple[int, ...]) -> tuple[int, ...]:
+    def _sum_to_100(cls, shares: tuple[int, ...]) -> tuple[int, ...]:
         if sum(shares) != 100:
             listed = ", ".join(map(str, shares))
             raise ValueError(f"shares must add up to 100 but are {listed}, in all {sum(shares)}")
@@ -273,10 +273,10 @@ class SelectionSettings(Settings):
                 f"column {weight!r}, or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
             )
         if weight and not self.method.traits.takes_weights:
-            those = [kind for kind in rankings() if declared(kind).traits.takes_weights]
+            others = [kind for kind in rankings() if declared(kind).traits.takes_weights]
             raise ValueError(
                 f"method {self.method.kind} takes no sample weights; leave out the weight column "
-                f"{weight!r}, or use {', '.join(those[:-1])} or {those[-1]}"
+                f"{weight!r}, or use {', '.join(others[:-1])} or {others[-1]}"
             )
         return self
 

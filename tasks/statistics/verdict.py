@@ -360,7 +360,7 @@ def _sentence(
     if kept == total:
         every = "The one feature" if total == 1 else f"Every one of the {total} features"
         return f"{start}{every} was kept, {why_all or 'so there is nothing smaller to compare'}."
-    folds = _in_folds(fold_sizes) if fold_sizes else ""
+    folds = _chosen_in_folds(fold_sizes) if fold_sizes else ""
     measured = (
         f"with {kept} of {total} features{folds} the {words} loss ({name}) is {after:.4g} against "
         f"{before:.4g} with all; difference {signed(judged.difference)}, "
@@ -384,10 +384,10 @@ def _sentence(
         about = f"Selection is {judged.verdict}"
     if start:
         return f"{start}{about}: {measured}"
-    return f"{about}: {measured}" + _reason(judged, before, after, words, name, accuracies)
+    return f"{about}: {measured}" + _constant_reason(judged, before, after, words, name, accuracies)
 
 
-def _in_folds(sizes: Sequence[int]) -> str:
+def _chosen_in_folds(sizes: Sequence[int]) -> str:
     """Return the phrase for sets that the folds chose separately."""
     if len(set(sizes)) == 1:
         return f", chosen separately in each fold ({sizes[0]} each),"
@@ -419,10 +419,10 @@ def _nothing_to_select_from(
         )
     what = "The model with all features"
     so = ", so there is nothing to select from yet"
-    return f"{_beside_constant(what, before, constant, interval, words, name, so)} {remedy} "
+    return f"{_against_constant(what, before, constant, interval, words, name, so)} {remedy} "
 
 
-def _beside_constant(
+def _against_constant(
     model: str,
     loss: float,
     constant: float,
@@ -449,7 +449,7 @@ def _beside_constant(
     return f"{model} is not shown to predict better than a constant{so}: {figures}."
 
 
-def _reason(
+def _constant_reason(
     judged: Judgement,
     before: float,
     after: float,
@@ -464,13 +464,13 @@ def _reason(
     if is_not_shown_better_than_constant(judged.over_constant, judged.units):
         what, accuracy = "The model with the selected features", accuracies.get("selected")
         interval = judged.over_constant
-        return " " + _beside_constant(
+        return " " + _against_constant(
             what, after, constant, interval, words, name, accuracy=accuracy
         )
     if is_not_shown_better_than_constant(judged.all_features_over_constant, judged.units):
         what, accuracy = "The model with all features", accuracies.get("all_features")
         interval = judged.all_features_over_constant
-        return " " + _beside_constant(
+        return " " + _against_constant(
             what, before, constant, interval, words, name, accuracy=accuracy
         )
     if share is None or judged.verdict == "worse":

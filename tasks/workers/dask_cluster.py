@@ -29,7 +29,7 @@ _SECONDS_TO_JOIN = 30  # for workers of a cluster that scales on demand
 
 @contextmanager
 def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers]:
-    """Open the workers of a cluster setting; a local cluster has `n_workers` or a worker per core."""
+    """Open the workers of a setting; a local cluster has `n_workers`, by default one per core."""
     n_processes = n_workers or cores()
     if cluster == "none" or (cluster == "auto" and (n_processes == 1 or lacks("distributed"))):
         yield InProcess()
@@ -74,15 +74,15 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
 def without_tracebacks(name: str, kind: type[BaseException]) -> Iterator[None]:
     """Drop the tracebacks of an expected error from a log of Dask in the block."""
 
-    def is_of_use(record: logging.LogRecord) -> bool:
+    def is_unexpected(record: logging.LogRecord) -> bool:
         return not (record.exc_info and isinstance(record.exc_info[1], kind))
 
     log = logging.getLogger(name)
-    log.addFilter(is_of_use)
+    log.addFilter(is_unexpected)
     try:
         yield
     finally:
-        log.removeFilter(is_of_use)
+        log.removeFilter(is_unexpected)
 
 
 def _connect(address: Any, *, is_direct: bool) -> Client:

@@ -151,7 +151,7 @@ class OverDask:
                     try:
                         batch = future.result()
                     except KilledWorker as error:
-                        raise WorkersError(_killed(start, len(items))) from error
+                        raise WorkersError(_killing_batch(start, len(items))) from error
                     except (CancelledError, CommClosedError):
                         continue  # lost object or scheduler: `send` raises for the latter
                     waiting.remove(start)
@@ -161,7 +161,7 @@ class OverDask:
             if not waiting:
                 return
             replicated.send()
-        raise WorkersError(_killed(waiting[0], len(items)))
+        raise WorkersError(_killing_batch(waiting[0], len(items)))
 
 
 def _call(call: bytes, shared: Any) -> Any:
@@ -199,9 +199,9 @@ class _Replicated(Generic[Shared]):
                 try:
                     self._client.wait_for_workers(1, timeout=_SECONDS_TO_RETURN)
                 except TimeoutError as error:
-                    raise WorkersError(_none_came_back()) from error
+                    raise WorkersError(_no_worker_returned()) from error
                 except _LOST as error:
-                    raise WorkersError(_gone(error)) from error
+                    raise WorkersError(_lost_scheduler(error)) from error
         raise WorkersError(
             f"workers died {_ATTEMPTS} times while rows were sent to them, {_LESS_MEMORY}"
         )
@@ -213,7 +213,7 @@ class _Replicated(Generic[Shared]):
         addresses = self._client.scheduler_info(n_workers=-1)["workers"]
         copies = [
             self._client.submit(
-                _hold, self.future, workers=[address], allow_other_workers=True, pure=False
+                _fetch, self.future, workers=[address], allow_other_workers=True, pure=False
             )
             for address in addresses
         ]
@@ -222,7 +222,7 @@ class _Replicated(Generic[Shared]):
                 raise CancelledError(copy.key)
 
 
-def _hold(thing: object) -> None:
+def _fetch(thing: object) -> None:
     """Do nothing, so that the worker fetches the object."""
 
 
@@ -272,7 +272,7 @@ class _ActorPerObject:
                     self._slots.pop(i, None)
             if not waiting:
                 return answers
-        raise WorkersError(_killed(waiting[0], len(self._things)))
+        raise WorkersError(_killing_batch(waiting[0], len(self._things)))
 
     def _submit(self, i: int, *request: Any) -> ActorFuture[Any] | None:
         """Send a request to an object; None if its actor is lost."""
@@ -307,26 +307,26 @@ class _ActorPerObject:
                 made = self._client.submit(_ActorSlot, actor=True, pure=False, **wish)
                 return made, made.result(timeout=_SECONDS_TO_RETURN)
         except KilledWorker as error:
-            raise WorkersError(_killed(i, len(self._things))) from error
+            raise WorkersError(_killing_batch(i, len(self._things))) from error
         except TimeoutError as error:
-            raise WorkersError(_none_came_back()) from error
+            raise WorkersError(_no_worker_returned()) from error
         except (CancelledError, *_LOST) as error:
-            raise WorkersError(_gone(error)) from error
+            raise WorkersError(_lost_scheduler(error)) from error
 
 
-def _killed(start: int, n_items: int) -> str:
+def _killing_batch(start: int, n_items: int) -> str:
     return (
         f"the batch from item {start} of {n_items} killed every worker that ran it, {_LESS_MEMORY}"
     )
 
 
-def _none_came_back() -> str:
+def _no_worker_returned() -> str:
     return (
         f"no Dask worker came back within {_SECONDS_TO_RETURN:g} s; finished stages are kept, so "
         "start workers and run again"
     )
 
 
-def _gone(error: BaseException) -> str:
+def _lost_scheduler(error: BaseException) -> str:
     why = "the connection is closed" if isinstance(error, AttributeError) else error
     return f"the Dask scheduler went away ({why}); finished stages are kept, so run again"

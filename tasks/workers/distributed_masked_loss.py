@@ -83,10 +83,10 @@ def seconds_of_a_step(
     n_timed = min(len(rows), _ROWS_TO_TIME)
     if n_timed < len(rows):
         engine = masked_loss(model, rows.take(slice(n_timed)), loss, baseline)
-    return len(rows) / n_timed * _timed(engine)
+    return len(rows) / n_timed * _measure_seconds(engine)
 
 
-def _timed(engine: MaskedLoss) -> float:
+def _measure_seconds(engine: MaskedLoss) -> float:
     """Return the CPU seconds of all losses, which do not depend on other programs."""
     engine.without_each()  # compile before timing
     start = time.process_time()
@@ -98,7 +98,7 @@ def _reason_to_stay(engine: MaskedLoss, rows: Rows, n_timed: int, workers: OverD
     """Return why an engine is not worth distributing; "" if it is."""
     if not (isinstance(engine, RowSums) and engine.is_summed):
         return "their engine does not add up rows"
-    seconds = len(rows) / n_timed * _timed(engine)
+    seconds = len(rows) / n_timed * _measure_seconds(engine)
     logger.debug("a step of masked losses takes about %.1f ms on one thread", 1e3 * seconds)
     if seconds < _WORTH_A_STEP:
         return "that is less than it takes to ask the workers"

@@ -36,7 +36,7 @@ _SECONDS_TO_LOOK = 0.01
 _SECONDS_BETWEEN_LOOKS = 1.0  # whether the parent lives
 
 
-class _Closed(Subprocess):
+class _Closable(Subprocess):
     """A program that can be closed at any time."""
 
     async def close(self) -> None:
@@ -56,12 +56,12 @@ class _Closed(Subprocess):
                 return
 
 
-class _Scheduler(_Closed, SubprocessScheduler):
-    """See `_Closed`."""
+class _Scheduler(_Closable, SubprocessScheduler):
+    """See `_Closable`."""
 
 
-class _Worker(_Closed, SubprocessWorker):
-    """See `_Closed`."""
+class _Worker(_Closable, SubprocessWorker):
+    """See `_Closable`."""
 
 
 class _Cluster(SpecCluster):

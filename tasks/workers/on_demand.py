@@ -31,7 +31,7 @@ class Cluster(Workers, Protocol):
         ...
 
 
-class _Spent:
+class _SpentTime:
     """Wall and CPU seconds of the items that this process has done."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class OnDemand:
         on_done: OnDone | None = None,
     ) -> list[Result]:
         results: list[Result] = []
-        for result in self._here(function, shared, items):
+        for result in self._run_here(function, shared, items):
             results.append(result)
             if on_done is not None:
                 on_done(len(results), len(items))
@@ -93,7 +93,7 @@ class OnDemand:
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
     ) -> Generator[tuple[int, Result], None, None]:
         n_here = 0
-        for result in self._here(function, shared, items):
+        for result in self._run_here(function, shared, items):
             yield n_here, result
             n_here += 1
         for number, result in self._present.as_done(function, shared, items[n_here:]):
@@ -111,10 +111,10 @@ class OnDemand:
             n_masks = n_removals * d - n_removals * (n_removals - 1) // 2
             return BlackBox(engine.evaluator, self._evaluating(engine.evaluator, n_masks))
         if n_removals > 1:
-            spent = _Spent()
+            spent = _SpentTime()
             spent.wall = spent.cpu = seconds_of_a_step(engine, *inputs)
             spent.n_items = 1
-            if self._gains(spent, n_removals // 2):  # the last removals evaluate few features
+            if self._pays_off(spent, n_removals // 2):  # the last removals evaluate few features
                 self._present = self._cluster
                 return self._cluster.masked_loss(*inputs, n_removals)
         return engine
@@ -124,7 +124,7 @@ class OnDemand:
 
         About `n_masks` are to come in all; the function is not thread-safe.
         """
-        spent, n_done = _Spent(), 0
+        spent, n_done = _SpentTime(), 0
         there: EvaluateMasks | None = None
 
         def evaluate(masks: Sequence[Mask]) -> Floats:
@@ -133,33 +133,35 @@ class OnDemand:
             looks = [n - n_done for n in _MASKS_AT_LOOKS if n_done < n < n_done + len(masks)]
             for start, stop in pairwise([0, *looks, len(masks)]):
                 n_left = max(len(masks) - start, n_masks - n_done)
-                if there is None and (self._present is self._cluster or self._gains(spent, n_left)):
+                if there is None and (
+                    self._present is self._cluster or self._pays_off(spent, n_left)
+                ):
                     self._present = self._cluster
                     there = self._cluster.evaluating(evaluator, spent.cpu / max(1, spent.n_items))
                 if there is not None:
                     return np.array([*losses, *there(masks[start:])])
                 # the first mask is not timed: it prepares the model for predictions
-                with (spent if n_done else _Spent()).on(stop - start):
+                with (spent if n_done else _SpentTime()).on(stop - start):
                     losses += evaluator(masks[start:stop]).tolist()
                 n_done += stop - start
             return np.array(losses)
 
         return evaluate
 
-    def _here(
+    def _run_here(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
     ) -> Generator[Result, None, None]:
         """Yield results computed in this process, until a cluster gains enough by the others."""
-        spent = _Spent()
+        spent = _SpentTime()
         for item in items:
-            if self._present is self._cluster or self._gains(spent, len(items) - spent.n_items):
+            if self._present is self._cluster or self._pays_off(spent, len(items) - spent.n_items):
                 self._present = self._cluster
                 return
             with spent.on(1):
                 result = function(shared, item)
             yield result
 
-    def _gains(self, spent: _Spent, n_left: int) -> bool:
+    def _pays_off(self, spent: _SpentTime, n_left: int) -> bool:
         """Return whether a cluster saves enough; fits may use several cores here already."""
         if spent.n_items == 0 or n_left < 2:
             return False
