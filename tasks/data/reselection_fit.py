@@ -104,7 +104,7 @@ def _changed_kind_error(method: Reselect, name: str, now: str) -> InputError:
 
 
 def warnings_since(method: Reselect, classes: Collection[str], rows: str) -> tuple[str, ...]:
-    """Return warnings of differences between newer rows and those of the former run."""
+    """Return warnings of differences of the newer rows from the former run's rows."""
     warnings = []
     if rows == method.former_rows:
         warnings.append(

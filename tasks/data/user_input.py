@@ -137,7 +137,7 @@ class GivenTable:
 
 @as_input_error()
 def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> GivenTable:
-    """Return a copy of a user's table; `categories` are those of the model's training."""
+    """Return a copy of a user's table; `categories` are from the model's training."""
     if isinstance(X, pd.DataFrame):
         return _read_frame(X, categories)
     matrix = read_floats(X, "X", _AS_NUMBERS)
@@ -285,7 +285,7 @@ def check_table_finite(matrix: Floats, names: Sequence[str]) -> None:
 
 
 def check_columns(model: Any, name: str, columns: Sequence[str]) -> None:
-    """Raise InputError unless columns and their order are those of the model's training."""
+    """Raise InputError unless the columns and their order are as in the model's training."""
     trained = _names_of(model)
     if trained is None or _without_blanks(trained) == _without_blanks(columns):
         return

@@ -37,7 +37,7 @@ _RANKINGS = ("mutual_information", "relieff")
 
 MODEL_GAIN = "quality model_gain"  # name in errors of unsuitable models
 
-# Qualities by the dependencies of pairs, and the measure of these.
+# Qualities by the dependencies of pairs, and the measure of dependence.
 _OF_PAIRS: dict[QualityName, tuple[type[MRMR] | type[FCBF] | type[CFS], str]] = {
     "mrmr": (MRMR, "mutual information"),
     "binned_mrmr": (MRMR, "binned mutual information"),
@@ -105,7 +105,7 @@ def _measure(measure: str, rows: Rows, problem: Problem) -> tuple[Floats, Floats
     if measure == "binned mutual information":
         of_pairs = binned_information_of_pairs(rows, problem.schema)
         return binned_information(rows, problem.schema), of_pairs
-    # without progress: only the columns of all pairs are counted
+    # without progress, which counts the columns of all pairs only
     silent = replace(problem, on_progress=lambda done, total: None)
     relevance = scores_of("mutual_information", silent)
     return relevance, _information_of_pairs(rows, problem)

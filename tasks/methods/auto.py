@@ -83,7 +83,7 @@ class Auto(Method):
         limits_size=True,
         finds_size=True,
         folded_parts=_DEVELOPMENT,
-        fewest_folds=3,  # outside two of them there are rows to fit on
+        fewest_folds=3,  # a model is fitted on the rows outside two folds
         is_cross_fitted=True,
         reads_files=True,
         parts_used={
@@ -130,7 +130,7 @@ class Auto(Method):
         sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
         if self._is_short(n_rows):
             return [n_features, *sizes]
-        # outside each fold, and each pair of neighbours
+        # models fitted outside each fold, and outside each pair of neighbours
         return [n_features] * (2 * n_folds) + [size for size in sizes for _ in range(n_folds)]
 
     def _is_short(self, n_rows: int) -> bool:
@@ -340,7 +340,7 @@ def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     rows = search.held_out(fold)
     engine = masked_loss(model, rows, search.refit.loss, search.baseline)
     importances = model.importances()
-    # boosters keep gains in float32, which a target of very large values exceeds
+    # boosters keep gains in float32, which overflows for targets of very large values
     if importances is None or not np.isfinite(importances).all():  # use increases of the loss
         importances = np.maximum(engine.without_each() - engine.loss, 0)
     weight = float(len(rows) if rows.weight is None else rows.weight.sum())

@@ -365,7 +365,7 @@ def _read(checkpoints: Checkpoints, number: int, use: Callable[[bytes, str], Any
     try:
         return use(content, of)
     except ValueError as error:
-        reason, _, _ = str(error).partition(";")  # without the remedy, which is the discard
+        reason, _, _ = str(error).partition(";")  # without the remedy: the checkpoint is discarded
         checkpoints.discard(name, reason)
         return None
 

@@ -101,7 +101,7 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
     The selection is final at this stage.
     """
     mask, judge, search = run.mask, judge_of(run), run.result("search_alternatives")
-    if judge.part == "out_of_fold":  # where folds chose sets of their own
+    if judge.part == "out_of_fold":  # the folds chose sets of their own
         judge = replace(judge, with_selected=predicted(judge, mask))
     scores = run.workers.map(
         _score,

@@ -34,13 +34,13 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
     cross-fitted method all rows but the test set. The published runs used the training rows only.
     """
     schema, mask, rows = run.schema, run.mask, run.rows(*run.fitted_parts)
-    # of a cross-fitted method the base model has seen the same rows
+    # a cross-fitted method fits the base model on the same rows
     fitted_before = not len(run.splits.mask_validation)
     run.all_features_model = run.base_model if fitted_before else run.recipe.fit(rows, schema)
     writer.write_all("all_features_model", run.all_features_model.to_files)
     run.progress("retrain", 1, 2)
     n_rows = len(rows)
-    del rows  # read again, for the kept columns alone, so that none is in memory twice
+    del rows  # the kept columns are read again, so that no column is in memory twice
     rows = run.rows(*run.fitted_parts, mask=mask)
     run.selected_model = run.recipe.fit(rows, schema.select(mask))
     writer.write_all("model", run.selected_model.to_files)

@@ -87,7 +87,7 @@ def _ingest_anew(
 
 
 def _reading_options(settings: SelectionSettings) -> dict[str, Any]:
-    """Return what the settings say about the reading of a table."""
+    """Return the options of `dataset.ingest` that the settings determine."""
     columns = settings.columns
     return {
         "categorical": columns.categorical,
@@ -138,7 +138,7 @@ def _with_history(source: Source, settings: SelectionSettings) -> Source:
 def errors_with_source_rows(
     table: Dataset, settings: SelectionSettings, outer_folds: OuterFolds | None = None
 ) -> Iterator[None]:
-    """Replace row numbers in an error of the block by those of the source.
+    """Replace row numbers in an error of the block by row numbers of the source.
 
     The dataset is shuffled; it is put in order only after an error.
     """

@@ -21,7 +21,7 @@ from chaffinch.tasks.settings.stage_titles import title_of
 OnProgress = Callable[[str, int, int], None]
 Say = Callable[[str], None]
 Warn = Callable[[Sequence[str]], None]
-# Stage -> the expected seconds of each of its items, in their order; None if they are not known.
+# Stage -> the expected seconds of its items, in order; None if they are not known.
 Estimate = Mapping[str, Sequence[float] | None]
 
 
@@ -68,7 +68,7 @@ def duration(seconds: float) -> str:
 class Progress:
     """Receiver of a run's progress, which passes it on to a callback."""
 
-    wants_estimate = False  # of the seconds that each stage takes
+    wants_estimate = False  # of the seconds of stages
 
     def __init__(self, on_progress: OnProgress = no_progress) -> None:
         self._on_progress = on_progress
@@ -101,7 +101,7 @@ def as_progress(on_progress: OnProgress) -> Progress:
 # Seconds are scaled by (passed + a share of all) / (estimated for it + a share of all): the ratio
 # of the first few seconds says little about the rest.
 _SHARE_OF_PRIOR = 0.03
-_OVERRUN = 0.25  # of the time since the last item, that an overdue item still takes
+_OVERRUN = 0.25  # time left of an overdue item, as a share of the time since the last item
 
 
 class RunProgress(Progress):
@@ -139,12 +139,12 @@ class RunProgress(Progress):
     def __call__(self, stage: str, done: int, total: int) -> None:
         with self.lock:
             if stage in self._took:
-                return  # such as the check before the run, which reads the table as well
+                return  # for example, the check before the run has read the table
             is_new = stage not in self._began
             if is_new:
                 self._began[stage] = self.clock(), done
             self.now, self.done, self.total, self._changed = stage, done, total, self.clock()
-        # drawn without the lock: a display has locks of its own, under which it reads the position
+        # without the lock: a display reads the position under locks of its own
         if is_new:
             self.on_begin(stage)
         self.on_change()
@@ -177,7 +177,7 @@ class RunProgress(Progress):
         """Draw the present position."""
 
     def on_estimate(self, seconds: float) -> None:
-        """Draw how many seconds the run will take."""
+        """Draw the estimated seconds of the run."""
 
     def on_warning(self, warning: str) -> None:
         """Draw a warning of a long run."""

@@ -29,9 +29,9 @@ from chaffinch.tasks.pipeline.progress import (
 )
 
 SECONDS_BETWEEN_LINES = 30
-_SECONDS_BETWEEN_FIGURES = 1  # of a notebook
+_SECONDS_BETWEEN_FIGURES = 1  # of a notebook's bar
 _SHORT = 10  # seconds; shorter runs have no line about the time that they take
-# Stages that check the input; an error in them is the only line.
+# Stages that check the input; after an error in them no line is printed.
 _CHECKING = ("ingest", "describe")
 _LONGER = 1.1  # the next line comes after this multiple of the last line's time
 
@@ -51,7 +51,7 @@ class HeldLines:
             self._held.append(line)
 
     def release(self) -> None:
-        """Print what was held back; later lines are printed at once."""
+        """Print the held lines; later lines are printed at once."""
         held, self._held = self._held, None
         for line in held or ():
             self._say(line)
@@ -95,7 +95,7 @@ class ProgressLines(RunProgress):
             self._line(f"Warning: {warning}")
 
     def report(self) -> None:
-        """Write how far the present stage is; the longer it takes, the less often."""
+        """Write the progress of the present stage, less and less often."""
         with self._writing, self.lock:
             self._line.release()
             if self.now is None:
@@ -243,7 +243,7 @@ def shown(
     Parameters
     ----------
     stages : sequence of str
-        What the call does, in order.
+        The stages of the call, in order.
     verbose : bool, optional
         By default a bar in a terminal or notebook, and nothing elsewhere, in processes of a pool,
         in calls by joblib (as in a grid search) or while another bar is drawn. True: lines on

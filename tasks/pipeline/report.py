@@ -1,4 +1,4 @@
-"""The last stage of a run: its report, with what changed since the contract in use."""
+"""The last stage of a run: its report, with the changes since the promoted contract."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def overlap_image(sets: Mapping[str, Collection[str]]) -> bytes | None:
 
 
 _MOST_FEATURES = 200
-_LEVEL = 0.05  # of all features together, at which a distance is more than chance
+_LEVEL = 0.05  # significance level of the distances of all features together
 
 
 def since_promotion(run: SelectionRun) -> dict[str, Any]:
-    """Return how a run differs from what is promoted for its table; `run` is None for nothing."""
+    """Return the difference of a run from its table's promoted run; `run` is None without one."""
     try:
         name = name_of_table(run.source, "--name")
     except InputError:  # a table in memory has no name

@@ -46,7 +46,7 @@ Stage = Callable[[SelectionRun], None]
 
 
 def stage(*after: str) -> Callable[[Callable[[SelectionRun, Writer], None]], Stage]:
-    """Return a decorator that makes a stage of ``body(run, writer)``, which reads others."""
+    """Return a decorator that makes a stage of ``body(run, writer)``; `after` are its inputs."""
 
     def decorate(body: Callable[[SelectionRun, Writer], None]) -> Stage:
         name = body.__name__

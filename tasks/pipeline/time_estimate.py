@@ -14,11 +14,11 @@ from chaffinch.tasks.methods.fitting import Recipe, tuning_candidates
 from chaffinch.tasks.pipeline.progress import Estimate, duration
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 
-_ROWS, _VALUES = 2_000, 4_000_000  # of the smallest and the largest of the timed fits
+_ROWS, _VALUES = 2_000, 4_000_000  # rows of the smallest and values of the largest timed fit
 _LONG_ENOUGH = 0.1  # seconds of a fit, to extrapolate from
 _REPEATS = 3  # of a short fit
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
-_LONG = 600  # seconds, of which a user is warned
+_LONG = 600  # seconds; a longer run has a warning
 _FINAL_MODELS = 2  # on the kept and on all features
 _NARROWING = 8  # divisor of the features, for the fit that measures their effect
 _SECONDS_OF_REPORT = 0.5
@@ -64,7 +64,7 @@ def _warning(run: SelectionRun, estimate: Estimate, known: float) -> str:
 
 
 def seconds_of_fits(run: SelectionRun) -> float | None:
-    """Return about how many seconds the fits of a run take; None if their number is not known.
+    """Return the estimated seconds of the fits of a run; None if their number is not known.
 
     Seconds grow with the rows and features of a fit. Masked losses, scores of rankings
     and networks are not included.
@@ -92,7 +92,7 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, Sequence[float] | None] | 
             _time_fit(run, replace(recipe, parameters={**recipe.parameters, **some}), few)
             for some in candidates
         ]
-    except InputError:  # as where a rare class is in none of the few rows
+    except InputError:  # such as a rare class in none of the few rows
         return None
     # the share of a fit's seconds that does not depend on the features
     width = narrow / n_features
@@ -148,4 +148,4 @@ def _time_fit(
         began = perf_counter()
         recipe.fit(rows, schema)
         taken.append(perf_counter() - began)
-    return min(taken)  # a busy machine slows some of them
+    return min(taken)  # a busy machine slows some repeats

@@ -290,7 +290,7 @@ def as_kind(name: Any) -> Any:
 
 
 def declared(kind: str) -> Method:
-    """Return what a method declares about itself, with no settings."""
+    """Return a method without settings, for its traits."""
     return class_of(kind).model_construct(kind=kind)
 
 

@@ -95,7 +95,7 @@ class SearchResult:
 
 
 def best_first(n_features: int, removed: Sequence[int]) -> list[int]:
-    """Return all features: those that were never removed, then from the last removed on."""
+    """Return all features: kept features first, then the removed features in reverse order."""
     left = np.setdiff1d(np.arange(n_features), removed)
     return [*left.tolist(), *reversed(removed)]
 

@@ -92,7 +92,7 @@ class ModelSettings(Settings):
     @field_validator("parameters")
     @classmethod
     def _are_json(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return numbers of numpy as those of Python; refuse what JSON cannot hold."""
+        """Return numbers of numpy as numbers of Python; refuse values that are not JSON."""
         plain = {
             name: value.tolist() if hasattr(value, "tolist") else value
             for name, value in parameters.items()

@@ -102,7 +102,9 @@ def _standard_ranks(X: Floats) -> Floats:
     ranks = rankdata(np.where(missing, np.inf, X), axis=0)  # missing values are last
     ranks = np.where(missing, np.nan, ranks)
     with np.errstate(invalid="ignore"):
-        ranks -= (1 + (~missing).sum(axis=0)) / 2  # the mean of the ranks of the others
+        ranks -= (
+            1 + (~missing).sum(axis=0)
+        ) / 2  # the mean rank of the values that are not missing
     ranks = np.nan_to_num(ranks)
     sizes = np.sqrt(np.einsum("ij,ij->j", ranks, ranks))
     return np.asarray(ranks / np.where(sizes > 0, sizes, 1))

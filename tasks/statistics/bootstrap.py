@@ -72,7 +72,7 @@ def _blocks_of_times(times: NDArray[Any]) -> NDArray[np.int64]:
 class Contrast(NamedTuple):
     """A linear contrast of losses, and the confidence of its interval."""
 
-    weights: tuple[float, ...]  # of each loss; +1, -1 is a difference, and 0 the rest
+    weights: tuple[float, ...]  # of the losses, 0 beyond the end; (1, -1) is a difference
     confidence: float
     is_one_sided: bool = False  # whether each end by itself has the confidence
 

@@ -83,7 +83,9 @@ def holm(p_values: Floats) -> Floats:
     corrected = np.full(len(p_values), np.nan)
     tested = np.flatnonzero(np.isfinite(p_values))
     by_size = tested[np.argsort(p_values[tested], kind="stable")]
-    left = np.arange(len(by_size), 0, -1)  # multiplier of each: the number of p values no smaller
+    left = np.arange(
+        len(by_size), 0, -1
+    )  # multipliers: the number of p values that are not smaller
     corrected[by_size] = np.minimum(1, np.maximum.accumulate(left * p_values[by_size]))
     return corrected
 
@@ -169,7 +171,7 @@ def verdict_on(
     is_other, is_lower = _is_small(corrected_p), difference.mean < 0
     if is_other and is_lower and (over_constant is None or over_constant.is_better):
         return "better"
-    # Without an interval an equal score may be chance, as where it counts labels.
+    # Without an interval an equal score may be chance, as for a score that counts labels.
     is_measured = difference.interval is not None or difference.is_nothing
     if is_measured and is_informative and _is_small(beyond_p):
         return "as good with fewer columns"

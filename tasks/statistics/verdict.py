@@ -42,7 +42,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 FEWEST_UNITS = 20  # with fewer, the interval is not reliable enough for a verdict
 _CONFIDENCE = 0.95
 _LEAST_P = 0.0001  # smaller p-values are shown as "< 0.0001"
-_MOST_TIMES = 100  # times as many rows are no remedy
+_MOST_TIMES = 100  # more rows by a larger factor are no remedy
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Judgement:
     units: int  # number of resampled rows, groups, or blocks of time
     verdict: Verdict
     constant_loss: float | None  # None where a scorer is undefined for a constant prediction
-    over_constant: Interval | None  # of the loss with the selected features minus the constant's
-    all_features_over_constant: Interval | None  # of that with all features minus the constant's
+    over_constant: Interval | None  # of the loss with the selected features less a constant's
+    all_features_over_constant: Interval | None  # of the loss with all features less a constant's
     tolerance: float
     # One-sided upper bound of the difference, as a share of what all features explain beyond a
     # constant; None where they explain nothing.
@@ -170,7 +170,7 @@ def compare(
     fold_sizes: Sequence[int] = (),
     leaks: Sequence[str] = (),
 ) -> Comparison:
-    """Compare predictions with all features and with those of a mask (d,); see `judgement_of`.
+    """Compare predictions with all features and with a mask's (d,); see `judgement_of`.
 
     `why_all` is the reason for a mask of all features. `fold_sizes` are the numbers of features
     that folds chose, if the predictions are theirs. `leaks` are features of the mask that alone
@@ -432,7 +432,7 @@ def _against_constant(
     so: str = "",
     accuracy: Accuracy | None = None,
 ) -> str:
-    """Return that a loss is not shown to be below a constant's, and what the figures show."""
+    """Return the sentence for a loss that is not shown to be below a constant's."""
     figures = (
         f"its {words} loss ({name}) is {loss:.4g} against {constant:.4g} of the constant; "
         f"difference {signed(difference_of(loss, constant))}, "

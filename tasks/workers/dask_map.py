@@ -141,7 +141,7 @@ class OverDask:
         for _ in range(_ATTEMPTS):
             start_of = {}
             for start in waiting:
-                # pickled, or the scheduler would import all that they are made of
+                # pickled: otherwise the scheduler would import their modules
                 call = dumps((function, list(items[start : start + size])))
                 future = self.client.submit(_call, call, replicated.future, pure=False)
                 start_of[future] = start
@@ -165,7 +165,7 @@ class OverDask:
 
 
 def _call(call: bytes, shared: Any) -> Any:
-    """Call a function on a worker, as Dask itself does with what its client sends."""
+    """Call a pickled function on a worker, on pickled items."""
     from distributed.protocol.pickle import loads
 
     function, items = loads(call)

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Seconds below which a batch of masks, or the time saved in a step, is not worth distributing: a
-# batch is scheduled, which takes about 15 ms; a step goes directly to the workers, which takes 3.
+# Least seconds of a batch of masks, and least seconds saved in a step, that are worth distributing:
+# to schedule a batch takes about 15 ms; a step goes directly to the workers, in 3 ms.
 _WORTH_A_BATCH, _WORTH_A_STEP = 0.02, 0.005
-_ROWS_TO_TIME = 4096  # at least as many as `check_rounding` reads: they decide for all
+_ROWS_TO_TIME = 4096  # at least as many as `check_rounding` reads to decide for all rows
 _BYTES_A_SECOND = 1e8  # of a gigabit network; local transfers are twice as fast
 
 

@@ -40,7 +40,7 @@ class _SpentTime:
 
     @contextmanager
     def on(self, n_items: int) -> Iterator[None]:
-        """Add what the block takes."""
+        """Add the seconds of the block."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.wall += time.perf_counter() - wall
@@ -120,7 +120,7 @@ class OnDemand:
         return engine
 
     def _evaluating(self, evaluator: MaskEvaluator, n_masks: int) -> EvaluateMasks:
-        """Return a function that evaluates masks here until a cluster gains enough by the others.
+        """Return a function that evaluates masks in this process until a cluster pays off.
 
         About `n_masks` are to come in all; the function is not thread-safe.
         """
@@ -151,7 +151,7 @@ class OnDemand:
     def _run_here(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
     ) -> Generator[Result, None, None]:
-        """Yield results computed in this process, until a cluster gains enough by the others."""
+        """Yield results computed in this process, until a cluster pays off."""
         spent = _SpentTime()
         for item in items:
             if self._present is self._cluster or self._pays_off(spent, len(items) - spent.n_items):
@@ -162,7 +162,7 @@ class OnDemand:
             yield result
 
     def _pays_off(self, spent: _SpentTime, n_left: int) -> bool:
-        """Return whether a cluster saves enough; fits may use several cores here already."""
+        """Return whether a cluster saves enough; fits may use several cores of this process."""
         if spent.n_items == 0 or n_left < 2:
             return False
         cpu_left = spent.cpu / spent.n_items * n_left
