@@ -259,9 +259,9 @@ def _run_flow(
 
     Its import follows the start of the server.
     """
-    from chaffinch.tasks.pipeline.ingestion import each_read_once
+    from chaffinch.tasks.pipeline.ingestion import reads_cached
 
-    with each_read_once():
+    with reads_cached():
         server.check()
         if check_data is not None:
             check_data(shown)

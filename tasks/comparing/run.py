@@ -45,7 +45,7 @@ from chaffinch.tasks.comparing.text import errors_of, heading_of, lines_of
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.reselection_fit import with_hints_for
 from chaffinch.tasks.data.table_check import TableDescription, describe_table
-from chaffinch.tasks.pipeline.ingestion import ingest, rows_counted_in_the_source
+from chaffinch.tasks.pipeline.ingestion import errors_with_source_rows, ingest
 from chaffinch.tasks.pipeline.memory import check_memory, workers_for
 from chaffinch.tasks.pipeline.progress import (
     OnProgress,
@@ -273,7 +273,7 @@ def read_table(
     try:
         with with_hints_for(of_any):
             dataset = ingest(source, of_any, store.datasets)
-            with rows_counted_in_the_source(dataset, of_any, settings.outer_folds):
+            with errors_with_source_rows(dataset, of_any, settings.outer_folds):
                 description = describe_table(LazyTable(dataset), of_any, settings.outer_folds)
     except InputError as error:
         error.message = f"in {label}, {error.message}"

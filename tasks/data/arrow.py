@@ -147,5 +147,5 @@ def as_keys(column: Any) -> NDArray[Any]:
 
 
 def first_missing(column: Any) -> int:
-    """Return the first row, counted from 1, with a missing value; 0 if there is none."""
+    """Return the first row, counted from 1, with a missing value; 0 without any."""
     return int(pc.index(column.is_null(), True).as_py()) + 1

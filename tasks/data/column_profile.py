@@ -1,4 +1,4 @@
-"""Summary statistics of one column for the report, and limits of magnitude."""
+"""Summary statistics of a column for the report, and limits of magnitude."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ _LARGEST_EXACT_INTEGER = 2**53
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """Summary statistics of one column; None where a statistic does not apply.
+    """Summary statistics of a column; None where a statistic does not apply.
 
     `role` is target, feature, excluded, drop, weight, group or time; `type` a `ColumnKind`, or the
     name of a type that cannot be a feature, of which `distinct` is None.
@@ -74,7 +74,7 @@ def profile_column(
     )
 
 
-# sums of many rows and squares must fit as well
+# sums and squares of many rows must be finite as well
 LARGEST, LEAST_SPREAD = 1e30, 1e-30
 
 # measured: beyond these limits XGBoost, the first to fail, does worse than on the rescaled target
@@ -94,7 +94,7 @@ def check_magnitude(what: str, numbers: Floats, remedy: str = "") -> None:
     outside these limits badly or not at all, without a warning. Squared errors overflow beyond
     1e154 even in 64 bits.
 
-    `numbers` are float64, shape (n,), NaN where missing; at least one is present. `remedy` is an
+    `numbers` are float64, shape (n,), NaN where missing; not all are missing. `remedy` is an
     alternative to rescaling.
     """
     check_largest(what, numbers, remedy)

@@ -16,13 +16,13 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 
 def feasible_masks(features: Sequence[str], settings: SelectionSettings) -> FeasibleMasks:
     """Return the masks of a table's features that the settings allow."""
-    asked = settings.constraints or ConstraintSettings()
-    groups = [Group(**vars(group)) for group in asked.groups]
-    named = Constraints(settings.columns.keep, (), groups, asked.costs, asked.budget)
+    constraints = settings.constraints or ConstraintSettings()
+    groups = [Group(**vars(group)) for group in constraints.groups]
+    by_name = Constraints(settings.columns.keep, (), groups, constraints.costs, constraints.budget)
     position = {name: j for j, name in enumerate(features)}
     return FeasibleMasks(
         len(features),
-        named.renamed(lambda _, names: [position[name] for name in names if name in position]),
+        by_name.renamed(lambda _, names: [position[name] for name in names if name in position]),
     )
 
 
@@ -49,14 +49,14 @@ def check_constraints(
     features: Sequence[str], excluded: Mapping[str, str], settings: SelectionSettings
 ) -> FeasibleMasks:
     """Return the masks that the settings allow; InputError if they allow none."""
-    asked, keep, usable = settings.constraints, {*settings.columns.keep}, {*features}
-    for group in () if asked is None else asked.groups:
-        there = [name for name in group.features if name in usable]
-        if group.at_least > len(there):
+    constraints, keep, usable = settings.constraints, {*settings.columns.keep}, {*features}
+    for group in () if constraints is None else constraints.groups:
+        present = [name for name in group.features if name in usable]
+        if group.at_least > len(present):
             gone = dict.fromkeys(group.features, "dropped") | dict(excluded)
             left_out = {name: gone[name] for name in group.features if name not in usable}
             raise InputError(
-                f"at_least of {group.label} is {group.at_least} but {len(there)} of them can be "
+                f"at_least of {group.label} is {group.at_least} but {len(present)} of them can be "
                 f"kept (left out: {quoted_with_reasons(left_out)})",
                 "keep fewer of them",
             )
@@ -71,11 +71,11 @@ def check_constraints(
         raise InputError(
             "the constraints allow no feature: at_most is 0 for the group of each", "allow some"
         )
-    if masks.fewest is None and asked is not None:
+    if masks.fewest is None and constraints is not None:
         always = [name for name, needed in zip(features, masks.always, strict=True) if needed]
         what = f"keeping {quoted(always)}" if always else "the cheapest set of features"
         raise InputError(
-            f"the budget is {asked.budget:g} but {what} costs {masks.cheapest:g}",
+            f"the budget is {constraints.budget:g} but {what} costs {masks.cheapest:g}",
             "raise the budget, or keep fewer features",
         )
     return masks

@@ -28,7 +28,7 @@ from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.settings.selection import SelectionSettings
 
-_ONE_OR_MORE = "the name of a column, or a list of names,"
+_NAMES = "the name of a column, or a list of names,"
 
 
 def made_names(column: str, history: HistorySettings) -> tuple[str, ...]:
@@ -92,13 +92,13 @@ def with_history(
     """
     as_text = Labels(data).as_text
     columns, time, series = as_text(columns), as_text(time), as_text(series)
-    asked = (columns,) if isinstance(columns, str) else listed("columns", columns, _ONE_OR_MORE)
-    asked = tuple(map(as_text, asked))
+    names = (columns,) if isinstance(columns, str) else listed("columns", columns, _NAMES)
+    names = tuple(map(as_text, names))
     if not isinstance(time, str):
         raise InputError(f"time must be the name of a column but is {short_repr(time)}")
-    if not asked:
+    if not names:
         raise InputError("columns must name at least 1 column of numbers but names none")
-    history = HistorySettings(lags=lags, rolling=rolling, columns=asked, series=series)
+    history = HistorySettings(lags=lags, rolling=rolling, columns=names, series=series)
     named = tuple(map(as_text, listed("numeric", numeric, "a list of column names")))
     for name in named:
         if not isinstance(name, str):
@@ -115,14 +115,14 @@ def prepared(source: Source, settings: SelectionSettings) -> pa.Table:
     passed_over = optional_columns(settings).difference(table.column_names)
     numeric = [name for name in settings.columns.numeric if name not in passed_over]
     table = _with_numbers(table, numeric)
-    used = _used(table, history, settings)
-    return _add_history(table, history.model_copy(update={"columns": used}), time)
+    columns = _usable_columns(table, history, settings)
+    return _add_history(table, history.model_copy(update={"columns": columns}), time)
 
 
-def _used(
+def _usable_columns(
     table: pa.Table, history: HistorySettings, settings: SelectionSettings
 ) -> tuple[str, ...]:
-    """Return the history columns; skip unusable ones of which a former run kept no feature."""
+    """Return the history columns, without unusable ones of which a former run kept no feature."""
     columns, former = history.columns or (settings.target,), settings.former
     if former is None:
         return columns
@@ -168,8 +168,8 @@ def _add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Tab
     numbers = {column: _numbers(table, column) for column in history.columns}
     order, place = _order(table, history.series, time)
     for column, values in numbers.items():
-        made = _made(values[order], place, history)
-        for name, in_order in zip(made_names(column, history), made, strict=True):
+        lag_features = _lag_features(values[order], place, history)
+        for name, in_order in zip(made_names(column, history), lag_features, strict=True):
             if name in table.column_names:
                 # after a drop by name it would be unclear which of the two is meant
                 raise InputError(
@@ -182,21 +182,21 @@ def _add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Tab
     return table
 
 
-def _made(values: Floats, place: Index, history: HistorySettings) -> list[Floats]:
+def _lag_features(values: Floats, place: Index, history: HistorySettings) -> list[Floats]:
     """Return the lag features of a column of ordered rows, each shape (n,)."""
-    made = [_lagged(values, place, lag) for lag in history.lags]
+    features = [_lag(values, place, lag) for lag in history.lags]
     longest = int(place.max())
     for window in history.rolling:
         if window > longest:  # no row has enough earlier rows
-            made += [np.full(len(values), np.nan)] * 2
+            features += [np.full(len(values), np.nan)] * 2
             continue
         from chaffinch.tasks.data.rolling_windows import moments_before  # imports a compiler
 
-        made += moments_before(values, place, window)
-    return made
+        features += moments_before(values, place, window)
+    return features
 
 
-def _lagged(values: Floats, place: Index, lag: int) -> Floats:
+def _lag(values: Floats, place: Index, lag: int) -> Floats:
     """Return the value `lag` rows earlier in the same series, NaN where there is none."""
     earlier = np.full(len(values), np.nan)
     earlier[lag:] = values[:-lag]

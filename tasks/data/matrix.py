@@ -46,13 +46,13 @@ def feature_matrix(
 def load_roles(
     dataset: DatasetLike, settings: SelectionSettings, description: TableDescription
 ) -> Roles:
-    """Return target, weights, groups, times and given parts of all rows; reads no feature."""
+    """Return target, weights, groups, times and user's parts of all rows; reads no feature."""
     names = [settings.target, *(getattr(settings.columns, role) for role in ROW_ROLES)]
     return roles_of(dataset.read([name for name in names if name]), settings, description)
 
 
 def roles_of(table: Any, settings: SelectionSettings, description: TableDescription) -> Roles:
-    """Return target, weights, groups, times and given parts of a table in memory."""
+    """Return target, weights, groups, times and user's parts of a table in memory."""
     target, weight = column_of(table, settings.target, "target"), settings.columns.weight
     y = encode_target(target, settings.target, description.task, description.classes)
     rows = rows_with_roles(table, settings, y, description.classes)
@@ -82,9 +82,9 @@ def load_rows(
     matrix = empty_matrix((len(y), len(features)), folder)
     at_a_time = max(1, _CELLS_AT_A_TIME // max(1, len(roles.y)))
     for start in range(0, len(features), at_a_time):
-        some = features[start : start + at_a_time]
-        table = dataset.read(list(some))
-        columns = _feature_columns(table, some, description.categories)
+        block = features[start : start + at_a_time]
+        table = dataset.read(list(block))
+        columns = _feature_columns(table, block, description.categories)
         for position, values in enumerate(columns, start):
             matrix[:, position] = values[rows]
         del table, columns, values  # free memory before the next block
@@ -132,7 +132,7 @@ def _feature_columns(
 ) -> Iterator[Floats]:
     place = {name: position for position, name in enumerate(table.column_names)}
     for name in features:
-        # a search for each of many names takes longer than to read them
+        # to search the names for every feature takes longer than to read the columns
         column = table.column(place[name]) if name in place else column_of(table, name, "feature")
         if column.null_count == len(column):  # an empty column has no kind
             yield np.full(len(column), np.nan)

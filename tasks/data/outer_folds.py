@@ -33,7 +33,7 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 class OuterFolds:
     """Split of a table's rows into 2 to 20 outer folds, repeated with the seeds 0 to n_seeds - 1.
 
-    `selections` are the settings that all methods share, one for each model. The folds do not
+    `selections` are the settings that all methods share, by model. The folds do not
     depend on `methods`, so that a method's selection is the same in every comparison.
     """
 

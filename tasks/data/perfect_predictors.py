@@ -2,12 +2,12 @@
 
 Such a feature is often the target under another name, or known only after it. A numeric feature
 determines a class if its values for the class lie all above or all below the others (a rank AUC
-of 1 against the rest). A categorical feature determines the class if each category occurs with
-one class only. Either determines a numeric target if the two, or their ranks, correlate almost
+of 1 against the rest). A categorical feature determines the class if each category occurs with a
+single class. Either determines a numeric target if the two, or their ranks, correlate almost
 perfectly, as its logarithm does.
-A numeric feature determines the whole target if it does so for every class: the classes follow
-one another along its values. One class of several is worth a warning, as a part of a leak is,
-but is no leak: the petals of a flower may well separate one species from two others.
+A numeric feature determines the whole target if it does so for every class: the classes are
+in order along its values. A feature that determines some of the classes is worth a warning, but is
+no leak: the petals of a flower may well separate a species from two others.
 """
 
 import numpy as np
@@ -78,7 +78,7 @@ class PerfectPredictors:
 
 
 def _separates_a_class(values: Floats, starts: Index) -> bool:
-    """Return whether the values of one class lie all above or all below the others."""
+    """Return whether the values of a class lie all above or all below the others."""
     lows, highs = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     lowest, highest = np.sort(lows), np.sort(highs)
     top, bottom = np.argmax(highs), np.argmin(lows)

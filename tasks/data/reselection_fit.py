@@ -17,7 +17,7 @@ _HINT = "change the rows, or select again without a former run"
 
 @contextmanager
 def with_hints_for(settings: SelectionSettings) -> Iterator[None]:
-    """Complete hints by what the settings say of a column: one without a role may be dropped.
+    """Complete hints: a column without a role in the settings may be dropped.
 
     In a reselection, replace hints to change a setting, which the former run has set.
     """
@@ -86,16 +86,16 @@ def check_kinds_fit(
     for name in of_use:
         kind = "category" if name in categories else "number"
         if kind != method.former[name]:
-            raise _other_kind(method, name, f"a {kind}")
+            raise _changed_kind_error(method, name, f"a {kind}")
 
 
 def check_type_fits(method: Reselect, name: str, kind: str) -> None:
     """Raise InputError if a column whose type cannot be a feature was a former feature."""
     if name in method.former:
-        raise _other_kind(method, name, f"of type {kind}")
+        raise _changed_kind_error(method, name, f"of type {kind}")
 
 
-def _other_kind(method: Reselect, name: str, now: str) -> InputError:
+def _changed_kind_error(method: Reselect, name: str, now: str) -> InputError:
     return InputError(
         f"feature {name!r} was a {method.former[name]} in the former run but is {now} in the newer "
         "rows",
@@ -104,10 +104,10 @@ def _other_kind(method: Reselect, name: str, now: str) -> InputError:
 
 
 def warnings_since(method: Reselect, classes: Collection[str], rows: str) -> tuple[str, ...]:
-    """Return warnings of differences between newer rows and those of the former run."""
-    found = []
+    """Return warnings of differences of the newer rows from the former run's rows."""
+    warnings = []
     if rows == method.former_rows:
-        found.append(
+        warnings.append(
             "the newer rows are the very rows of the former run, so that they show nothing new; "
             "give later ones"
         )
@@ -118,8 +118,8 @@ def warnings_since(method: Reselect, classes: Collection[str], rows: str) -> tup
             for which, names in (("new", now - before), ("missing", before - now))
             if names
         ]
-        found.append(
+        warnings.append(
             f"the target's classes are not those of the former run ({', '.join(differs)}); make "
             "sure that the labels mean the same"
         )
-    return tuple(found)
+    return tuple(warnings)

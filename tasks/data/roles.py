@@ -25,7 +25,7 @@ from chaffinch.tasks.data.arrow import (
     other_type,
 )
 from chaffinch.tasks.data.column_profile import LARGEST
-from chaffinch.tasks.data.splits import GIVEN, Roles
+from chaffinch.tasks.data.splits import SPLIT_WORDS, Roles
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats, Task
 from chaffinch.tasks.settings.columns import ROW_ROLES
@@ -64,7 +64,7 @@ class Target:
 
 
 def describe_target(column: Any, settings: SelectionSettings) -> Target:
-    """Return the task and classes of a target column; raise InputError if it cannot be one.
+    """Return the task and classes of a target column; raise InputError if it is unsuitable.
 
     Labels are sorted: numbers by value, false before true, text by the order of its categories.
     """
@@ -277,9 +277,9 @@ def check_roles(table: Any, settings: SelectionSettings) -> None:
 def rows_with_roles(
     table: Any, settings: SelectionSettings, y: Floats | Index, classes: Sequence[str]
 ) -> Roles:
-    """Return the groups, times and given parts of a table's rows, with their encoded target."""
+    """Return the groups, times and user's parts of a table's rows, with the encoded target."""
     columns = settings.columns
-    groups = times = given = None
+    groups = times = split = None
     embargo = 0.0
     if columns.group is not None:
         groups = as_keys(column_of(table, columns.group, "group column"))
@@ -289,15 +289,15 @@ def rows_with_roles(
         if columns.embargo is not None:
             embargo = _embargo(columns.embargo, columns.time, kind_of(columns.time, column))
     if columns.split is not None:
-        given = _given_parts(columns.split, column_of(table, columns.split, "split column"))
-    return Roles(y, groups, times, classes=classes, given=given, embargo=embargo)
+        split = _split_of(columns.split, column_of(table, columns.split, "split column"))
+    return Roles(y, groups, times, classes=classes, split=split, embargo=embargo)
 
 
-def _embargo(given: str | float, time: str, kind: str) -> float:
+def _embargo(value: str | float, time: str, kind: str) -> float:
     """Return an embargo in the unit of the keys of a time column: microseconds, or its numbers."""
     import pandas as pd
 
-    text = str(given)
+    text = str(value)
     try:
         if kind == "timestamp":
             length = pd.Timedelta(text) / pd.Timedelta(microseconds=1)
@@ -315,24 +315,28 @@ def _embargo(given: str | float, time: str, kind: str) -> float:
     return length
 
 
-def _given_parts(name: str, column: Any) -> Index:
-    """Return the part that a split column names for each row, as indices of `GIVEN`."""
+def _split_of(name: str, column: Any) -> Index:
+    """Return the part that a split column names for each row, as indices of `SPLIT_WORDS`."""
     refuse_missing(f"split column {name!r}", column)
     if kind_of(name, column) != "category":
         raise InputError(
-            f"split column {name!r} must hold the words {', '.join(GIVEN)} but holds "
+            f"split column {name!r} must hold the words {', '.join(SPLIT_WORDS)} but holds "
             f"{_IN_WORDS.get(kind_of(name, column), 'numbers')}"
         )
     words = categories_of(column)
-    codes = {word: GIVEN.index(low) for word in words if (low := word.strip().lower()) in GIVEN}
+    codes = {
+        word: SPLIT_WORDS.index(low)
+        for word in words
+        if (low := word.strip().lower()) in SPLIT_WORDS
+    }
     if len(codes) < len(words):
         wrong = next(word for word in words if word not in codes)
         raise InputError(
-            f"split column {name!r} holds {wrong!r}; correct it to one of {', '.join(GIVEN)}"
+            f"split column {name!r} holds {wrong!r}; correct it to one of {', '.join(SPLIT_WORDS)}"
         )
     parts = np.array([codes[word] for word in words])[as_numbers(column, words).astype(np.int64)]
     for part in ("train", "test"):
-        if GIVEN.index(part) not in parts:
+        if SPLIT_WORDS.index(part) not in parts:
             raise InputError(f"split column {name!r} has no row of {part}; add some")
     return parts
 

@@ -1,6 +1,6 @@
 """Rolling means and standard deviations of earlier rows; the cost is independent of the window.
 
-A series is cut into blocks of the window's length. A window is the end of one block, summed
+A series is cut into blocks of the window's length. A window is the end of a block, summed
 backwards, and the start of the next, summed forwards (van Herk 1992; Gil and Werman 1993, for
 maxima). Nothing is subtracted from a sum, so that rows outside the window leave neither rounding
 errors nor missing values in it.
@@ -48,20 +48,20 @@ def _product(a: float, b: float) -> _Pair:
 
 
 @inlined
-def _added(high: float, low: float, other_high: float, other_low: float) -> _Pair:
+def _add(high: float, low: float, other_high: float, other_low: float) -> _Pair:
     total, rest = _sum(high, other_high)
     return _sum(total, rest + (low + other_low))
 
 
 @inlined
-def _divided(high: float, low: float, by: float) -> _Pair:
+def _divide(high: float, low: float, by: float) -> _Pair:
     quotient = high / by
     product, rest = _product(quotient, by)
     return quotient, ((high - product) - rest + low) / by
 
 
 @inlined
-def _squared(high: float, low: float) -> _Pair:
+def _square(high: float, low: float) -> _Pair:
     square, rest = _product(high, high)
     return square, rest + 2.0 * high * low
 
@@ -81,28 +81,28 @@ def _moments(values: Floats, place: Index, window: int, mean: Floats, deviation:
             reach = min(window - 1, first - begin)
             for back in range(1, reach + 1):
                 high, low = _sum(values[first - back], -anchor)
-                a, b = _added(before[back - 1, 0], before[back - 1, 1], high, low)
-                square, rest = _squared(high, low)
-                c, d = _added(before[back - 1, 2], before[back - 1, 3], square, rest)
+                a, b = _add(before[back - 1, 0], before[back - 1, 1], high, low)
+                square, rest = _square(high, low)
+                c, d = _add(before[back - 1, 2], before[back - 1, 3], square, rest)
                 before[back, 0], before[back, 1] = a, b
                 before[back, 2], before[back, 3] = c, d
             sum_high, sum_low, square_high, square_low = 0.0, 0.0, 0.0, 0.0
             for row in range(first, min(first + window, end - 1)):
                 high, low = _sum(values[row], -anchor)
-                sum_high, sum_low = _added(sum_high, sum_low, high, low)
-                square, rest = _squared(high, low)
-                square_high, square_low = _added(square_high, square_low, square, rest)
+                sum_high, sum_low = _add(sum_high, sum_low, high, low)
+                square, rest = _square(high, low)
+                square_high, square_low = _add(square_high, square_low, square, rest)
                 back = window - 1 - (row - first)
                 if back > reach:
                     continue
-                high, low = _added(sum_high, sum_low, before[back, 0], before[back, 1])
-                square, rest = _added(square_high, square_low, before[back, 2], before[back, 3])
+                high, low = _add(sum_high, sum_low, before[back, 0], before[back, 1])
+                square, rest = _add(square_high, square_low, before[back, 2], before[back, 3])
                 a, b = _product(anchor, float(window))
-                a, b = _added(a, b, high, low)
-                a, b = _divided(a, b, float(window))
+                a, b = _add(a, b, high, low)
+                a, b = _divide(a, b, float(window))
                 mean[row + 1] = a + b
-                c, d = _squared(high, low)
-                c, d = _divided(c, d, float(window))
-                c, d = _added(square, rest, -c, -d)
+                c, d = _square(high, low)
+                c, d = _divide(c, d, float(window))
+                c, d = _add(square, rest, -c, -d)
                 deviation[row + 1] = np.sqrt(max(c + d, 0.0) / (window - 1))
         begin = end

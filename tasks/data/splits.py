@@ -4,7 +4,7 @@ Rows are split once, before training. Models are fitted on the training set, mas
 the mask validation set, and the model validation set chooses between final masks. The test set is
 used only for the final scores. A cross-fitted method has a training set, which it folds, and a test
 set or none. Sets keep the proportions of classes; a group is never split; with
-a time column, each set is strictly later than the one before.
+a time column, each set is strictly later than the set before.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 PARTS = ("train", "mask_validation", "model_validation", "test")
-# the first three default shares, rescaled, for a given test set
+# the first three default shares, rescaled, around a fixed test set
 _SHARES_OF_THE_REST = dict(zip(PARTS, (53, 35, 12), strict=False))
-GIVEN = ("train", "validation", "test")
+SPLIT_WORDS = ("train", "validation", "test")
 _SHARES_OF_VALIDATION = dict(zip(PARTS[1:], (75, 25), strict=False))
 _NO_ROWS = np.array([], dtype=np.int64)
 
@@ -61,9 +61,9 @@ class Roles:
     """The columns of n rows that are not features, each shape (n,).
 
     y is float64, or class indices in int64, which are stratified. Rows of a group stay in one set;
-    with times each set is later than the one before, by at least `embargo` and strictly. `given`
-    are the user's own parts, indices of `GIVEN`. `classes` are the names of the classes for errors,
-    by default their indices.
+    with times each set is later than the set before, by at least `embargo` and strictly. `split`
+    are the user's own parts, indices of `SPLIT_WORDS`. `classes` are the names of the classes for
+    errors, by default their indices.
     """
 
     y: Floats | Index
@@ -71,7 +71,7 @@ class Roles:
     times: Keys | None = None
     weight: Floats | None = None
     classes: Sequence[str] = ()
-    given: Index | None = None
+    split: Index | None = None
     embargo: float = 0
 
     @property
@@ -83,7 +83,7 @@ class Roles:
         return self.groups is not None or self.times is not None
 
     def take(self, index: Index) -> Roles:
-        of_rows = ("y", "groups", "times", "weight", "given")
+        of_rows = ("y", "groups", "times", "weight", "split")
         taken: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[index]
             for name in of_rows
@@ -94,11 +94,13 @@ class Roles:
 def split_rows(rows: Roles, settings: SelectionSettings) -> Splits:
     """Split rows into the four sets.
 
-    Without groups or times every set is within one row of its share, unless a rare class needs
+    Without groups or times every set is within a row of its share, unless a rare class needs
     more. The result depends on the seed and, without groups or times, on the order of the rows.
     InputError if there are too few rows, groups, times or rows of a class.
     """
-    splits = _split_by_shares(rows, settings) if rows.given is None else _as_given(rows, settings)
+    splits = (
+        _split_by_shares(rows, settings) if rows.split is None else _split_by_user(rows, settings)
+    )
     require_to_train_on(len(splits.train), settings.method, rows.y)
     return splits
 
@@ -106,16 +108,16 @@ def split_rows(rows: Roles, settings: SelectionSettings) -> Splits:
 def _split_by_shares(rows: Roles, settings: SelectionSettings) -> Splits:
     parts = _shares(settings, len(rows.y))
     part = _assign(rows, settings, parts)
-    found = {name: np.flatnonzero(part == number) for number, name in enumerate(parts)}
-    return Splits(**dict.fromkeys(PARTS, _NO_ROWS) | found)
+    sets = {name: np.flatnonzero(part == number) for number, name in enumerate(parts)}
+    return Splits(**dict.fromkeys(PARTS, _NO_ROWS) | sets)
 
 
-def _as_given(rows: Roles, settings: SelectionSettings) -> Splits:
-    """Split rows as the user did; cross-fitting trains on rows of validation as well."""
+def _split_by_user(rows: Roles, settings: SelectionSettings) -> Splits:
+    """Split rows by the user's own parts; cross-fitting trains on rows of validation as well."""
     train, validation, test = parts = [
-        np.flatnonzero(rows.given == code) for code in range(len(GIVEN))
+        np.flatnonzero(rows.split == code) for code in range(len(SPLIT_WORDS))
     ]
-    _check_given(rows, parts, settings.columns)
+    _check_user_split(rows, parts, settings.columns)
     if settings.method.traits.is_cross_fitted:
         rest = np.sort(np.concatenate([train, validation]))
         return Splits(rest[_is_before(rest, test, rows)], _NO_ROWS, _NO_ROWS, test)
@@ -124,13 +126,13 @@ def _as_given(rows: Roles, settings: SelectionSettings) -> Splits:
     part = _assign(rows.take(validation), settings, _SHARES_OF_VALIDATION, has_train=False)
     masks, models = (validation[part == number] for number in range(2))
     earlier = train[_is_before(train, validation, rows)]
-    masks, models = (some[_is_before(some, test, rows)] for some in (masks, models))
+    masks, models = (index[_is_before(index, test, rows)] for index in (masks, models))
     return Splits(earlier, masks, models, test)
 
 
-def _check_given(rows: Roles, parts: Sequence[Index], columns: ColumnSettings) -> None:
-    """Raise InputError if given parts tear a group, or are not in the order of time."""
-    there = [(name, part) for name, part in zip(GIVEN, parts, strict=True) if len(part)]
+def _check_user_split(rows: Roles, parts: Sequence[Index], columns: ColumnSettings) -> None:
+    """Raise InputError if the user's parts tear a group, or are not in the order of time."""
+    there = [(name, part) for name, part in zip(SPLIT_WORDS, parts, strict=True) if len(part)]
     for (name, part), (later_name, later) in combinations(there, 2):
         if rows.groups is not None:
             n_torn = len(np.intersect1d(rows.groups[part], rows.groups[later]))
@@ -151,7 +153,7 @@ def _check_given(rows: Roles, parts: Sequence[Index], columns: ColumnSettings) -
 
 
 def _is_before(index: Index, later: Index, rows: Roles) -> NDArray[np.bool_]:
-    """Return which rows are early enough for others, which with times must be later."""
+    """Return which rows are early enough for the rows `later`; all without times."""
     if rows.times is None:
         return np.ones(len(index), dtype=bool)
     return _is_early(rows.times[index], rows.times[later].min(), rows.embargo)
@@ -171,7 +173,7 @@ def _shares(settings: SelectionSettings, n_rows: int) -> dict[str, int]:
 
 
 def split_around(test: Index, rows: Roles, settings: SelectionSettings) -> Splits:
-    """Split the rows outside a given test set; see `split_rows`.
+    """Split the rows outside a fixed test set; see `split_rows`.
 
     With times, rows that are not early enough for every test row belong to no set.
     """
@@ -192,8 +194,8 @@ def least_members(
 ) -> Index:
     """Return the least number of rows of each class, groups, or times of each set, shape (p,).
 
-    The training set needs one for each fold of tuning or search; with times one more, because the
-    earliest block is never held out.
+    The training set needs as many as there are folds of tuning or search; with times another,
+    because the earliest block is never held out.
     """
     folds = settings.model.folds + by_time if has_folds(settings) else 0
     return np.array([max(1, folds), *[1] * (n_parts - 1)])
@@ -326,9 +328,9 @@ def _require_in_sets(
 
 
 def remedy_of_keys(rows: Roles, *, is_outer: bool) -> str:
-    """Return how parts or folds by group or by time get rows of every class.
+    """Return the remedy for parts or folds by group or time that lack rows of a class.
 
-    Never without the column: its leaks would then be in the verdict.
+    It never drops the column: its leaks would then be in the verdict.
     """
     if rows.times is None:
         return "name a finer group column, or give rows of more groups"
@@ -368,7 +370,7 @@ def fold_indices(
     than it is fitted on, and later by the embargo. `outer` is the number of outer folds, which
     shuffle groups by the seed even without classes, so that their sizes are less equal; by default
     the folds of the settings. InputError if there are too few rows, groups or times, or a fold has
-    one class only.
+    a single class.
     """
     from sklearn import model_selection
 

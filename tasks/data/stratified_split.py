@@ -1,4 +1,4 @@
-"""Assignment of rows, groups and times to sets of given shares.
+"""Assignment of rows, groups and times to sets by shares.
 
 `least` is the minimum number of members of each set; the caller checks that there are enough.
 """
@@ -23,22 +23,22 @@ def _apportion(sizes: Index, percent: Index, least: Index) -> Index:
     """Return rows of each class for each set, shape (n_classes, p), by largest remainder.
 
     The rounding error of a set is carried from class to class, so that the sizes of sets are within
-    one row as well. Quotas are in hundredths of a row: integers, without floating-point errors.
+    a row as well. Quotas are in hundredths of a row: integers, without floating-point errors.
     """
     counts = np.zeros((len(sizes), len(percent)), dtype=np.int64)
-    owed = np.zeros(len(percent), dtype=np.int64)
+    carried = np.zeros(len(percent), dtype=np.int64)
     for label in np.argsort(sizes, kind="stable"):
         if not sizes[label]:
             continue
-        quota = percent * sizes[label] + owed
-        given = np.maximum(quota // 100, least)
-        while given.sum() < sizes[label]:
-            given[np.argmax(quota - 100 * given)] += 1
-        while given.sum() > sizes[label]:
-            given[np.argmin(np.where(given > least, quota - 100 * given, np.inf))] -= 1
+        quota = percent * sizes[label] + carried
+        n_rows = np.maximum(quota // 100, least)
+        while n_rows.sum() < sizes[label]:
+            n_rows[np.argmax(quota - 100 * n_rows)] += 1
+        while n_rows.sum() > sizes[label]:
+            n_rows[np.argmin(np.where(n_rows > least, quota - 100 * n_rows, np.inf))] -= 1
         # other classes do not compensate for a rare class that needs more than its share
-        owed = (quota - 100 * given).clip(-100, 100)
-        counts[label] = given
+        carried = (quota - 100 * n_rows).clip(-100, 100)
+        counts[label] = n_rows
     return counts
 
 
@@ -52,8 +52,8 @@ def assign_groups(
     """Return the number of each row's set; groups, the largest first, go to the neediest set.
 
     The need of a set is its shortage of rows in the classes of the group. Once the remaining groups
-    (all, or those with a certain class) are just enough for the sets that still need one, they go
-    to those sets.
+    (all, or those with a certain class) are just enough for the sets that still need a group,
+    they go to those sets.
     """
     names, group = np.unique(groups, return_inverse=True)
     n_classes = int(labels.max()) + 1
@@ -84,11 +84,11 @@ def assign_times(times: NDArray[np.generic], percent: Index, least: Index) -> In
     """Return the number of each row's set; cuts between distinct times approximate the shares."""
     distinct, moment, counts = np.unique(times, return_inverse=True, return_counts=True)
     rows_before = np.concatenate([[0], np.cumsum(counts)])
-    wanted = np.cumsum(percent) * len(times) / 100
+    ideal = np.cumsum(percent) * len(times) / 100
     cuts = [0]
     for number in range(len(percent) - 1):
         lowest = cuts[-1] + least[number]
         highest = len(distinct) - least[number + 1 :].sum()
-        distance = np.abs(rows_before[lowest : highest + 1] - wanted[number])
+        distance = np.abs(rows_before[lowest : highest + 1] - ideal[number])
         cuts.append(int(lowest + np.argmin(distance)))
     return np.asarray(np.searchsorted(np.array(cuts[1:]), moment, side="right"), dtype=np.int64)

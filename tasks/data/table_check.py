@@ -1,6 +1,6 @@
 """Checks of a table against the settings, and its description.
 
-`describe_table` runs before any training. It raises InputError with one line that names the column
+`describe_table` runs before any training. It raises InputError with a line that names the column
 and the remedy. It returns the roles of columns, the columns that cannot be features, and
 data-quality warnings.
 """
@@ -118,7 +118,7 @@ def describe_table(
                 numbers = as_numbers(column, names)
                 row = profile_column(name, roles[name], kind, column, numbers, names)
             if row.role == "feature":
-                reason = _no_use(row, settings)
+                reason = _reason_to_exclude(row, settings)
                 if reason:
                     excluded[name] = reason
                     row = replace(row, role="excluded")
@@ -136,7 +136,7 @@ def describe_table(
         profile.append(row)
         on_done(len(profile), len(table.column_names))
         del column, numbers  # before the next is read
-    # sorted, as fits, ties and draws go by place: the order of a table changes no result
+    # sorted, because fits, ties and draws depend on positions: a table's order changes no result
     features = tuple(sorted(n for n in roles if roles[n] == "feature" and n not in excluded))
     excluded = dict(sorted(excluded.items()))
     _check_features(features, excluded, settings)
@@ -155,8 +155,8 @@ def describe_table(
         task_reason=target.reason,
         classes=target.classes,
         profile=[asdict(row) for row in profile],
-        warnings=(*findings.warnings(), *_left_out(excluded, but=LEAK)),
-        notes=(*findings.notes(), *_left_out(excluded, only=LEAK)),
+        warnings=(*findings.warnings(), *_left_out_warning(excluded, but=LEAK)),
+        notes=(*findings.notes(), *_left_out_warning(excluded, only=LEAK)),
         leaks=findings.leaks,
     )
 
@@ -179,7 +179,7 @@ def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
     return roles
 
 
-def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
+def _reason_to_exclude(row: ColumnProfile, settings: SelectionSettings) -> str | None:
     """Return why a column cannot be a feature, or None; raise InputError for a keep column."""
     kept = row.name in settings.columns.keep
     if row.type == "timestamp" or row.distinct is None:
@@ -207,7 +207,7 @@ def _no_use(row: ColumnProfile, settings: SelectionSettings) -> str | None:
     return reason
 
 
-def _left_out(excluded: dict[str, str], *, but: str = "", only: str = "") -> Iterator[str]:
+def _left_out_warning(excluded: dict[str, str], *, but: str = "", only: str = "") -> Iterator[str]:
     named = {n: why for n, why in excluded.items() if why != but and only in ("", why)}
     if named:
         yield f"left out: {quoted_with_reasons(named)}"
@@ -227,15 +227,15 @@ def _check_features(
         if not lowest <= size <= len(features):
             kept = f" ({lowest} are {by})" if lowest > size else ""
             must = f"n_features must be in {lowest}..{len(features)} but is {size}{kept}"
-            raise InputError("; ".join([must, *_left_out(excluded)]))
+            raise InputError("; ".join([must, *_left_out_warning(excluded)]))
 
 
 def _check_baseline(
     features: tuple[str, ...], categories: dict[str, tuple[str, ...]], settings: SelectionSettings
 ) -> None:
     """Check the user's baseline values of masked features."""
-    given = {} if isinstance(settings.baseline, str) else settings.baseline
-    for name, value in given.items():
+    baseline = {} if isinstance(settings.baseline, str) else settings.baseline
+    for name, value in baseline.items():
         if settings.former is not None and name not in features:
             continue  # a setting of the former run, which need not have kept the feature
         _require_feature("baseline", name, features)

@@ -1,4 +1,4 @@
-"""Data-quality warnings of a table, one sentence each.
+"""Data-quality warnings of a table, each a sentence.
 
 Warnings do not stop a run. They include duplicate rows, which can be in both training and test
 sets, equal columns, and possible leaks (see `perfect_predictors`).
@@ -32,7 +32,7 @@ _IDENTIFIER_NAME = re.compile(r"(?i:(^|[^a-z])(id|uuid|guid|key|index)$)|[a-z](I
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _BLOCK = 2**20  # rows that are hashed at a time
 
-# one feature, several of them, and what is true of those named
+# singular, plural, and what is true of the features named
 _PREDICTS = (
     "feature predicts",
     "features predict",
@@ -80,7 +80,7 @@ _MOSTLY_NUMBERS = (
 
 
 def _outlier(y: Floats, target: str) -> Iterator[str]:
-    """Yield a warning of one value of the target that decides every mean of squared errors."""
+    """Yield a warning of a value of the target that decides every mean of squared errors."""
     squares = np.square(y - np.median(y))
     total, largest = squares.sum(), int(squares.argmax())
     if len(y) >= _FEWEST_FOR_OUTLIER and squares[largest] > _MUCH_OF_SQUARES * total:
@@ -104,9 +104,9 @@ class Findings:
 
         self._hash_array: Callable[[Floats], NDArray[np.uint64]] = hash_array
         self._predictors = PerfectPredictors(y)
-        self._made = _made_by(settings)  # features of earlier rows cannot leak the target
+        self._lag_features = _lag_feature_names(settings)  # they cannot leak the target
         self._settings, self._has_classes = settings, bool(classes)
-        self._has_made = False
+        self._has_lag_features = False
         self._rows = self._hash_array(y + 0.0)
         self._columns: dict[bytes, list[str]] = {}
         self._names: dict[tuple[str, str, str], list[str]] = {}
@@ -121,9 +121,9 @@ class Findings:
             self._of_target += _outlier(y.astype(np.float64), settings.target)
 
     def add(self, row: ColumnProfile, numbers: Floats, categories: tuple[str, ...]) -> bool:
-        """Note what is found about a feature; return whether it is left out as a leak."""
-        is_made = row.name in self._made
-        is_predictor = not is_made and self._predictors.predicts(numbers, len(categories))
+        """Note the warnings about a feature; return whether it is left out as a leak."""
+        is_lag_feature = row.name in self._lag_features
+        is_predictor = not is_lag_feature and self._predictors.predicts(numbers, len(categories))
         columns = self._settings.columns
         if is_predictor and columns.drop_leaks and row.name not in columns.keep:
             return True
@@ -135,7 +135,7 @@ class Findings:
             self._rows[rows] = self._rows[rows] * _ODD + self._hash_array(block)
         self._columns.setdefault(content.digest(), []).append(row.name)
         name, n_present = row.name, row.rows - row.missing
-        self._has_made = self._has_made or is_made
+        self._has_lag_features = self._has_lag_features or is_lag_feature
         if is_predictor and name not in columns.keep:
             self._note(_PREDICTS if self._has_classes else _PREDICTS_NUMBERS, name, True)
             if self._predictors.predicts(numbers, len(categories), whole=True):
@@ -148,7 +148,7 @@ class Findings:
         self._note(_BADLY_SCALED, name, is_badly_scaled(row))
         if name not in self._settings.columns.categorical:
             self._note(_WITH_ZEROS, name, _are_codes(categories))
-            other = _other_than_numbers(numbers, categories)
+            other = _frequent_text(numbers, categories)
             self._note(_MOSTLY_NUMBERS, f"{name!r} ({other!r})", other is not None)
         if _differ_in_blanks(categories):
             self._but_for_blanks.append(name)
@@ -160,8 +160,8 @@ class Findings:
         return tuple(sorted(self._leaks))
 
     def notes(self) -> Iterator[str]:
-        """Yield what a person has answered for by a setting, so that it is no warning."""
-        yield from self._named(_VOUCHED)
+        """Yield what a setting declares as intended, so that it is no warning."""
+        yield from self._sentences(_VOUCHED)
 
     def _note(self, kind: tuple[str, str, str], name: str, holds: bool) -> None:
         if holds:
@@ -177,21 +177,21 @@ class Findings:
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings, the most severe first."""
-        found = [*self._named(_PREDICTS), *self._named(_PREDICTS_NUMBERS)]
-        found += self._of_target
-        found += self._filled_across_series()
+        warnings = [*self._sentences(_PREDICTS), *self._sentences(_PREDICTS_NUMBERS)]
+        warnings += self._of_target
+        warnings += self._filled_across_series()
         n_rows = len(self._rows)
         self._rows.sort()  # in place: rows may be many
         duplicates = int(np.count_nonzero(self._rows[1:] == self._rows[:-1]))
         if duplicates:
-            found.append(
+            warnings.append(
                 f"{duplicates} of {n_rows} rows equal an earlier row in the target and every "
                 "feature; equal rows can stand in training and test at once"
             )
         equal = sorted(sorted(names) for names in self._columns.values() if len(names) > 1)
-        found += [f"features {quoted(names)} are equal in every row" for names in equal[:_NAMED]]
+        warnings += [f"features {quoted(names)} are equal in every row" for names in equal[:_NAMED]]
         if equal[_NAMED:]:
-            found.append(f"{len(equal) - _NAMED} more sets of features are equal in every row")
+            warnings.append(f"{len(equal) - _NAMED} more sets of features are equal in every row")
         for kind in (
             _IDENTIFIER,
             _NEARLY_ALL_DIFFERENT,
@@ -200,28 +200,28 @@ class Findings:
             _BADLY_SCALED,
             _WITH_ZEROS,
         ):
-            found += self._named(kind)
-        found += self._named(_MOSTLY_NUMBERS, lambda names: ", ".join(names[:_NAMED]))
+            warnings += self._sentences(kind)
+        warnings += self._sentences(_MOSTLY_NUMBERS, lambda names: ", ".join(names[:_NAMED]))
         if self._but_for_blanks:
-            found.append(
+            warnings.append(
                 "there are categories that differ only in the blanks around them: in "
                 f"{quoted(sorted(self._but_for_blanks))}; take the blanks away if they are the same"
             )
-        return tuple(found)
+        return tuple(warnings)
 
-    def _named(
+    def _sentences(
         self, kind: tuple[str, str, str], phrase: Callable[[list[str]], str] = quoted
     ) -> Iterator[str]:
-        one, several, rest = kind
+        singular, plural, rest = kind
         if names := self._names.get(kind):
             words = phrase(sorted(names))  # the order of the columns changes no text
-            yield f"{len(names)} {one if len(names) == 1 else several} {rest}".format(words)
+            yield f"{len(names)} {singular if len(names) == 1 else plural} {rest}".format(words)
 
     def _filled_across_series(self) -> Iterator[str]:
         history, model = self._settings.history, self._settings.model.name
         if history is None or history.series is None:
             return
-        if model in _MODELS_THAT_IMPUTE and self._has_made:
+        if model in _MODELS_THAT_IMPUTE and self._has_lag_features:
             yield (
                 "in the first rows of each series the features made of earlier ones are missing, "
                 f"and the model {model} takes the mean over all series for them; take a model that "
@@ -245,7 +245,7 @@ def _are_codes(categories: tuple[str, ...]) -> bool:
     return are_codes or are_beyond_exact(categories)
 
 
-def _other_than_numbers(codes: Floats, categories: tuple[str, ...]) -> str | None:
+def _frequent_text(codes: Floats, categories: tuple[str, ...]) -> str | None:
     """Return the most frequent text that is not a number if most rows hold numbers, or None."""
     is_plain = np.array([NUMBER.fullmatch(text.strip()) is not None for text in categories], bool)
     if is_plain.all():
@@ -260,7 +260,7 @@ def _differ_in_blanks(categories: tuple[str, ...]) -> bool:
     return len({category.strip() for category in categories}) < len(categories)
 
 
-def _made_by(settings: SelectionSettings) -> frozenset[str]:
+def _lag_feature_names(settings: SelectionSettings) -> frozenset[str]:
     """Return the names of the run's lag features."""
     history = settings.history
     if history is None:

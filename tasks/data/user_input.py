@@ -37,8 +37,8 @@ class GivenTable:
     """A table of K rows and M features.
 
     `matrix` is float64, shape (K, M), with codes of categories, and NaN for missing values.
-    `categories` has those of each column in the order of their codes, None for numbers; `frame` is
-    the user's frame, if the table was one.
+    `categories` has the categories of each column in the order of their codes, None for numbers;
+    `frame` is the user's frame, None for an array.
     """
 
     matrix: Floats
@@ -68,23 +68,25 @@ class GivenTable:
         table.columns = self.frame.columns
         return table
 
-    def baseline(self, given: Any, rows: Rows) -> Floats:
+    def baseline(self, baseline: Any, rows: Rows) -> Floats:
         """Return the values of masked features, shape (M,)."""
         schema = Schema(self.names, self.n_categories)
-        if isinstance(given, str):
-            if given not in ("mean", "median", "zero"):
-                raise InputError(f"baseline must be zero, mean, median or values but is {given!r}")
-            values = baseline_values(rows, schema, given)  # type: ignore[arg-type]
+        if isinstance(baseline, str):
+            if baseline not in ("mean", "median", "zero"):
+                raise InputError(
+                    f"baseline must be zero, mean, median or values but is {baseline!r}"
+                )
+            values = baseline_values(rows, schema, baseline)  # type: ignore[arg-type]
             wrong = np.flatnonzero(~np.isfinite(values) & np.isinf(rows.X).any(axis=0))
             if len(wrong):
                 raise InputError(
-                    f"baseline {given!r} of {self.names[wrong[0]]!r} is {values[wrong[0]]}, for "
+                    f"baseline {baseline!r} of {self.names[wrong[0]]!r} is {values[wrong[0]]}, for "
                     "the column holds infinite values; give it a value of its own, or correct them"
                 )
             return values
-        if isinstance(given, Mapping) or self._has_names(given):
+        if isinstance(baseline, Mapping) or self._has_names(baseline):
             values = baseline_values(rows, schema, "mean")
-            for name, value in given.items():
+            for name, value in baseline.items():
                 if str(name) not in self.names:
                     raise InputError(
                         f"baseline names {name!r}, which is no feature of X"
@@ -93,25 +95,25 @@ class GivenTable:
                 position = self.names.index(str(name))
                 values[position] = self._value(position, value)
             return values
-        values_of = list(given) if np.ndim(given) == 1 else []
+        values_of = list(baseline) if np.ndim(baseline) == 1 else []
         if len(values_of) != len(self.names):
             raise InputError(
                 f"baseline must have one value for each of the {len(self.names)} features but has "
-                f"shape {np.shape(given)}"
+                f"shape {np.shape(baseline)}"
             )
         return np.array([self._value(j, value) for j, value in enumerate(values_of)])
 
-    def _has_names(self, given: Any) -> bool:
+    def _has_names(self, baseline: Any) -> bool:
         """Return whether a baseline is a Series with an index of feature names."""
-        if not isinstance(given, pd.Series):
+        if not isinstance(baseline, pd.Series):
             return False
-        twice = given.index[given.index.duplicated()]
+        twice = baseline.index[baseline.index.duplicated()]
         if len(twice):
             raise InputError(
                 f"baseline must name a feature once but names {twice[0]!r} twice; drop one"
             )
-        is_numbered = given.index.equals(pd.RangeIndex(len(given)))
-        return not is_numbered or any(str(name) in self.names for name in given.index)
+        is_numbered = baseline.index.equals(pd.RangeIndex(len(baseline)))
+        return not is_numbered or any(str(name) in self.names for name in baseline.index)
 
     def _value(self, position: int, value: Any) -> float:
         known = self.categories[position]
@@ -135,7 +137,7 @@ class GivenTable:
 
 @as_input_error()
 def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> GivenTable:
-    """Return a copy of a user's table; `categories` are those of the model's training."""
+    """Return a copy of a user's table; `categories` are from the model's training."""
     if isinstance(X, pd.DataFrame):
         return _read_frame(X, categories)
     matrix = read_floats(X, "X", _AS_NUMBERS)
@@ -164,8 +166,8 @@ def _read_frame(X: pd.DataFrame, trained: Sequence[Sequence[Any]] | None) -> Giv
     for j, name in enumerate(names):
         column = frame.iloc[:, j]
         known = next(waiting, None) if is_categorical[j] else None
-        matrix[:, j], found = codes_or_numbers(column, name, known)
-        categories.append(found)
+        matrix[:, j], of_column = codes_or_numbers(column, name, known)
+        categories.append(of_column)
     return GivenTable(matrix, names, tuple(categories), frame)
 
 
@@ -283,13 +285,13 @@ def check_table_finite(matrix: Floats, names: Sequence[str]) -> None:
 
 
 def check_columns(model: Any, name: str, columns: Sequence[str]) -> None:
-    """Raise InputError unless columns and their order are those of the model's training."""
+    """Raise InputError unless the columns and their order are as in the model's training."""
     trained = _names_of(model)
-    if trained is None or _plain(trained) == _plain(columns):
+    if trained is None or _without_blanks(trained) == _without_blanks(columns):
         return
     shown = ", ".join(trained[:_MOST_SHOWN])
     more = f" and {len(trained) - _MOST_SHOWN} more" if len(trained) > _MOST_SHOWN else ""
-    is_order = sorted(_plain(trained)) == sorted(_plain(columns))
+    is_order = sorted(_without_blanks(trained)) == sorted(_without_blanks(columns))
     wrong = "the same in another order" if is_order else "others"
     raise InputError(
         f"X must have the columns that {name} was trained on, {shown}{more}, but has {wrong}; give "
@@ -309,6 +311,6 @@ def _names_of(model: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
 
 
-def _plain(names: Sequence[str]) -> list[str]:
+def _without_blanks(names: Sequence[str]) -> list[str]:
     """Return names with underscores for blanks, as LightGBM stores them."""
     return [name.replace(" ", "_") for name in names]

@@ -1,1 +1,1 @@
-"""Methods of selection, one module each: settings, search and result."""
+"""Methods of selection, a module each: settings, search and result."""

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, field_validator
 
 from chaffinch.tasks.methods.bmo import Slack
 from chaffinch.tasks.methods.fitting import Fold, Tuner
-from chaffinch.tasks.methods.protocol import Problem, each_mask_once, no_use_made
+from chaffinch.tasks.methods.protocol import Problem, unique_masks, unused_features_error
 from chaffinch.tasks.methods.refits import Refit, refit_of
 from chaffinch.tasks.selection.afs_bm import MaskingWalk, Rules, alternate
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss
@@ -87,9 +87,9 @@ class AfsBm(Method):
 
     @field_validator("slacks", "start")
     @classmethod
-    def _in_one_order(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _sorted(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Sort values, so that their order does not change the identity of settings."""
-        return tuple(sorted(set(given)))
+        return tuple(sorted(set(values)))
 
     @property
     def named_features(self) -> tuple[str, ...]:
@@ -125,16 +125,16 @@ class AfsBm(Method):
             trained = problem.recipe.name, walk.n_trainings
             kept = walk.mask.sum(), len(walk.mask)
             logger.info(line, walk.slack, len(walk.rounds), *trained, *kept)
-        rounds = [one for walk in walks for one in walk.rounds]
-        is_flat = all(loss == one.trained_loss for one in rounds for loss in one.losses)
+        rounds = [record for walk in walks for record in walk.rounds]
+        is_flat = all(loss == record.trained_loss for record in rounds for loss in record.losses)
         if is_flat and not problem.keep:
-            raise no_use_made(problem, rounds[0].trained_loss)
+            raise unused_features_error(problem, rounds[0].trained_loss)
         return _result_of(walks, problem.schema.features)
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
         of_slack = dict(zip(result.steps["slack"].to_pylist(), result.masks, strict=True))
-        most = self.n_features  # the last mask of each slack stands for it
-        return each_mask_once(
+        most = self.n_features  # of each slack, the last mask is a candidate
+        return unique_masks(
             [Candidate(mask, [slack], at_most=most) for slack, mask in of_slack.items()]
         )
 
@@ -143,23 +143,24 @@ class AfsBm(Method):
 
 
 def _result_of(walks: Sequence[MaskingWalk], features: Sequence[str]) -> SearchResult:
-    """Return each round of each walk, one walk after the other."""
-    rows = [(walk.slack, n, one) for walk in walks for n, one in enumerate(walk.rounds, 1)]
-    rounds = [one for _, _, one in rows]
+    """Return each round of each walk, walk by walk."""
+    rounds = [record for walk in walks for record in walk.rounds]
 
     def names(positions: Iterable[Sequence[int]]) -> pa.Array:
         return pa.array([[features[j] for j in some] for some in positions], pa.list_(pa.string()))
 
     columns = {
-        "slack": pa.array([slack for slack, _, _ in rows], pa.float64()),
-        "round": pa.array([number for _, number, _ in rows], pa.int64()),
-        "trained_loss": pa.array([one.trained_loss for one in rounds], pa.float64()),
-        "tried": names(one.tried for one in rounds),
-        "tried_losses": pa.array([one.losses for one in rounds], pa.list_(pa.float64())),
-        "rejected": names(one.rejected for one in rounds),
-        "removed": names(one.removed for one in rounds),
+        "slack": pa.array([walk.slack for walk in walks for _ in walk.rounds], pa.float64()),
+        "round": pa.array(
+            [number for walk in walks for number, _ in enumerate(walk.rounds, 1)], pa.int64()
+        ),
+        "trained_loss": pa.array([record.trained_loss for record in rounds], pa.float64()),
+        "tried": names(record.tried for record in rounds),
+        "tried_losses": pa.array([record.losses for record in rounds], pa.list_(pa.float64())),
+        "rejected": names(record.rejected for record in rounds),
+        "removed": names(record.removed for record in rounds),
     }
-    masks, losses = [one.mask for one in rounds], [one.loss for one in rounds]
+    masks, losses = [record.mask for record in rounds], [record.loss for record in rounds]
     return SearchResult.of_masks(features, masks, losses, columns)
 
 

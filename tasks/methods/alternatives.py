@@ -37,7 +37,7 @@ _RANKINGS = ("mutual_information", "relieff")
 
 MODEL_GAIN = "quality model_gain"  # name in errors of unsuitable models
 
-# Qualities by the dependencies of pairs, and the measure of these.
+# Qualities by the dependencies of pairs, and the measure of dependence.
 _OF_PAIRS: dict[QualityName, tuple[type[MRMR] | type[FCBF] | type[CFS], str]] = {
     "mrmr": (MRMR, "mutual information"),
     "binned_mrmr": (MRMR, "binned mutual information"),
@@ -54,22 +54,22 @@ def quality_of(
 ) -> Quality:
     """Return a quality by name, computed on training or mask-validation rows.
 
-    `held_out` gives the inputs of qualities by a model's losses on rows that it has not seen, one
-    for each such model; the quality is their mean, weighted by the rows.
+    `held_out` gives the inputs of qualities by a model's losses on rows that it has not seen, for
+    each such model; the quality is their mean, weighted by the rows.
     """
     names = problem.schema.features
     if name == "model_gain":
         return Univariate(select_from_model(problem.model, MODEL_GAIN), names)
     if name == "permutation":
         problems = held_out()
-        scores = [scores_of(name, one) for one in problems]
+        scores = [scores_of(name, problem) for problem in problems]
         return Univariate(_mean(scores, problems), names)
     for ranking in _RANKINGS:
         if name == ranking:
             return Univariate(scores_of(ranking, problem), names)
     if name in ("masked_loss", "masked_loss_importance"):
         problems = held_out()
-        engine = MeanLoss([_engine(one) for one in problems], [_weight(one) for one in problems])
+        engine = MeanLoss(list(map(_engine, problems)), list(map(_weight, problems)))
         if name == "masked_loss":
             return MaskedLossQuality(engine, names=names)
         return Univariate(engine.without_each() - engine.loss, names)
@@ -82,30 +82,30 @@ def quality_of(
 def _dependencies(measure: str, problem: Problem, store: Store | None) -> tuple[Floats, Floats]:
     """Return the dependencies of features on the target (d,) and on each other (d, d).
 
-    They are slow to compute and do not depend on the search: the store keeps them for other runs.
+    The store keeps them for other runs: they are slow to compute and independent of the search.
     """
     rows = problem.rows("train")
     if store is None:
-        return _measured(measure, rows, problem)
+        return _measure(measure, rows, problem)
     key, kept = _key(measure, rows, problem), store.dependencies
     record = kept.finished(key, key)
     if record is None:
         with kept.stage(key, key) as writer:
             content = io.BytesIO()
-            np.save(content, np.vstack(_measured(measure, rows, problem)), allow_pickle=False)
+            np.save(content, np.vstack(_measure(measure, rows, problem)), allow_pickle=False)
             writer.write(f"{key}.npy", content.getvalue())
         record = writer.record
     matrix: Floats = np.load(io.BytesIO(record.read(f"{key}.npy")), allow_pickle=False)
     return matrix[0], matrix[1:]
 
 
-def _measured(measure: str, rows: Rows, problem: Problem) -> tuple[Floats, Floats]:
+def _measure(measure: str, rows: Rows, problem: Problem) -> tuple[Floats, Floats]:
     if measure == "symmetrical uncertainty":
         return uncertainties(rows, problem.schema)
     if measure == "binned mutual information":
         of_pairs = binned_information_of_pairs(rows, problem.schema)
         return binned_information(rows, problem.schema), of_pairs
-    # without progress: only the columns of all pairs are counted
+    # without progress, which counts the columns of all pairs only
     silent = replace(problem, on_progress=lambda done, total: None)
     relevance = scores_of("mutual_information", silent)
     return relevance, _information_of_pairs(rows, problem)
@@ -139,7 +139,7 @@ def _weight(problem: Problem) -> float:
 
 
 def _mean(scores: Sequence[Floats], problems: Sequence[Problem]) -> Floats:
-    return np.asarray(np.average(scores, axis=0, weights=[_weight(one) for one in problems]))
+    return np.asarray(np.average(scores, axis=0, weights=list(map(_weight, problems))))
 
 
 def _information_of_pairs(rows: Rows, problem: Problem) -> Floats:
@@ -182,40 +182,40 @@ class Search:
     """Search for alternatives to the chosen set, at any tau."""
 
     quality: Quality
-    asked: AlternativeSettings
+    settings: AlternativeSettings
     chosen: tuple[int, ...]
     constraints: Constraints  # of every set
 
     def sets(self, tau: float) -> Alternatives:
         """Return the sets that exist, at most the requested number."""
-        asked = self.asked
+        settings = self.settings
         return find_alternatives(
             self.quality,
             k=len(self.chosen),
-            n_alternatives=asked.number - 1,
+            n_alternatives=settings.number - 1,
             tau=tau,
-            dissimilarity=asked.dissimilarity,
-            search=asked.search,
-            aggregate=asked.aggregate,
+            dissimilarity=settings.dissimilarity,
+            search=settings.search,
+            aggregate=settings.aggregate,
             constraints=self.constraints,
             previous=[self.chosen],
-            time_limit=asked.time_limit,
+            time_limit=settings.time_limit,
         )
 
 
-def missing_of(search: Search, found: Alternatives) -> Missing | None:
+def missing_of(search: Search, alternatives: Alternatives) -> Missing | None:
     """Return the reason for missing sets and remedies, or None without a proof."""
-    if found.status != "infeasible":
+    if alternatives.status != "infeasible":
         return None
-    asked, k = search.asked, len(search.chosen)
+    settings, k = search.settings, len(search.chosen)
     if k == search.quality.n_features:
         return {"reason": "all_features", "remedies": ["fewer_features"]}
     n_kept = len(search.constraints.must_include)
     if k == n_kept:
         return {"reason": "all_kept", "remedies": ["fewer_kept"]}
-    is_far = largest_overlap(k, k, asked.tau, asked.dissimilarity) < k - 1
+    is_far = largest_overlap(k, k, settings.tau, settings.dissimilarity) < k - 1
     is_by_pairs = isinstance(search.quality, FCBF) and k > 1
-    is_at_once = asked.search == "simultaneous" and asked.number > 1
+    is_at_once = settings.search == "simultaneous" and settings.number > 1
     may_help: dict[Remedy, bool] = {
         "lower_tau": is_far,
         "fewer_alternatives": is_at_once,
@@ -230,38 +230,38 @@ def missing_of(search: Search, found: Alternatives) -> Missing | None:
         reason = "redundant"
     if is_at_once:
         reason = "at_once"
-    return {"reason": reason, "remedies": [one for one, may in may_help.items() if may]}
+    return {"reason": reason, "remedies": [remedy for remedy, may in may_help.items() if may]}
 
 
 # Price curve: the best known sets at each tau. Sets that differ by tau also differ by every lower
-# tau: if a search without a proof finds worse ones there, those of the higher tau are used.
+# tau: where a search without a proof finds worse sets, those of the higher tau are used.
 
 TAUS = tuple(tenths / 10 for tenths in range(1, 11))
 
 
 def best_known(
-    found: Mapping[float, Alternatives], n_sets: int, search: Literal["sequential", "simultaneous"]
+    by_tau: Mapping[float, Alternatives], n_sets: int, search: Literal["sequential", "simultaneous"]
 ) -> dict[float, Alternatives]:
-    """Return the best known sets of each tau; proven and incomplete ones are unchanged."""
+    """Return the best known sets of each tau; proven and incomplete sets are unchanged."""
     known: dict[float, Alternatives] = {}
     best: Alternatives | None = None
-    for tau in sorted(found, reverse=True):
-        sets = found[tau]
+    for tau in sorted(by_tau, reverse=True):
+        sets = by_tau[tau]
         if best is not None and sets.status == "feasible" and best.total > sets.total:
-            sets = _in_place_of(sets, best, search)
+            sets = _with_sets_of(sets, best, search)
         if len(sets) == n_sets and (best is None or sets.total > best.total):
             best = sets
         known[tau] = sets
-    return {tau: known[tau] for tau in found}
+    return {tau: known[tau] for tau in by_tau}
 
 
 def price_of(tau: float, sets: Alternatives) -> dict[str, Any]:
     """Return the point of the price curve at a tau; an unknown bound is None."""
     return {
         "tau": tau,
-        "qualities": [one.quality for one in sets],
-        "bounds": [if_known(one.bound) for one in sets],
-        "statuses": [one.status for one in sets],
+        "qualities": [feature_set.quality for feature_set in sets],
+        "bounds": [if_known(feature_set.bound) for feature_set in sets],
+        "statuses": [feature_set.status for feature_set in sets],
         "bound": if_known(sets.bound),
         "status": sets.status,
     }
@@ -272,23 +272,25 @@ def if_known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _in_place_of(
+def _with_sets_of(
     sets: Alternatives, better: Alternatives, search: Literal["sequential", "simultaneous"]
 ) -> Alternatives:
     """Return better sets of a higher tau, with the bounds of the search at the lower tau."""
-    worths = [one.quality for one in better]
+    qualities = [feature_set.quality for feature_set in better]
     if search == "sequential":
-        # the bound of the first set, which is constrained least, holds for each
-        bounds = [max(worth, sets[0].bound) for worth in worths]
+        # the first set is constrained least: its bound holds for every set
+        bounds = [max(quality, sets[0].bound) for quality in qualities]
         bound = math.fsum(bounds)
     else:
         bound = max(better.total, sets.bound)
         solved = Solved(None, better.total, bound, complete=False)
         # with aggregate "min", the highest bound of a set holds for every set
-        highest = max(one.bound for one in sets) if sets.aggregate == "min" else math.inf
-        bounds = bounds_in_place(worths, solved, len(worths), sets.aggregate, highest)
-    each = tuple(
-        replace(one, bound=known, status="feasible", seconds=old.seconds)
-        for one, old, known in zip(better, sets, bounds, strict=True)
+        highest = (
+            max(feature_set.bound for feature_set in sets) if sets.aggregate == "min" else math.inf
+        )
+        bounds = bounds_in_place(qualities, solved, len(qualities), sets.aggregate, highest)
+    replaced = tuple(
+        replace(feature_set, bound=known, status="feasible", seconds=old.seconds)
+        for feature_set, old, known in zip(better, sets, bounds, strict=True)
     )
-    return replace(sets, sets=each, total=better.total, bound=bound)
+    return replace(sets, sets=replaced, total=better.total, bound=bound)

@@ -1,11 +1,12 @@
 """The default: features ordered, and their number chosen, by cross-fitting; our own.
 
 Every row is used for fitting, for ordering and for judging, but never twice in one model's favour.
-The folds are nested. An outer fold holds rows out; the models inside it, one for each inner fold,
+The folds are nested. An outer fold holds rows out; the models inside it, for each inner fold,
 order the features; the model is refitted on all rows outside for a grid of sizes, and the rows held
-out give the loss of each size. What orders does not size. Over all outer folds these losses are the
-curve that chooses the number of features. The features are then ordered once more, on all rows.
-Refits begin with the smallest sizes, and end where larger ones are no better.
+out give the loss of each size. The rows that order the features do not choose their number. Over
+all outer folds these losses are the curve that chooses the number of features. The features are
+then ordered once more, on all rows. Refits begin with the smallest sizes, and end where larger
+sizes are no better.
 
 The same losses judge the choice: for each outer fold the number is chosen by the curve of the other
 folds, so that the rows that judge had no part in the order, nor in the losses that chose the
@@ -33,7 +34,7 @@ from pydantic import ConfigDict
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.paths import of_ranking
-from chaffinch.tasks.methods.protocol import Problem, Seen, masks_on_the_way, no_use_made
+from chaffinch.tasks.methods.protocol import Problem, Seen, candidates_at, unused_features_error
 from chaffinch.tasks.methods.refits import Refit, at_most
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, mask_of_size
@@ -62,10 +63,10 @@ _SUMMARY = (
 )
 _BY_FOLDS = "fitting, ordering and choosing the number of features, by folds"
 _CURVE = ("n_features", "loss", "difference", "standard_error")  # facts of each size
-_FIRST_STEP = 0.85  # from all features to the next size; the others are of `sizes_down`
-_INNER_FOLDS = 2  # more of them left no lower loss, on 26 tables
-_SIZES_AT_ONCE = 2  # are refitted before the curve is looked at
-_Folds = tuple[int, ...]  # one, or two in order
+_FIRST_STEP = 0.85  # from all features to the next size; `sizes_down` gives the others
+_INNER_FOLDS = 2  # more folds gave no lower loss on 26 tables
+_SIZES_AT_ONCE = 2  # refitted between two looks at the curve
+_Folds = tuple[int, ...]  # a fold, or two folds in order
 _DEVELOPMENT: tuple[Seen, ...] = ("train", "mask_validation", "model_validation")
 
 
@@ -82,7 +83,7 @@ class Auto(Method):
         limits_size=True,
         finds_size=True,
         folded_parts=_DEVELOPMENT,
-        fewest_folds=3,  # outside two of them there are rows to fit on
+        fewest_folds=3,  # a model is fitted on the rows outside two folds
         is_cross_fitted=True,
         reads_files=True,
         parts_used={
@@ -129,7 +130,7 @@ class Auto(Method):
         sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
         if self._is_short(n_rows):
             return [n_features, *sizes]
-        # outside each fold, and each pair of neighbours
+        # models fitted outside each fold, and outside each pair of neighbours
         return [n_features] * (2 * n_folds) + [size for size in sizes for _ in range(n_folds)]
 
     def _is_short(self, n_rows: int) -> bool:
@@ -144,7 +145,7 @@ class Auto(Method):
             If a model cannot be fitted on the rows outside two folds, or none uses any feature.
         """
         search = _search_of(self, problem)
-        needed = _models_of(search)
+        needed = _folds_to_leave_out(search)
         n_fits = len(needed) + len(search.inner) * (len(search.sizes) - 1)
         logger.info("auto fits model %s at most %d times", problem.recipe.name, n_fits)
 
@@ -163,11 +164,11 @@ class Auto(Method):
             held_out.refit(orders, rising[start : start + _SIZES_AT_ONCE], partial(on_fit, n_done))
             curve = held_out.curve()
             curves = [curve, *map(curve.without, search.judged)]
-            if all(each.is_settled(tolerance, at_most=search.most) for each in curves):
+            if all(fold.is_settled(tolerance, at_most=search.most) for fold in curves):
                 break
         problem.on_progress(n_fits, n_fits)
         if not problem.keep and not any(model.used_features.any() for model in models.values()):
-            raise no_use_made(problem, float(curve.means[0]))
+            raise unused_features_error(problem, float(curve.means[0]))
 
         def chosen(curve: SizeCurve) -> int:
             return curve.choose(tolerance, at_most=search.most)
@@ -179,7 +180,7 @@ class Auto(Method):
         folds = f"; in the folds {[*of_fold.values()]}" if of_fold else ""
         logger.info("auto keeps %d of %d features%s", size, d, folds)
         columns = (curve.sizes, curve.means.tolist(), differences.tolist(), errors.tolist())
-        sizes = [dict(zip(_CURVE, one, strict=True)) for one in zip(*columns, strict=True)]
+        sizes = [dict(zip(_CURVE, row, strict=True)) for row in zip(*columns, strict=True)]
         masks = np.array([search.mask(orders[f], n) for f, n in of_fold.items()], dtype=bool)
         stability = stability_of(masks) if len(masks) else None
         names = np.array(problem.schema.features)
@@ -199,7 +200,7 @@ class Auto(Method):
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
         chosen = result.facts["chosen"]
-        return masks_on_the_way(result, {chosen: []}, chosen)
+        return candidates_at(result, {chosen: []}, chosen)
 
     def report(self, result: SearchResult) -> dict[str, Any]:
         """Return each removal, the curve of sizes, and how many features each fold keeps."""
@@ -218,12 +219,12 @@ class _Search:
 
     refit: Refit  # all rows; none is held out
     folds: tuple[Fold, ...]
-    inner: Mapping[int, tuple[int, ...]]  # outer fold -> those that order its features
+    inner: Mapping[int, tuple[int, ...]]  # outer fold -> the folds that order its features
     sizes: tuple[int, ...]
     most: int  # features to keep
     baseline: Floats
     keep: tuple[int, ...]
-    is_short: bool  # one outer fold chooses the size, one inner fold gives the only order
+    is_short: bool  # a single outer fold chooses the size, a single inner fold the order
     feasible: FeasibleMasks | None
 
     @property
@@ -232,11 +233,11 @@ class _Search:
 
     @property
     def judged(self) -> Collection[int]:
-        """Outer folds whose own choice the rows that they hold out judge."""
+        """Outer folds whose held-out rows judge a choice of their own."""
         return () if self.is_short else self.inner
 
     def mask(self, order: Sequence[int], size: int) -> Mask:
-        """Return the mask of an order of removal that has a size, or less under constraints."""
+        """Return the mask of a size on an order of removal; it may be smaller under constraints."""
         if self.feasible is None:
             return mask_of_size(self.n_features, order, size)
         return self.feasible.best(best_first(self.n_features, order), size, size)
@@ -246,11 +247,11 @@ class _Search:
         return _in_order(fold, *self.inner[fold]) if self.is_short else (fold,)
 
     def index_outside(self, folds: _Folds) -> Index:
-        """Return the rows that one fold, or each of two, fits on."""
+        """Return the rows that all of the folds fit on."""
         return reduce(np.intersect1d, (self.folds[fold][0] for fold in folds))
 
     def model(self, folds: _Folds, mask: Mask) -> FittedModel:
-        """Return a model of some features, fitted on the rows outside one fold or two."""
+        """Return a model of a mask's features, fitted on the rows outside a fold or two."""
         rows, schema = self.refit.train.take(self.index_outside(folds), mask), self.refit.schema
         return self.refit.recipe.fit(rows, schema.select(mask))
 
@@ -287,7 +288,7 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
     most = d if method.n_features is None else max(method.n_features, fewest)
     if feasible is not None:
         fewest = max(fewest, feasible.fewest or 0)
-        # with all features a model is judged that no choice may have
+        # the model with all features is judged although no choice may have them all
         most = most if feasible.allow(np.ones(d, dtype=bool)) else min(most, d - 1)
     top = most if most < d else min(d - 1, round(_FIRST_STEP * d))
     return _Search(
@@ -307,8 +308,8 @@ def _in_order(*folds: int) -> _Folds:
     return tuple(sorted(folds))
 
 
-def _models_of(search: _Search) -> list[_Folds]:
-    """Return which models with all features are needed: outside each fold, and each pair."""
+def _folds_to_leave_out(search: _Search) -> list[_Folds]:
+    """Return the folds left out of each model with all features: single folds, and pairs."""
     pairs = {_in_order(f, g) for f, others in search.inner.items() for g in others}
     single = () if search.is_short else range(len(search.folds))
     return [*((f,) for f in single), *sorted(pairs)]
@@ -327,20 +328,19 @@ def _orders(
     }
     every = [] if search.is_short else [[(models[f,], f) for f in range(len(search.folds))]]
     items = [*judges.values(), *every]
-    found = problem.workers.map(_order, search, items)
-    *_, final = found
-    return {**dict(zip(judges, found, strict=False)), None: final}
+    orders = problem.workers.map(_order, search, items)
+    return {**dict(zip(judges, orders, strict=False)), None: orders[-1]}
 
 
 def _order(search: _Search, judges: Sequence[tuple[FittedModel, int]]) -> list[int]:
-    return cross_fitted_order([_judge(search, *one) for one in judges], search.keep)
+    return cross_fitted_order([_judge(search, model, fold) for model, fold in judges], search.keep)
 
 
 def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     rows = search.held_out(fold)
     engine = masked_loss(model, rows, search.refit.loss, search.baseline)
     importances = model.importances()
-    # boosters keep gains in float32, which a target of very large values exceeds
+    # boosters keep gains in float32, which overflows for targets of very large values
     if importances is None or not np.isfinite(importances).all():  # use increases of the loss
         importances = np.maximum(engine.without_each() - engine.loss, 0)
     weight = float(len(rows) if rows.weight is None else rows.weight.sum())
@@ -373,11 +373,11 @@ class _HeldOut:
     def refit(
         self, orders: Mapping[int | None, Sequence[int]], sizes: Sequence[int], on_fit: OnDone
     ) -> None:
-        """Refit outside each outer fold the features that its order leaves for last."""
+        """Refit outside each outer fold on the features that leave last in its order."""
         search = self._search
         items = [(f, size) for f in search.inner for size in sizes]
         masks = [(f, search.mask(orders[f], size)) for f, size in items]
-        refitted = self._problem.workers.map(_refitted, search, masks, on_fit)
+        refitted = self._problem.workers.map(_refit_and_predict, search, masks, on_fit)
         for (f, size), predictions in zip(items, refitted, strict=True):
             self._add(f, size, predictions)
         self.n_refits += len(items)
@@ -389,32 +389,32 @@ class _HeldOut:
         truths = [search.truth(f) for f in folds]
         weights = [np.ones(len(y)) if weight is None else weight for y, weight in truths]
         units = [self._units[search.folds[f][1]] for f in folds]
-        if not search.refit.loss.is_mean_over_rows:  # one loss for each fold
+        if not search.refit.loss.is_mean_over_rows:  # a score has a single loss for a fold
             weights = [weight.sum(keepdims=True) for weight in weights]
             units = [np.array([f]) for f in folds]
         return SizeCurve(
             tuple(sizes),
-            np.array([self._of_folds(self._losses, size) for size in sizes]),
-            self._of_folds(self._losses, constant),
+            np.array([self._concatenate(self._losses, size) for size in sizes]),
+            self._concatenate(self._losses, constant),
             np.concatenate(weights),
             np.unique(np.concatenate(units), return_inverse=True)[1],
             np.repeat(folds, [len(weight) for weight in weights]),
-            _widened_by(search),
+            _interval_factor(search),
         )
 
     def predictions_by(self, of_fold: Mapping[int, int]) -> pa.Table:
         """Return the predictions of every row held out, with the choice of its fold."""
-        made = {
+        sizes_of = {
             "all_features": dict.fromkeys(of_fold, self._search.n_features),
             "selected": of_fold,
             "constant": dict.fromkeys(of_fold, 0),
         }
         columns = {
-            name: pa.array(list(np.concatenate([self._predictions[one] for one in sizes.items()])))
-            for name, sizes in made.items()
+            name: pa.array(list(np.concatenate([self._predictions[key] for key in sizes.items()])))
+            for name, sizes in sizes_of.items()
         }
         rows = [self._search.folds[f][1] for f in of_fold]
-        fold = np.repeat(list(of_fold), [len(each) for each in rows])
+        fold = np.repeat(list(of_fold), list(map(len, rows)))
         return pa.table({"row": np.concatenate(rows), "fold": fold, **columns})
 
     def _add(self, fold: int, size: int, predictions: Floats) -> None:
@@ -427,11 +427,11 @@ class _HeldOut:
             check_finite(loss.name, losses, size, self._search.n_features)
         self._predictions[fold, size], self._losses[fold, size] = predictions, losses
 
-    def _of_folds(self, made: Mapping[tuple[int, int], Floats], size: int) -> Floats:
-        return np.concatenate([made[f, size] for f in self._search.inner])
+    def _concatenate(self, losses: Mapping[tuple[int, int], Floats], size: int) -> Floats:
+        return np.concatenate([losses[f, size] for f in self._search.inner])
 
     def _constant(self, fold: int) -> Floats:
-        """Return the predictions of the rows of a fold by the best constant of those outside."""
+        """Return the predictions of a fold's rows by the best constant of the rows outside."""
         search, refit = self._search, self._search.refit
         index, n_rows = search.index_outside(search.left_out(fold)), len(search.folds[fold][1])
         y, weight = refit.train.y[index], refit.train.weight
@@ -439,14 +439,14 @@ class _HeldOut:
         return constant_prediction(refit.loss, y, weight, n_rows, refit.schema.n_classes)
 
 
-def _refitted(search: _Search, item: tuple[int, Mask]) -> Floats:
+def _refit_and_predict(search: _Search, item: tuple[int, Mask]) -> Floats:
     fold, mask = item
     model = search.model(search.left_out(fold), mask)
     return model.predict(search.refit.train.take(search.folds[fold][1], mask).X)
 
 
-def _widened_by(search: _Search) -> float:
-    """Return how much wider an interval is for folds that share the rows they are fitted on.
+def _interval_factor(search: _Search) -> float:
+    """Return the factor of intervals for folds that share the rows they are fitted on.
 
     The variance of a mean over K folds is 1 + K n_test / n_train times that of independent ones:
     Nadeau and Bengio, "Inference for the generalization error", Machine Learning 52 (2003).

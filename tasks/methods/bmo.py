@@ -12,9 +12,9 @@ from pydantic import ConfigDict, Field
 from chaffinch.tasks.methods.paths import elimination_path, of_elimination
 from chaffinch.tasks.methods.protocol import (
     Problem,
+    candidates_at,
     masks_of_sizes,
-    masks_on_the_way,
-    no_use_made,
+    unused_features_error,
 )
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.settings.base import SIZES, Count, Sizes, setting
@@ -30,13 +30,13 @@ class _MaskOptimisation(Method):
     declared_traits = Traits(reads_files=True)
 
     def search(self, problem: Problem) -> SearchResult:
-        """Remove one feature at a time by masked losses of the base model."""
+        """Remove single features by masked losses of the base model."""
         engine = problem.masked_loss(len(problem.schema.features) - len(problem.keep))
         path = eliminate(engine, keep=problem.keep, on_removal=problem.on_progress)
         is_flat = all(loss == path.unmasked_loss for loss in path.losses)
-        # a model that uses one feature has a constant loss until only that feature is left
+        # a model that uses a single feature has a constant loss until only it is left
         if is_flat and not problem.keep and engine.without_each().min() == path.unmasked_loss:
-            raise no_use_made(problem, path.unmasked_loss)
+            raise unused_features_error(problem, path.unmasked_loss)
         return of_elimination(path, problem.schema)
 
 
@@ -79,7 +79,7 @@ class Gbmo(_MaskOptimisation):
         for slack in self.slacks:
             mask = path.gbmo(slack, n_features=self.n_features, drift_cap=self.drift_cap)
             sizes.setdefault(int(mask.sum()), []).append(slack)
-        return masks_on_the_way(result, sizes, self.n_features)
+        return candidates_at(result, sizes, self.n_features)
 
 
 class Flbmo(_MaskOptimisation):

@@ -61,8 +61,8 @@ class Tuned:
     """Result of tuning."""
 
     recipe: Recipe  # with the hyper-parameters of the best candidate
-    candidates: list[dict[str, Any]]  # hyper-parameters of each
-    losses: list[float] | None  # mean held-out loss of each; None for a single candidate
+    candidates: list[dict[str, Any]]  # of hyper-parameters
+    losses: list[float] | None  # mean held-out loss of a candidate; None for a single candidate
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Tuner:
 
     def recipe_for(self, rows: Rows, schema: Schema, folds: Sequence[Fold]) -> Recipe:
         """Return the recipe with the best hyper-parameters over the folds of `rows`."""
-        given = self.recipe, self.settings, rows, schema
-        return tune(*given, lambda: list(folds), InProcess()).recipe
+        tuned = tune(self.recipe, self.settings, rows, schema, lambda: list(folds), InProcess())
+        return tuned.recipe
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,11 @@ def tune(
 
 def baseline_of(settings: SelectionSettings, rows: Rows, description: TableDescription) -> Floats:
     """Return the values of masked features, shape (d,), from the training set."""
-    asked = settings.baseline
-    if isinstance(asked, str):
-        return baseline_values(rows, description.schema, asked)
+    baseline = settings.baseline
+    if isinstance(baseline, str):
+        return baseline_values(rows, description.schema, baseline)
     values = baseline_values(rows, description.schema, "mean")
-    for name, value in asked.items():
+    for name, value in baseline.items():
         if name not in description.features:
             continue  # a feature of the former run that the rows lack
         known = description.categories.get(name)
@@ -157,9 +157,9 @@ def _cross_validate(
     checkpoints: Checkpoints | None,
 ) -> list[float]:
     n_folds = len(shared.folds)
-    # all candidates in each fold: fits of a few candidates would not tell the time left
+    # fold by fold: the fits of a few candidates would not tell the time left
     items = [(candidate, fold) for fold in range(n_folds) for candidate in candidates]
-    losses = {} if checkpoints is None else _losses_kept(checkpoints)
+    losses = {} if checkpoints is None else _saved_losses(checkpoints)
     if losses:
         logger.info("%d of %d fits were made before", len(losses), len(items))
         if on_done is not None:
@@ -170,12 +170,12 @@ def _cross_validate(
     def keep() -> None:
         nonlocal spent
         if checkpoints is not None:
-            asked = monotonic()
+            started = monotonic()
             # as text because JSON has no infinity or NaN
             exact = {str(number): repr(float(loss)) for number, loss in losses.items()}
             content = {"format_version": FORMAT_VERSION, "fold_losses": exact}
             checkpoints.keep(_FITS, lambda: sealed(content))
-            spent += monotonic() - asked
+            spent += monotonic() - started
 
     try:
         with closing(workers.as_done(_fold_loss, shared, [items[i] for i in left])) as results:
@@ -191,8 +191,8 @@ def _cross_validate(
     return [float(mean) for mean in table.T.mean(axis=1)]
 
 
-def _losses_kept(checkpoints: Checkpoints) -> dict[int, float]:
-    """Return the losses of fits that finished before a stop."""
+def _saved_losses(checkpoints: Checkpoints) -> dict[int, float]:
+    """Return the saved losses of the fits of an earlier process."""
     checkpoints.begin()
     content = checkpoints.read(_FITS)
     if content is None:

@@ -1,4 +1,4 @@
-"""Binary particle swarm: masks that move towards the best masks found."""
+"""Binary particle swarm: masks that move towards the best masks."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class ParticleSwarm(Method):
         return [n_features // 2] * (self.individuals * self.generations)
 
     def search(self, problem: Problem) -> SearchResult:
-        """Move a swarm of masks towards the best masks found."""
+        """Move a swarm of masks towards the best masks."""
         log_refits(self.kind, problem, self.individuals * self.generations, at_most="at most ")
         losses = RefitLosses(problem)
-        found = particle_swarm(
+        swarm = particle_swarm(
             losses,
             len(problem.schema.features),
             Swarm(**self.model_dump(exclude={"kind", "n_features"})),
@@ -71,7 +71,7 @@ class ParticleSwarm(Method):
             on_generation=problem.on_progress,
         )
         losses.check_that_features_matter()
-        return SearchResult.of_masks(problem.schema.features, found.masks, found.losses)
+        return SearchResult.of_masks(problem.schema.features, swarm.masks, swarm.losses)
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
         return [Candidate(result.masks[-1], [], at_most=self.n_features)]

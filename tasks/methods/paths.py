@@ -1,4 +1,4 @@
-"""Results of searches that remove one feature at a time, from their paths and back."""
+"""Conversions between paths of removal and results of searches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.settings.search_result import SearchResult
 
-# Score and use of the rows of methods that refit and order the features by training rows.
+# Score and use of the rows, of methods that refit and order the features by training rows.
 PLACE = "the place in the order of leaving; what outlasts all others has the highest"
 PARTS_OF_RANKINGS = {"train": "tuning, fitting, the ranking", "mask_validation": "fitting alone"}
 _SIZED = ("n_features", "loss", "standard_error")  # facts of a cross-validated size
@@ -36,8 +36,8 @@ def of_ranking(
     """Return each feature with its score in the order of removal, and cross-validated sizes."""
     facts = {"scores": dict(zip(schema.features, path.scores, strict=True)), **(facts or {})}
     if isinstance(path, CrossValidatedPath):
-        each = zip(path.sizes, path.losses, path.standard_errors, strict=True)
-        facts["sizes"] = [dict(zip(_SIZED, size, strict=True)) for size in each]
+        rows = zip(path.sizes, path.losses, path.standard_errors, strict=True)
+        facts["sizes"] = [dict(zip(_SIZED, row, strict=True)) for row in rows]
     scores = {"score": [path.scores[j] for j in path.removed]}
     return SearchResult.of_removals(schema.features, path.removed, scores, facts, **others)
 

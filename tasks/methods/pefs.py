@@ -1,6 +1,6 @@
 """PEFS: probabilistic embedded feature selection, with searches distributed to the workers.
 
-Each penalty or size has one search per seed. With checkpoints, each worker saves its search from
+Each penalty or size has a search per seed. With checkpoints, each worker saves its search from
 time to time, and this process saves the results. After a kill, finished results are read back and
 unfinished searches resume.
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.extras import require
 from chaffinch.storage.runs.stages import Checkpoints
-from chaffinch.tasks.methods.protocol import Problem, each_mask_once, sizes_asked_for
+from chaffinch.tasks.methods.protocol import Problem, requested_sizes, unique_masks
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.pefs.checkpoint import (
@@ -49,7 +50,7 @@ logger = logging.getLogger(__name__)
 _PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equidistant logarithms
 MOST_UNITS = 65_536  # of a hidden layer
 
-_Item = tuple[int, float | int, int]  # number, penalty or size, seed
+_Item = tuple[int, float | int, int]  # number, requested penalty or size, seed
 
 
 class Pefs(Method):
@@ -130,9 +131,9 @@ class Pefs(Method):
 
     @field_validator("penalties")
     @classmethod
-    def _in_one_order(cls, given: tuple[float, ...] | None) -> tuple[float, ...] | None:
+    def _sorted(cls, penalties: tuple[float, ...] | None) -> tuple[float, ...] | None:
         """Sort penalties, so that their order does not change the identity of settings."""
-        return None if given is None else tuple(sorted(set(given)))
+        return None if penalties is None else tuple(sorted(set(penalties)))
 
     @model_validator(mode="before")
     @classmethod
@@ -152,15 +153,15 @@ class Pefs(Method):
     def _penalties_unless_sizes(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        is_given = any(values.get(name) is not None for name in ("penalties", "n_features"))
-        return values if is_given else {**values, "penalties": _PENALTIES}
+        is_set = any(values.get(name) is not None for name in ("penalties", "n_features"))
+        return values if is_set else {**values, "penalties": _PENALTIES}
 
     @model_validator(mode="after")
     def _penalties_or_sizes(self) -> Self:
         if self.penalties is not None and self.n_features is not None:
             penalties, sizes = (
-                ", ".join(f"{one:g}" for one in given)
-                for given in (self.penalties, self.n_features)
+                ", ".join(f"{number:g}" for number in numbers)
+                for numbers in (self.penalties, self.n_features)
             )
             raise ValueError(
                 f"penalties and n_features exclude each other but are {penalties} and {sizes}; "
@@ -180,8 +181,8 @@ class Pefs(Method):
         schema, keep = problem.schema, problem.keep
         d = len(schema.features)
         train = problem.rows("train")
-        asked: list[float | int] = list(self.penalties or ())
-        asked += sizes_asked_for(self.n_features or (), d, max(1, len(keep)))
+        requests: list[float | int] = list(self.penalties or ())
+        requests += requested_sizes(self.n_features or (), d, max(1, len(keep)))
         shared = _Searches(
             self,
             train,
@@ -193,35 +194,37 @@ class Pefs(Method):
             problem.seed,
             problem.checkpoints,
         )
-        pairs = [(one, seed) for one in asked for seed in range(self.seeds)]
+        pairs = product(requests, range(self.seeds))
         items = [(number, *pair) for number, pair in enumerate(pairs)]
         n_missing = int(np.isnan(train.X).any(axis=0).sum())
-        if n_missing and not all(_is_answered(shared, item) for item in items):
+        if n_missing and not all(_is_trivial(shared, item) for item in items):
             logger.info("pefs takes the baseline for the missing values of %d features", n_missing)
-        found = _all_found(shared, items, problem)
-        if not any(one.probabilities.any() for one in found):
+        searches = _run_searches(shared, items, problem)
+        if not any(search.probabilities.any() for search in searches):
             raise InputError(
                 f"pefs finds no use in any of the {d} features: each is the same in all training "
                 "rows; give more rows, or another method"
             )
-        return result_of(ProbabilisticSearches(tuple(found)), schema.features)
+        return result_of(ProbabilisticSearches(tuple(searches)), schema.features)
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
         """Return the masks of the penalties or of the requested sizes."""
-        found = searches_of(result)
-        settings: dict[float | int, list[float]] = {asked: [asked] for asked in found.asked}
+        searches = searches_of(result)
+        settings: dict[float | int, list[float]] = {
+            request: [request] for request in searches.asked
+        }
         if self.n_features is not None:
-            fewest = min(int(asked) for asked in found.asked)
-            settings.update(sizes_asked_for(self.n_features, found.n_features, fewest).items())
-        return each_mask_once(
+            fewest = min(int(request) for request in searches.asked)
+            settings.update(requested_sizes(self.n_features, searches.n_features, fewest).items())
+        return unique_masks(
             [
                 Candidate(
-                    found.mask(asked),
-                    settings[asked],
-                    found.best_first(asked),
-                    asked if isinstance(asked, int) else None,
+                    searches.mask(request),
+                    settings[request],
+                    searches.best_first(request),
+                    request if isinstance(request, int) else None,
                 )
-                for asked in found.asked
+                for request in searches.asked
             ]
         )
 
@@ -232,22 +235,22 @@ class Pefs(Method):
         problem: Problem,
         seconds: float,
     ) -> list[tuple[int, Mask, float]]:
-        """Return the mask of each size, with further searches for sizes that are not available.
+        """Return the mask of each size, with further searches for sizes that the result lacks.
 
         The seconds of a size are its share of iterations.
         """
-        found, n_features, n_kept = searches_of(result), result.n_features, len(problem.keep)
-        own = sizes_asked_for(self.n_features or (), n_features, max(1, n_kept))
+        own_searches, n_features, n_kept = searches_of(result), result.n_features, len(problem.keep)
+        own = requested_sizes(self.n_features or (), n_features, max(1, n_kept))
         possible = [size for size in sizes if n_kept <= size <= n_features]
         further = tuple(size for size in possible if size not in own)
-        steered, seconds_of_further = found, 0.0
+        further_searches, further_seconds = own_searches, 0.0
         if further:
             method = self.model_copy(update={"penalties": None, "n_features": further})
             began = time.perf_counter()
-            steered = searches_of(method.search(problem))
-            seconds_of_further = time.perf_counter() - began
-        by_size = dict.fromkeys((size for size in possible if size in own), (found, seconds))
-        by_size |= dict.fromkeys(further, (steered, seconds_of_further))
+            further_searches = searches_of(method.search(problem))
+            further_seconds = time.perf_counter() - began
+        by_size = dict.fromkeys((size for size in possible if size in own), (own_searches, seconds))
+        by_size |= dict.fromkeys(further, (further_searches, further_seconds))
         return [
             (size, searches.mask(size), taken * searches.share_of_iterations(size))
             for size, (searches, taken) in sorted(by_size.items())
@@ -255,17 +258,17 @@ class Pefs(Method):
 
     def scores(self, result: SearchResult, kept: Sequence[bool]) -> dict[str, float] | None:
         """Return the probabilities of the chosen mask; None if it needed no search."""
-        found = searches_of(result)
-        behind = found.behind(np.array(kept, dtype=bool))
-        if not found.is_made(behind):
+        searches = searches_of(result)
+        sources = searches.behind(np.array(kept, dtype=bool))
+        if not searches.is_made(sources):
             return None
-        return dict(zip(result.features, found.probabilities(behind).tolist(), strict=True))
+        return dict(zip(result.features, searches.probabilities(sources).tolist(), strict=True))
 
     def report(self, result: SearchResult) -> dict[str, Any]:
         """Return each search with its curves."""
         searches: list[dict[str, Any]] = [
-            {**one, "iteration": [], "entropy": [], "stability": [], "features_left": []}
-            for one in result.facts["searches"]
+            {**facts, "iteration": [], "entropy": [], "stability": [], "features_left": []}
+            for facts in result.facts["searches"]
         ]
         curves = ("iteration", "entropy", "stability", "features_left")
         for row in result.steps.select(["search", *curves]).to_pylist():
@@ -289,42 +292,42 @@ class _Searches:
     checkpoints: Checkpoints | None
 
 
-def _all_found(
+def _run_searches(
     shared: _Searches, items: Sequence[_Item], problem: Problem
 ) -> list[ProbabilisticSearch]:
-    """Return the result of each search; results from before a kill are read back."""
+    """Return the result of each search; results of an earlier process are read back."""
     checkpoints = shared.checkpoints
-    found: dict[int, ProbabilisticSearch] = {}
+    finished: dict[int, ProbabilisticSearch] = {}
     if checkpoints is not None:
         checkpoints.begin()
-        found = _found_before(checkpoints, items)
-    if found:
-        problem.on_progress(len(found), len(items))
-    left = [item for item in items if item[0] not in found]
-    with closing(problem.workers.as_done(_searched, shared, left)) as results:
-        for position, one in results:
+        finished = _finished_searches(checkpoints, items)
+    if finished:
+        problem.on_progress(len(finished), len(items))
+    left = [item for item in items if item[0] not in finished]
+    with closing(problem.workers.as_done(_run_search, shared, left)) as results:
+        for position, search in results:
             number = left[position][0]
-            found[number] = one
-            _log(one)
+            finished[number] = search
+            _log(search)
             if checkpoints is not None:
                 name, of = _checkpoint(checkpoints, number)
-                checkpoints.keep(name, partial(result_to_bytes, one, of))
-            problem.on_progress(len(found), len(items))
-    return [found[number] for number, _, _ in items]
+                checkpoints.keep(name, partial(result_to_bytes, search, of))
+            problem.on_progress(len(finished), len(items))
+    return [finished[number] for number, _, _ in items]
 
 
-def _log(one: ProbabilisticSearch) -> None:
-    asked = f"penalty {one.asked:g}"
-    if isinstance(one.asked, int):
-        asked = f"{one.asked} feature{'s' * (one.asked > 1)}"
-    if not one.is_made:
-        logger.info("pefs, %s, seed %d: nothing to search, as one set is left", asked, one.seed)
+def _log(search: ProbabilisticSearch) -> None:
+    goal = f"penalty {search.asked:g}"
+    if isinstance(search.asked, int):
+        goal = f"{search.asked} feature{'s' * (search.asked > 1)}"
+    if not search.is_made:
+        logger.info("pefs, %s, seed %d: nothing to search, as one set is left", goal, search.seed)
         return
-    last = one.sweeps[-1]
+    last = search.sweeps[-1]
     logger.info(
         "pefs, %s, seed %d: %d iterations, entropy %.2f bits, %d of %d features as probable as not",
-        asked,
-        one.seed,
+        goal,
+        search.seed,
         last.iteration,
         last.entropy,
         last.mask.sum(),
@@ -332,24 +335,24 @@ def _log(one: ProbabilisticSearch) -> None:
     )
 
 
-def _found_before(
+def _finished_searches(
     checkpoints: Checkpoints, items: Sequence[_Item]
 ) -> dict[int, ProbabilisticSearch]:
     """Return the results of finished searches by number."""
-    found, n_under_way = {}, 0
+    finished, n_under_way = {}, 0
     for number, _, _ in items:
-        for one in _read(checkpoints, number, lambda content, of: [read_result(content, of)]) or []:
-            n_under_way += one is None
-            if one is not None:
-                found[number] = one
-    if found or n_under_way:
+        for search in _read(checkpoints, number, lambda content, of: [read_result(content, of)]) or []:
+            n_under_way += search is None
+            if search is not None:
+                finished[number] = search
+    if finished or n_under_way:
         logger.info(
             "pefs continues after a stop; searches: %d, ended before: %d, under way: %d",
             len(items),
-            len(found),
+            len(finished),
             n_under_way,
         )
-    return found
+    return finished
 
 
 def _checkpoint(checkpoints: Checkpoints, number: int) -> tuple[str, str]:
@@ -359,7 +362,7 @@ def _checkpoint(checkpoints: Checkpoints, number: int) -> tuple[str, str]:
 
 
 def _read(checkpoints: Checkpoints, number: int, use: Callable[[bytes, str], Any]) -> Any:
-    """Use the checkpoint of a search, if there is one; an unusable one is removed."""
+    """Use the checkpoint of a search, if any; remove it if it is unusable."""
     name, of = _checkpoint(checkpoints, number)
     content = checkpoints.read(name)
     if content is None:
@@ -367,20 +370,21 @@ def _read(checkpoints: Checkpoints, number: int, use: Callable[[bytes, str], Any
     try:
         return use(content, of)
     except ValueError as error:
-        reason, _, _ = str(error).partition(";")  # without the remedy, which is the discard
+        reason, _, _ = str(error).partition(";")  # without the remedy: the checkpoint is discarded
         checkpoints.discard(name, reason)
         return None
 
 
-def _searched(shared: _Searches, item: _Item) -> ProbabilisticSearch:
-    """Make a search, or resume it, and measure the held-out loss of its network."""
-    number, asked, nth_seed = item
-    if _is_answered(shared, item):
+def _run_search(shared: _Searches, item: _Item) -> ProbabilisticSearch:
+    """Run a search, or resume it, and measure the held-out loss of its network."""
+    number, request, nth_seed = item
+    if _is_trivial(shared, item):
         probabilities = np.ones(len(shared.schema.features))  # the only possible mask
-        if asked == len(shared.keep):
+        if request == len(shared.keep):
             probabilities = np.isin(np.arange(len(probabilities)), shared.keep).astype(np.float64)
-        return ProbabilisticSearch(asked, nth_seed, (Sweep(0, math.nan, 0.0, probabilities),), None)
-    search, checkpoints = _started(shared, item), shared.checkpoints
+        sweeps = (Sweep(0, math.nan, 0.0, probabilities),)
+        return ProbabilisticSearch(request, nth_seed, sweeps, None)
+    search, checkpoints = _new_search(shared, item), shared.checkpoints
     if checkpoints is None:
         search.run()
     else:
@@ -391,22 +395,22 @@ def _searched(shared: _Searches, item: _Item) -> ProbabilisticSearch:
     held_out = shared.held_out
     prediction = search.network.predict(held_out.X, search.sweeps[-1].mask)
     loss = shared.loss(held_out.y, prediction, held_out.weight)
-    return ProbabilisticSearch(asked, nth_seed, tuple(search.sweeps), loss)
+    return ProbabilisticSearch(request, nth_seed, tuple(search.sweeps), loss)
 
 
-def _is_answered(shared: _Searches, item: _Item) -> bool:
+def _is_trivial(shared: _Searches, item: _Item) -> bool:
     """Return whether only one mask is possible: every feature, or the keep features."""
-    _, asked, _ = item
+    _, request, _ = item
     d, n_kept = len(shared.schema.features), len(shared.keep)
-    return d == max(1, n_kept) or (isinstance(asked, int) and asked in (n_kept, d))
+    return d == max(1, n_kept) or (isinstance(request, int) and request in (n_kept, d))
 
 
-def _started(shared: _Searches, item: _Item) -> Search:
-    _, asked, nth_seed = item
-    method, is_sized = shared.method, isinstance(asked, int)
+def _new_search(shared: _Searches, item: _Item) -> Search:
+    _, request, nth_seed = item
+    method, is_sized = shared.method, isinstance(request, int)
     rules = Rules(
-        penalty=None if is_sized else asked,
-        n_features=int(asked) if is_sized else None,
+        penalty=None if is_sized else request,
+        n_features=int(request) if is_sized else None,
         samples=method.samples,
         hidden_layer_sizes=method.hidden_layer_sizes,
         batch_size=method.batch_size,
@@ -417,12 +421,12 @@ def _started(shared: _Searches, item: _Item) -> Search:
     return Search(prepared, rules, int(seed), keep=shared.keep)
 
 
-def result_of(found: ProbabilisticSearches, features: Sequence[str]) -> SearchResult:
-    """Return each sweep of each search, one search after the other."""
+def result_of(searches: ProbabilisticSearches, features: Sequence[str]) -> SearchResult:
+    """Return each sweep of each search, search by search."""
     rows = [
-        (number, sweep, stability(one.sweeps[: n + 1]))
-        for number, one in enumerate(found.searches, 1)
-        for n, sweep in enumerate(one.sweeps)
+        (number, sweep, stability(search.sweeps[: n + 1]))
+        for number, search in enumerate(searches.searches, 1)
+        for n, sweep in enumerate(search.sweeps)
     ]
     sweeps = [sweep for _, sweep, _ in rows]
     columns = {
@@ -436,16 +440,16 @@ def result_of(found: ProbabilisticSearches, features: Sequence[str]) -> SearchRe
             [sweep.probabilities for sweep in sweeps], pa.list_(pa.float64())
         ),
     }
-    searches = [
+    facts = [
         {
-            "n_features" if isinstance(one.asked, int) else "penalty": one.asked,
-            "seed": one.seed,
-            "held_out_loss": one.held_out_loss,
+            "n_features" if isinstance(search.asked, int) else "penalty": search.asked,
+            "seed": search.seed,
+            "held_out_loss": search.held_out_loss,
         }
-        for one in found.searches
+        for search in searches.searches
     ]
     masks = [sweep.mask for sweep in sweeps]
-    return SearchResult.of_masks(features, masks, columns=columns, facts={"searches": searches})
+    return SearchResult.of_masks(features, masks, columns=columns, facts={"searches": facts})
 
 
 def searches_of(result: SearchResult) -> ProbabilisticSearches:
@@ -459,11 +463,11 @@ def searches_of(result: SearchResult) -> ProbabilisticSearches:
     return ProbabilisticSearches(
         tuple(
             ProbabilisticSearch(
-                one["n_features"] if "n_features" in one else one["penalty"],
-                one["seed"],
+                search["n_features"] if "n_features" in search else search["penalty"],
+                search["seed"],
                 tuple(sweeps[number]),
-                one["held_out_loss"],
+                search["held_out_loss"],
             )
-            for number, one in enumerate(facts, 1)
+            for number, search in enumerate(facts, 1)
         )
     )

@@ -1,6 +1,6 @@
 """Inputs of a search, and the candidate masks of its result.
 
-A method is one module with a pydantic class derived from `Method`: settings, traits, search and
+A method is a module with a pydantic class derived from `Method`: settings, traits, search and
 candidates. `bmo.py` is a short example.
 """
 
@@ -38,7 +38,7 @@ Seen = Literal["train", "mask_validation", "model_validation"]
 
 @dataclass(frozen=True)
 class Problem:
-    """What a search is given of a run over d columns. Test rows are never included."""
+    """Inputs of a search over d columns. Test rows are never included."""
 
     settings: SelectionSettings
     schema: Schema
@@ -46,11 +46,11 @@ class Problem:
     model: FittedModel  # the base model, fitted on the training set with every feature
     baseline: Floats  # shape (d,); the value of each feature when it is masked
     keep: tuple[int, ...]  # positions of the features that are always kept
-    # Loads the rows of one or more sets. A search loads only the sets that it needs.
+    # Loads the rows of some sets. A search loads only the sets that it needs.
     rows: Callable[[*tuple[Seen, ...]], Rows]
-    # Returns the folds of cross-validation inside one or more sets.
+    # Returns the folds of cross-validation inside some sets.
     folds: Callable[[*tuple[Seen, ...]], Sequence[Fold]]
-    # Returns the unit of each row of one or more sets: rows of a unit are resampled together.
+    # Returns the unit of each row of some sets: rows of a unit are resampled together.
     units: Callable[[*tuple[Seen, ...]], Index]
     workers: Workers  # this process, or workers of a cluster; the result is the same
     on_progress: OnDone  # called with the number of finished items and the total
@@ -82,45 +82,45 @@ class Problem:
     def masked_loss(self, n_removals: int = 0) -> MaskedLoss:
         """Return the base model's masked loss on mask-validation rows; groups leave together.
 
-        `n_removals` is how many features the search is to remove one by one.
+        `n_removals` is how many features the search is to remove, in single steps.
         """
         rows = self.masked_rows()
         engine = self.workers.masked_loss(self.model, rows, self.loss, self.baseline, n_removals)
         return engine if self.feasible is None else grouped(engine, self.feasible.all_or_none())
 
     def by_masked_loss(self, first: Mask) -> list[int]:
-        """Return features by how much masking them raises the base model's loss, the most first.
+        """Return the features by the rise of the base model's masked loss, the largest first.
 
-        Those of the mask `first` come before the others.
+        Features of the mask `first` come before the others.
         """
         losses = self.masked_loss().without_each()
         order: list[int] = np.lexsort((-losses, ~first)).tolist()
         return order
 
 
-def sizes_asked_for(
-    asked_for: Sequence[int | float], n_features: int, fewest: int
+def requested_sizes(
+    requests: Sequence[int | float], n_features: int, fewest: int
 ) -> dict[int, list[float]]:
     """Return size -> the requested numbers or shares of features that lead to it."""
     sizes: dict[int, list[float]] = {}
-    for asked in asked_for:
-        size = asked if isinstance(asked, int) else round(asked * n_features)
-        sizes.setdefault(max(size, fewest), []).append(asked)
+    for request in requests:
+        size = request if isinstance(request, int) else round(request * n_features)
+        sizes.setdefault(max(size, fewest), []).append(request)
     return sizes
 
 
-def masks_of_sizes(result: SearchResult, asked_for: Sequence[int | float]) -> list[Candidate]:
+def masks_of_sizes(result: SearchResult, requests: Sequence[int | float]) -> list[Candidate]:
     """Return the mask of each requested number or share of features, the smallest first."""
     fewest = result.n_features - result.steps.num_rows
-    sizes = sizes_asked_for(asked_for, result.n_features, fewest)
-    each = zip(sorted(sizes), masks_on_the_way(result, sizes), strict=True)
-    return [replace(candidate, at_most=size) for size, candidate in each]
+    sizes = requested_sizes(requests, result.n_features, fewest)
+    candidates = candidates_at(result, sizes)
+    return [replace(c, at_most=size) for size, c in zip(sorted(sizes), candidates, strict=True)]
 
 
-def masks_on_the_way(
+def candidates_at(
     result: SearchResult, sizes: Mapping[int, list[float]], at_most: int | None = None
 ) -> list[Candidate]:
-    """Return the mask of each size, with the settings that led to it, the smallest first."""
+    """Return a candidate of each size, the smallest first, with the requests that led to it."""
     n_features, removed = result.n_features, result.removed
     order = best_first(n_features, removed)
     return [
@@ -129,29 +129,30 @@ def masks_on_the_way(
     ]
 
 
-def each_mask_once(found: Sequence[Candidate]) -> list[Candidate]:
-    """Return each mask once, the smallest first, with all settings that led to it."""
-    candidates: dict[bytes, Candidate] = {}
-    for one in found:
-        key = one.mask.tobytes()
-        before = candidates.get(key, replace(one, settings=[]))
-        candidates[key] = replace(before, settings=[*before.settings, *one.settings])
-    return sorted(candidates.values(), key=lambda one: int(one.mask.sum()))
+def unique_masks(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return a candidate for each distinct mask, the smallest first, with all its settings."""
+    unique: dict[bytes, Candidate] = {}
+    for candidate in candidates:
+        key = candidate.mask.tobytes()
+        before = unique.get(key, replace(candidate, settings=[]))
+        unique[key] = replace(before, settings=[*before.settings, *candidate.settings])
+    return sorted(unique.values(), key=lambda candidate: int(candidate.mask.sum()))
 
 
-def feasible_candidates(found: Sequence[Candidate], problem: Problem) -> Sequence[Candidate]:
+def feasible_candidates(candidates: Sequence[Candidate], problem: Problem) -> Sequence[Candidate]:
     """Return the candidates with masks that satisfy the constraints."""
     if problem.feasible is None:
-        return found
+        return candidates
     feasible = []
-    for one in found:
-        order = problem.by_masked_loss(one.mask) if one.order is None else one.order
-        mask = problem.feasible.best(order, int(one.mask.sum()), one.at_most)
-        feasible.append(replace(one, mask=mask))
-    return each_mask_once(feasible)
+    for candidate in candidates:
+        mask, order = candidate.mask, candidate.order
+        order = problem.by_masked_loss(mask) if order is None else order
+        mask = problem.feasible.best(order, int(mask.sum()), candidate.at_most)
+        feasible.append(replace(candidate, mask=mask))
+    return unique_masks(feasible)
 
 
-def no_use_made(problem: Problem, loss: float) -> InputError:
+def unused_features_error(problem: Problem, loss: float) -> InputError:
     """Return the error for a model whose loss is the same for every mask."""
     warnings = "; ".join(problem.warnings)
     return InputError(

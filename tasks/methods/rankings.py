@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema
 
 from chaffinch.errors import InputError, short_repr
 from chaffinch.tasks.methods.paths import PARTS_OF_RANKINGS, of_ranking, ranked_path
-from chaffinch.tasks.methods.protocol import Problem, masks_of_sizes, masks_on_the_way
+from chaffinch.tasks.methods.protocol import Problem, candidates_at, masks_of_sizes
 from chaffinch.tasks.selection.baselines.importances import (
     check_importances,
     check_tree_shap,
@@ -44,7 +44,7 @@ def scorer_of(kind: str) -> Scorer:
 
 
 class _AnyRanking:
-    """The schema of the form: one of the rankings that are a function."""
+    """The schema of the form: the rankings that are a function."""
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -93,8 +93,8 @@ class Ranking(Method):
     def _sizes_unless_a_lowest_score(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        is_given = any(values.get(name) is not None for name in ("n_features", "min_score"))
-        return values if is_given else {**values, "n_features": SIZES.default}
+        is_set = any(values.get(name) is not None for name in ("n_features", "min_score"))
+        return values if is_set else {**values, "n_features": SIZES.default}
 
     @model_validator(mode="after")
     def _sizes_or_a_lowest_score(self) -> Self:
@@ -114,18 +114,18 @@ class Ranking(Method):
                 f"{self.kind} finds no use in any of the {len(scores)} features: each has the "
                 "score 0; give more rows, or another method or model"
             )
-        best, asked = float(scores.max()), self.min_score
-        if not problem.keep and asked is not None and best < asked:
+        best, lowest = float(scores.max()), self.min_score
+        if not problem.keep and lowest is not None and best < lowest:
             raise InputError(
                 f"min_score must be at most {best!r}, the best score by {self.kind}, but is "
-                f"{asked!r}"
+                f"{lowest!r}"
             )
         return of_ranking(RankedPath.from_scores(scores, problem.keep), problem.schema)
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
         if self.min_score is not None:
             size = ranked_path(result).size_at(self.min_score)
-            return masks_on_the_way(result, {size: [self.min_score]})
+            return candidates_at(result, {size: [self.min_score]})
         return masks_of_sizes(result, self.n_features or ())
 
     @property
@@ -159,7 +159,7 @@ class Ranking(Method):
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _HeldOutModel:
     """Inputs that all batches share, for permutation importance and SHAP values."""
 
     model: FittedModel
@@ -174,17 +174,17 @@ def scores_of(name: str, problem: Problem) -> Floats:
     if scorer.reads == "model":
         return scorer.function(problem.model)
     if scorer.reads == "rows held out":
-        judged = _Judged(problem.model, problem.masked_rows(), problem.loss, seed)
+        model = _HeldOutModel(problem.model, problem.masked_rows(), problem.loss, seed)
         if name == "tree_shap":
-            return _mean_shap(problem, judged)
-        return _shared_out(problem, _rises, judged)
+            return _mean_shap(problem, model)
+        return _score_in_batches(problem, _permutation_scores, model)
     train = problem.rows("train")
     if not scorer.one_by_one:
         return scorer.scores(train, schema, seed)
-    return _shared_out(problem, _scores, (scorer, train, schema, seed))
+    return _score_in_batches(problem, _scores, (scorer, train, schema, seed))
 
 
-def _shared_out(
+def _score_in_batches(
     problem: Problem, function: Callable[[Shared, Features], Floats], shared: Shared
 ) -> Floats:
     """Return scores (d,) computed by the workers in batches of features."""
@@ -193,7 +193,7 @@ def _shared_out(
     return np.concatenate(problem.workers.map(function, shared, shares, problem.on_progress))
 
 
-def _mean_shap(problem: Problem, explained: _Judged) -> Floats:
+def _mean_shap(problem: Problem, explained: _HeldOutModel) -> Floats:
     """Return mean absolute SHAP values (d,) computed by the workers in batches of rows."""
     n_rows, weight = len(explained.rows), explained.rows.weight
     shares = np.array_split(np.arange(n_rows), min(n_rows, _MOST_SHARES))
@@ -202,7 +202,7 @@ def _mean_shap(problem: Problem, explained: _Judged) -> Floats:
     return np.asarray(np.average(means, axis=0, weights=weights))
 
 
-def _shap_of_rows(shared: _Judged, share: NDArray[np.int64]) -> Floats:
+def _shap_of_rows(shared: _HeldOutModel, share: NDArray[np.int64]) -> Floats:
     return tree_shap(shared.model, shared.rows.take(share))
 
 
@@ -213,5 +213,5 @@ def _scores(shared: tuple[Scorer, Rows, Schema, int], features: Features) -> Flo
     return scorer.scores(rows.select(mask), schema.select(mask), seed)
 
 
-def _rises(shared: _Judged, features: Features) -> Floats:
+def _permutation_scores(shared: _HeldOutModel, features: Features) -> Floats:
     return permutation(shared.model, shared.rows, shared.loss, features.tolist(), shared.seed)

@@ -60,7 +60,7 @@ class Refit:
     loss: Loss
 
     def fold(self, fold: Fold) -> Refit:
-        """Return the refits on the training rows of a fold, scored on those that it holds out."""
+        """Return the refits on the training rows of a fold, scored on its held-out rows."""
         fitted, held_out = (self.train.take(rows) for rows in fold)
         return replace(self, train=fitted, held_out=held_out)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.methods.protocol import Problem, no_use_made
+from chaffinch.tasks.methods.protocol import Problem, unused_features_error
 from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, refit_of
 from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask
@@ -51,7 +51,7 @@ class Reselection(Reselect):
             feasible=problem.feasible,
         )
         line = "%d former features, %d changes tried, %d made, %d features kept"
-        n_made, n_kept = sum(one.is_made for one in revision.trials), revision.masks[-1].sum()
+        n_made, n_kept = sum(trial.is_made for trial in revision.trials), revision.masks[-1].sum()
         logger.info(line, start.sum(), len(revision.trials), n_made, n_kept)
         features = problem.schema.features
         trials = [
@@ -82,14 +82,14 @@ class _Refits:
         self.problem, self._refit = problem, refit_of(problem)
         self._units = problem.units("mask_validation")
         self._judged: dict[bytes, tuple[Floats, float]] = {}
-        self._last: tuple[bytes, FittedModel] | None = None  # only one model, to save memory
+        self._last: tuple[bytes, FittedModel] | None = None  # a single model, to save memory
 
     def loss(self, mask: Mask) -> float:
-        return self.judged(mask)[1]
+        return self.predict(mask)[1]
 
     def gap(self, mask: Mask, other: Mask) -> Gap:
         """Return the loss of `mask` minus that of `other`."""
-        (first, loss), (second, other_loss) = self.judged(mask), self.judged(other)
+        (first, loss), (second, other_loss) = self.predict(mask), self.predict(other)
         of, rows, seed = self._refit.loss, self._refit.held_out, self.problem.seed
         error = paired_error(of, rows, second, first, self._units, seed=seed)
         return Gap(loss - other_loss, error, int(self._units.max()) + 1)
@@ -109,7 +109,7 @@ class _Refits:
         order = np.argsort(engine.without_each(), kind="stable")
         return [int(j) for j in np.flatnonzero(mask)[order]]
 
-    def judged(self, mask: Mask) -> tuple[Floats, float]:
+    def predict(self, mask: Mask) -> tuple[Floats, float]:
         """Return the cached predictions and loss of the model on a mask."""
         key = mask.tobytes()
         if key not in self._judged:
@@ -130,7 +130,7 @@ class _Refits:
 def _check_that_features_matter(refits: _Refits, start: Mask) -> None:
     """Raise InputError if predictions are constant with the former and with all features."""
     for mask in (start, np.ones_like(start)):
-        prediction, _ = refits.judged(mask)
+        prediction, _ = refits.predict(mask)
         if len(prediction) == 1 or np.ptp(prediction, axis=0).any():  # too few rows
             return
-    raise no_use_made(refits.problem, refits.loss(start))
+    raise unused_features_error(refits.problem, refits.loss(start))

@@ -1,4 +1,4 @@
-"""RFE and RFECV: recursive feature elimination with given sizes or by cross-validation.
+"""RFE and RFECV: recursive feature elimination to fixed sizes or by cross-validation.
 
 Guyon et al., Gene selection for cancer classification using support vector machines, 2002.
 """
@@ -20,7 +20,7 @@ from chaffinch.tasks.methods.paths import (
     cross_validated_path,
     of_ranking,
 )
-from chaffinch.tasks.methods.protocol import Problem, masks_of_sizes, masks_on_the_way
+from chaffinch.tasks.methods.protocol import Problem, candidates_at, masks_of_sizes
 from chaffinch.tasks.methods.refits import (
     Refit,
     at_most,
@@ -139,7 +139,7 @@ class Rfecv(_RecursiveElimination):
     def candidates(self, result: SearchResult) -> list[Candidate]:
         path, by_rule = cross_validated_path(result), self.within_one_standard_error
         size = path.best_size(at_most=self.n_features, within_one_standard_error=by_rule)
-        return masks_on_the_way(result, {size: []}, self.n_features)
+        return candidates_at(result, {size: []}, self.n_features)
 
 
 @dataclass(frozen=True)

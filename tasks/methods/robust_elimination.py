@@ -1,4 +1,4 @@
-"""Robust elimination with models trained on masked rows, one model for each fold.
+"""Robust elimination with models trained on masked rows, a model for each fold.
 
 The models are retrained in stages, each time three quarters of the features are removed.
 """
@@ -19,8 +19,8 @@ from chaffinch.tasks.methods.paths import PLACE, cross_validated_path, of_rankin
 from chaffinch.tasks.methods.protocol import (
     Problem,
     Seen,
+    candidates_at,
     masks_of_sizes,
-    masks_on_the_way,
 )
 from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_standard_error
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
@@ -78,7 +78,7 @@ class RobustElimination(Method):
     within_one_standard_error: bool = within_one_standard_error(2)
 
     @model_validator(mode="after")
-    def _sizes_are_asked_for_or_found(self) -> Self:
+    def _sizes_or_refits(self) -> Self:
         if self.n_features is not None and self.within_one_standard_error:
             raise ValueError(
                 "within_one_standard_error is for a number of features that refits find; leave it "
@@ -93,7 +93,7 @@ class RobustElimination(Method):
         return (stages + sized) * n_folds
 
     def search(self, problem: Problem) -> SearchResult:
-        """Remove features by the held-out masked losses of one model per fold.
+        """Remove features by the held-out masked losses of a model per fold.
 
         Without a number of features, refits on the same folds measure the loss of some sizes.
         """
@@ -107,20 +107,20 @@ class RobustElimination(Method):
 
         def judges(mask: Mask, stage: int) -> list[Judge]:
             models = problem.workers.map(
-                _trained, training, [(mask, stage, fold) for fold in range(len(training.folds))]
+                _train, training, [(mask, stage, fold) for fold in range(len(training.folds))]
             )
-            found = _judges(problem, training, models, mask)
-            if stage == 0 and not keep and not any(judge.importances.any() for judge in found):
+            of_folds = _judges(problem, training, models, mask)
+            if stage == 0 and not keep and not any(judge.importances.any() for judge in of_folds):
                 raise InputError(
                     f"model {problem.recipe.name} makes no use of any of the {n_features} "
                     "features: not in one of the folds is any needed; give more rows, or another "
                     "model or loss"
                 )
-            return found
+            return of_folds
 
         path = eliminate_in_stages(judges, n_features, keep=keep, on_removal=problem.on_progress)
         if self.n_features is None:
-            path = _sized(path, problem, training)
+            path = _with_losses(path, problem, training)
         return of_ranking(path, problem.schema)
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
@@ -128,7 +128,7 @@ class RobustElimination(Method):
             return masks_of_sizes(result, self.n_features)
         path = cross_validated_path(result)
         best = path.best_size(within_one_standard_error=self.within_one_standard_error)
-        return masks_on_the_way(result, {best: []})
+        return candidates_at(result, {best: []})
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class _Training:
     seed: int
 
 
-def _sized(path: RankedPath, problem: Problem, training: _Training) -> CrossValidatedPath:
+def _with_losses(path: RankedPath, problem: Problem, training: _Training) -> CrossValidatedPath:
     """Return the path with the held-out losses of refits at some sizes."""
 
     def fold_losses(size: int) -> Floats:
@@ -164,7 +164,7 @@ def _refitted_loss(training: _Training, item: tuple[Mask, int]) -> float:
     return refitted_loss(training.refit.fold(training.folds[fold]), mask)
 
 
-def _trained(training: _Training, item: tuple[Mask, int, int]) -> FittedModel:
+def _train(training: _Training, item: tuple[Mask, int, int]) -> FittedModel:
     """Return the model of a fold, trained on the features of a mask (d,) and masked copies."""
     mask, stage, fold = item
     refit, (fitted, _) = training.refit, training.folds[fold]

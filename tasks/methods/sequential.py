@@ -1,4 +1,4 @@
-"""Sequential selection: add or remove one feature at a time, each by a refit."""
+"""Sequential selection: add or remove single features by refits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import ConfigDict
 
 from chaffinch.tasks.methods.paths import of_elimination
-from chaffinch.tasks.methods.protocol import Problem, masks_of_sizes, sizes_asked_for
+from chaffinch.tasks.methods.protocol import Problem, masks_of_sizes, requested_sizes
 from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, RefitLosses, log_refits
 from chaffinch.tasks.selection.baselines.wrappers import (
     n_refits_backward,
@@ -53,24 +53,24 @@ class Sequential(Method):
         return _TRAITS[self.kind]
 
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
-        sizes = np.array([*sizes_asked_for(self.n_features, n_features, 1)])
+        sizes = np.array([*requested_sizes(self.n_features, n_features, 1)])
         forward, backward = np.arange(1, sizes.max() + 1), np.arange(sizes.min(), n_features)
         size = forward if self._is_forward else backward
         tried = n_features - size + 1 if self._is_forward else size + 1
         return np.repeat(size, tried).tolist()
 
     def search(self, problem: Problem) -> SearchResult:
-        """Add or remove one feature at a time."""
+        """Add or remove features in single steps."""
         schema, keep, n_features = problem.schema, problem.keep, len(problem.schema.features)
-        sizes = sizes_asked_for(self.n_features, n_features, max(1, len(keep)))
+        sizes = requested_sizes(self.n_features, n_features, max(1, len(keep)))
         limit = max(sizes) if self._is_forward else min(sizes)
         count = n_refits_forward if self._is_forward else n_refits_backward
         n_refits = count(n_features, limit, len(keep))
         log_refits(self.kind, problem, n_refits)
         losses = RefitLosses(problem, n_refits)
         if self._is_forward:
-            found = sequential_forward(losses, n_features, largest=limit, keep=keep)
-            result = SearchResult.of_masks(schema.features, found.masks, found.losses)
+            added = sequential_forward(losses, n_features, largest=limit, keep=keep)
+            result = SearchResult.of_masks(schema.features, added.masks, added.losses)
         else:
             path = sequential_backward(losses, n_features, smallest=limit, keep=keep)
             result = of_elimination(path, schema)
@@ -81,8 +81,8 @@ class Sequential(Method):
         if not self._is_forward:
             return masks_of_sizes(result, self.n_features)
         masks = {int(mask.sum()): mask for mask in result.masks}
-        sizes = sizes_asked_for(self.n_features, result.n_features, min(masks))
-        n_masks = np.sum(result.masks, axis=0)  # those added first are in most
+        sizes = requested_sizes(self.n_features, result.n_features, min(masks))
+        n_masks = np.sum(result.masks, axis=0)  # a feature that was added earlier is in more masks
         order: list[int] = np.argsort(-n_masks, kind="stable").tolist()
         return [Candidate(masks[size], sizes[size], order, size) for size in sorted(sizes)]
 

@@ -2,10 +2,10 @@
 
 The search runs after the selection and does not change its result, nor the split of the rows.
 
-Of a cross-fitted method, which leaves no mask-validation rows, qualities are measured on the rows
-that its folds hold out, and sets are compared there: the alternatives and the chosen set, found on
-all these rows, are refitted without each fold. That flatters the losses of all sets alike, so they
-are compared with each other, and the verdict of the selection is not from them.
+A cross-fitted method leaves no mask-validation rows. Its qualities are measured on the rows that
+its folds hold out. The alternatives and the chosen set, selected on all these rows, are refitted
+without each fold and compared there. This flatters the losses of all sets alike: they can be
+compared with each other, but the verdict of the selection does not use them.
 """
 
 from __future__ import annotations
@@ -43,47 +43,52 @@ from chaffinch.tasks.workers.interface import InProcess, OnDone
 
 @stage("describe", "split", "train_base_model", "choose_mask")
 def search_alternatives(run: SelectionRun, writer: Writer) -> None:
-    """Find sets that differ from the chosen set and each other; by each tau if asked for."""
-    asked, mask = _asked(run), run.mask
-    # the requested tau, and each other one for the price curve
-    others = [tau for tau in TAUS if asked.price_curve and tau != asked.tau]
-    progress = _Progress(run, n_searches=1 + len(others))
+    """Find sets that differ from the chosen set and from each other, for one tau or for all."""
+    settings, mask = _alternative_settings(run), run.mask
+    other_taus = [tau for tau in TAUS if settings.price_curve and tau != settings.tau]
+    progress = _Progress(run, n_searches=1 + len(other_taus))
     problem = replace(run.problem("search_alternatives"), on_progress=progress.measured)
     with as_input_error():
-        quality = quality_of(asked.quality, problem, run.store, partial(_in_folds, run, problem))
+        quality = quality_of(settings.quality, problem, run.store, partial(_in_folds, run, problem))
         search = Search(
-            quality, asked, tuple(np.flatnonzero(mask).tolist()), _of_every_set(run, problem.keep)
+            quality,
+            settings,
+            tuple(np.flatnonzero(mask).tolist()),
+            _constraints_of_sets(run, problem.keep),
         )
         progress.searched(0)
-        found = search.sets(asked.tau)
+        alternatives = search.sets(settings.tau)
         progress.searched(1)
         chosen_quality = quality.value(search.chosen)
         prices: list[dict[str, Any]] = []
-        if asked.price_curve:
+        if settings.price_curve:
             # Hill climbing caches scores across tau, and its engine uses the workers itself: it
             # stays in this process.
             pricing = InProcess() if isinstance(quality, Wrapper) else run.workers
-            at_others = pricing.map(
-                _found_at, search, others, lambda done, _: progress.searched(1 + done)
+            at_other_taus = pricing.map(
+                _search_at, search, other_taus, lambda done, _: progress.searched(1 + done)
             )
-            at_each = {**dict(zip(others, at_others, strict=True)), asked.tau: found}
-            at_each = best_known(at_each, asked.number, asked.search)
-            found = at_each[asked.tau]
-            prices = [price_of(tau, at_each[tau]) for tau in TAUS]
-        missing = missing_of(search, found)
+            by_tau = {
+                **dict(zip(other_taus, at_other_taus, strict=True)),
+                settings.tau: alternatives,
+            }
+            by_tau = best_known(by_tau, settings.number, settings.search)
+            alternatives = by_tau[settings.tau]
+            prices = [price_of(tau, by_tau[tau]) for tau in TAUS]
+        missing = missing_of(search, alternatives)
     writer.result = {
         "chosen_quality": if_known(chosen_quality),
         "sets": [
             {
-                "indices": list(one.indices),
-                "quality": one.quality,
-                "bound": if_known(one.bound),
-                "status": one.status,
+                "indices": list(alternative.indices),
+                "quality": alternative.quality,
+                "bound": if_known(alternative.bound),
+                "status": alternative.status,
             }
-            for one in found
+            for alternative in alternatives
         ],
-        "status": found.status,
-        "bound": if_known(found.bound),
+        "status": alternatives.status,
+        "bound": if_known(alternatives.bound),
         "missing": missing,
         "prices": prices,
     }
@@ -95,39 +100,39 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
 
     The selection is final at this stage.
     """
-    mask, judge, found = run.mask, judge_of(run), run.result("search_alternatives")
-    if judge.part == "out_of_fold":  # where folds chose sets of their own
+    mask, judge, search = run.mask, judge_of(run), run.result("search_alternatives")
+    if judge.part == "out_of_fold":  # the folds chose sets of their own
         judge = replace(judge, with_selected=predicted(judge, mask))
     scores = run.workers.map(
         _score,
         judge,
-        [np.isin(np.arange(len(mask)), one["indices"]) for one in found["sets"]],
+        [np.isin(np.arange(len(mask)), alternative["indices"]) for alternative in search["sets"]],
         partial(run.progress, "score_alternatives"),
     )
     names = run.schema.features
     writer.result = {
         "format_version": FORMAT_VERSION,
         "format": "chaffinch alternatives",
-        "settings": _asked(run).model_dump(mode="json"),
+        "settings": _alternative_settings(run).model_dump(mode="json"),
         "chosen": {
             "features": [name for name, kept in zip(names, mask, strict=True) if kept],
-            "quality": found["chosen_quality"],
+            "quality": search["chosen_quality"],
             "test_loss": judge.loss(judge.with_selected),
         },
         "judged_on": judge.part,
         "sets": [
             {
-                "features": [names[j] for j in one["indices"]],
-                **{key: value for key, value in one.items() if key != "indices"},
+                "features": [names[j] for j in alternative["indices"]],
+                **{key: value for key, value in alternative.items() if key != "indices"},
                 **score,
             }
-            for one, score in zip(found["sets"], scores, strict=True)
+            for alternative, score in zip(search["sets"], scores, strict=True)
         ],
-        "status": found["status"],
-        "bound": found["bound"],
-        "missing": found["missing"],
+        "status": search["status"],
+        "bound": search["bound"],
+        "missing": search["missing"],
         "confidence": CONFIDENCE,
-        "prices": found["prices"],
+        "prices": search["prices"],
     }
     writer.write("alternatives.json", to_json(writer.result))
 
@@ -149,15 +154,15 @@ class _Progress:
         self._on_progress("search_alternatives", done, self._n_measured + self._n_searches)
 
 
-def _asked(run: SelectionRun) -> AlternativeSettings:
-    asked = run.settings.alternatives
-    if asked is None:
+def _alternative_settings(run: SelectionRun) -> AlternativeSettings:
+    settings = run.settings.alternatives
+    if settings is None:
         raise ValueError("no alternatives are asked for")
-    return asked
+    return settings
 
 
 def _in_folds(run: SelectionRun, problem: Problem) -> list[Problem]:
-    """Return inputs whose model has not seen their mask-validation rows: one, or one a fold."""
+    """Return the problem, or one for each fold: the model has not seen mask-validation rows."""
     if len(run.splits.mask_validation):
         return [problem]
     rows, folds = run.rows("train"), run.folds("train")
@@ -168,7 +173,7 @@ def _in_folds(run: SelectionRun, problem: Problem) -> list[Problem]:
             problem,
             model=model,
             rows=partial(_held_out, rows.take(held_out)),
-            on_progress=partial(_part_done, problem.on_progress, number, len(folds)),
+            on_progress=partial(_report_fold, problem.on_progress, number, len(folds)),
         )
         for number, (model, (_, held_out)) in enumerate(zip(models, folds, strict=True))
     ]
@@ -184,11 +189,11 @@ def _held_out(rows: Rows, *parts: Seen) -> Rows:
     return rows
 
 
-def _part_done(on_done: OnDone, number: int, n_parts: int, done: int, total: int) -> None:
+def _report_fold(on_done: OnDone, number: int, n_parts: int, done: int, total: int) -> None:
     on_done(number * total + done, n_parts * total)
 
 
-def _of_every_set(run: SelectionRun, keep: tuple[int, ...]) -> Constraints:
+def _constraints_of_sets(run: SelectionRun, keep: tuple[int, ...]) -> Constraints:
     constraints = replace(run.feasible.constraints, must_include=keep)
     if constraints.budget is not None:
         return constraints
@@ -196,7 +201,7 @@ def _of_every_set(run: SelectionRun, keep: tuple[int, ...]) -> Constraints:
     return replace(constraints, groups=groups, costs=None)  # nothing depends on the costs
 
 
-def _found_at(search: Search, tau: float) -> Alternatives:
+def _search_at(search: Search, tau: float) -> Alternatives:
     return search.sets(tau)
 
 

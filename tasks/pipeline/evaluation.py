@@ -23,9 +23,7 @@ from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.settings.search_result import step_of_each
 from chaffinch.tasks.statistics.metrics import compare_metrics, shares_of_classes
-from chaffinch.tasks.statistics.verdict import (
-    compare,
-)
+from chaffinch.tasks.statistics.verdict import compare
 
 
 @stage("describe", "split", "train_base_model", "choose_mask")
@@ -36,13 +34,13 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
     cross-fitted method all rows but the test set. The published runs used the training rows only.
     """
     schema, mask, rows = run.schema, run.mask, run.rows(*run.fitted_parts)
-    # of a cross-fitted method the base model has seen the same rows
+    # a cross-fitted method fits the base model on the same rows
     fitted_before = not len(run.splits.mask_validation)
     run.all_features_model = run.base_model if fitted_before else run.recipe.fit(rows, schema)
     writer.write_all("all_features_model", run.all_features_model.to_files)
     run.progress("retrain", 1, 2)
     n_rows = len(rows)
-    del rows  # read again, for the kept columns alone, so that none is in memory twice
+    del rows  # the kept columns are read again, so that no column is in memory twice
     rows = run.rows(*run.fitted_parts, mask=mask)
     run.selected_model = run.recipe.fit(rows, schema.select(mask))
     writer.write_all("model", run.selected_model.to_files)
@@ -127,8 +125,8 @@ def leaks_in(run: SelectionRun, mask: Mask) -> list[str]:
 
 def _costs(run: SelectionRun, losses: dict[str, float]) -> dict[str, Any]:
     """Return the costs of the kept and of all features; empty without costs."""
-    asked = run.settings.constraints
-    if asked is None or not asked.has_costs:
+    constraints = run.settings.constraints
+    if constraints is None or not constraints.has_costs:
         return {}
     masks = (run.mask, np.ones_like(run.mask))
     kept, of_all = (float(f"{run.feasible.cost(mask):.12g}") for mask in masks)  # .1 + .2 = .3
@@ -139,7 +137,7 @@ def _costs(run: SelectionRun, losses: dict[str, float]) -> dict[str, Any]:
 
 def _metrics(run: SelectionRun, judge: Judge) -> dict[str, Any]:
     rows = judge.rows
-    found: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "metrics": compare_metrics(
             rows.y,
             rows.weight,
@@ -150,8 +148,8 @@ def _metrics(run: SelectionRun, judge: Judge) -> dict[str, Any]:
     }
     if classes := run.description.classes:
         shares = shares_of_classes(rows.y, rows.weight, len(classes))
-        found["class_shares"] = dict(zip(classes, shares, strict=True))
-    return found
+        metrics["class_shares"] = dict(zip(classes, shares, strict=True))
+    return metrics
 
 
 def _contract(run: SelectionRun) -> dict[str, Any]:
@@ -209,14 +207,14 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
 
 
 def _stability(run: SelectionRun) -> dict[str, Any]:
-    """Return how far the choices of the folds agree; empty unless each fold made its own."""
-    found = run.result("optimise_mask")
-    folds = found.get("folds")
+    """Return the stability of the folds' selections; empty unless each fold made its own."""
+    search = run.result("optimise_mask")
+    folds = search.get("folds")
     if not folds:
         return {}
     counts = Counter(name for fold in folds for name in fold)
     shares = {name: counts[name] / len(folds) for name in run.schema.features}
-    index = found["stability"]
+    index = search["stability"]
     return {"stability": {"index": index, "n_folds": len(folds), "share_of_folds": shares}}
 
 

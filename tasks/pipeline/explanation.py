@@ -2,8 +2,8 @@
 
 The importance of a kept feature is the rise of the loss, on rows that judge, once the feature has
 its baseline value in every row. A test part is predicted by the final model. Rows that folds hold
-out are predicted by models refitted on the kept features without their fold. Of large tables as
-few folds are taken as have 2,000 rows, and 2,000 rows of them.
+out are predicted by models refitted on the kept features without their fold. Of large tables,
+2,000 rows of the first folds are used.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from chaffinch.tasks.statistics.verdict import loss_if_any, too_few_units
 
 _MOST_ROWS = 2_000
 _MOST_FEATURES = 200
-_MOST_INTERVALS = 20  # each takes a bootstrap
+_MOST_INTERVALS = 20  # an interval takes a bootstrap
 _MOST_CELLS = 8_000_000  # of predictions that are held at once: 64 MB
 
 
 def stand_ins_of(run: SelectionRun, rows: Rows) -> dict[str, Any]:
     """Return which dropped features the kept ones stand for, in at most 2,000 training rows."""
-    some = _some_rows(len(rows), run.settings.seed)
-    return stand_ins(rows.take(some).X, run.schema, run.mask, _most_useful(run, _MOST_FEATURES))
+    sample = _draw_rows(len(rows), run.settings.seed)
+    return stand_ins(rows.take(sample).X, run.schema, run.mask, _most_useful(run, _MOST_FEATURES))
 
 
 def explanation_of(run: SelectionRun, judge: Judge) -> dict[str, Any]:
     """Return the importance of kept features, and figures of the predictions."""
-    some = _some_rows(_n_rows_of_few_folds(run, judge), run.settings.seed)
-    importance = _importance(run, judge, some)
+    sample = _draw_rows(_n_rows_of_few_folds(run, judge), run.settings.seed)
+    importance = _importance(run, judge, sample)
     return {
-        "importance": {**importance, "rows": len(some), "n_kept": int(run.mask.sum())},
+        "importance": {**importance, "rows": len(sample), "n_kept": int(run.mask.sum())},
         "predictions": prediction_figures(
-            judge.rows.y, judge.with_selected, judge.rows.weight, run.description.classes, some
+            judge.rows.y, judge.with_selected, judge.rows.weight, run.description.classes, sample
         ),
     }
 
@@ -58,7 +58,7 @@ def _n_rows_of_few_folds(run: SelectionRun, judge: Judge) -> int:
     return int(np.flatnonzero(fold == fold[min(_MOST_ROWS, len(fold)) - 1])[-1]) + 1
 
 
-def _some_rows(n_rows: int, seed: int) -> Index:
+def _draw_rows(n_rows: int, seed: int) -> Index:
     """Return at most 2,000 rows, drawn at random, in order."""
     if n_rows <= _MOST_ROWS:
         return np.arange(n_rows)
@@ -72,24 +72,30 @@ def _most_useful(run: SelectionRun, most: int) -> list[int]:
     return sorted(kept, key=lambda j: -step_of.get(names[j], math.inf))[:most]
 
 
-def _importance(run: SelectionRun, judge: Judge, some: Index) -> dict[str, Any]:
+def _importance(run: SelectionRun, judge: Judge, sample: Index) -> dict[str, Any]:
     names, loss = run.schema.features, judge.refit.loss
     rows = Rows(
-        np.empty((len(some), 0)),
-        judge.rows.y[some],
-        None if judge.rows.weight is None else judge.rows.weight[some],
+        np.empty((len(sample), 0)),
+        judge.rows.y[sample],
+        None if judge.rows.weight is None else judge.rows.weight[sample],
     )
-    n_values = max(1, run.schema.n_classes) * len(some)
+    n_values = max(1, run.schema.n_classes) * len(sample)
     features = _most_useful(run, min(_MOST_FEATURES, max(1, _MOST_CELLS // n_values)))
-    unmasked, *masked = _predictions(run, judge, some, features)
+    unmasked, *masked = _predictions(run, judge, sample, features)
     before = loss_if_any(loss, rows.y, unmasked, rows.weight)
     if before is None:
-        why = f"the {loss.name} of {len(some):,} rows drawn at random is undefined"
+        why = f"the {loss.name} of {len(sample):,} rows drawn at random is undefined"
         return {"features": [], "why_none": why}
-    losses = {i: loss_if_any(loss, rows.y, made, rows.weight) for i, made in enumerate(masked)}
-    rises = {i: difference_of(one, before) for i, one in losses.items() if one is not None}
+    losses = {
+        i: loss_if_any(loss, rows.y, prediction, rows.weight) for i, prediction in enumerate(masked)
+    }
+    rises = {
+        i: difference_of(loss_masked, before)
+        for i, loss_masked in losses.items()
+        if loss_masked is not None
+    }
     order = sorted(rises, key=lambda i: -rises[i])
-    units = np.unique(judge.units[some], return_inverse=True)[1]
+    units = np.unique(judge.units[sample], return_inverse=True)[1]
     why = ""
     if not loss.is_mean_over_rows:
         why = f"{loss.name} is a score of all rows together"
@@ -121,32 +127,32 @@ def _importance(run: SelectionRun, judge: Judge, some: Index) -> dict[str, Any]:
 
 
 def _predictions(
-    run: SelectionRun, judge: Judge, some: Index, features: Sequence[int]
+    run: SelectionRun, judge: Judge, sample: Index, features: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Return predictions of some rows that judge, with no feature and with each one masked."""
+    """Return predictions of sampled rows, with no feature and with each feature masked."""
     mask = run.mask
     position = np.cumsum(mask) - 1  # among the kept features
     masking = (position[list(features)].tolist(), run.baseline[mask])
     if judge.part == "test":
-        return masked_predictions(run.selected_model, judge.rows.take(some, mask).X, *masking)
+        return masked_predictions(run.selected_model, judge.rows.take(sample, mask).X, *masking)
     table = run.out_of_fold
     if table is None:
         raise ValueError(f"method {run.method.kind} made no predictions of held-out rows")
-    held_out, number = (table[name].to_numpy()[some] for name in ("row", "fold"))
+    held_out, number = (table[name].to_numpy()[sample] for name in ("row", "fold"))
     folds = run.folds("train")
     numbers = np.unique(number).tolist()
     parts = run.workers.map(
-        _of_fold,
+        _predictions_of_fold,
         (judge.refit, mask, *masking),
-        [(folds[each][0], held_out[number == each]) for each in numbers],
+        [(folds[fold][0], held_out[number == fold]) for fold in numbers],
     )
-    found = np.empty((parts[0].shape[0], len(some), *parts[0].shape[2:]))
-    for each, predictions in zip(numbers, parts, strict=True):
-        found[:, number == each] = predictions
-    return found
+    predictions = np.empty((parts[0].shape[0], len(sample), *parts[0].shape[2:]))
+    for fold, of_fold in zip(numbers, parts, strict=True):
+        predictions[:, number == fold] = of_fold
+    return predictions
 
 
-def _of_fold(
+def _predictions_of_fold(
     shared: tuple[Refit, Mask, Sequence[int], Floats], item: tuple[Index, Index]
 ) -> NDArray[np.float64]:
     refit, mask, features, baseline = shared
@@ -158,7 +164,7 @@ def _of_fold(
 def masked_predictions(
     model: FittedModel, X: Floats, features: Sequence[int], baseline: Floats
 ) -> NDArray[np.float64]:
-    """Return predictions with no feature and with each one masked, (m + 1, n[, n_classes])."""
+    """Return predictions with no feature and with each feature masked, (m + 1, n[, n_classes])."""
     X, used = X.copy(order="F"), model.used_features
     predictions = [model.predict(X)]
     for j in features:

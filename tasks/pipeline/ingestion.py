@@ -41,18 +41,18 @@ from chaffinch.tasks.pipeline.selection_run import (
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.settings.selection import SelectionSettings
 
-_Asked = tuple[Source, str]  # and the settings
-_read_before: ContextVar[dict[_Asked, Dataset] | None] = ContextVar("read_before", default=None)
+_Read = tuple[Source, str]  # a source, and the settings as JSON
+_read_before: ContextVar[dict[_Read, Dataset] | None] = ContextVar("read_before", default=None)
 
 
 @contextmanager
-def each_read_once() -> Iterator[None]:
+def reads_cached() -> Iterator[None]:
     """Cache remote tables in the block, so that a check and its run read them once."""
-    before = _read_before.set({})
+    token = _read_before.set({})
     try:
         yield
     finally:
-        _read_before.reset(before)
+        _read_before.reset(token)
 
 
 def ingest(
@@ -62,16 +62,16 @@ def ingest(
     on_progress: OnProgress = no_progress,
 ) -> Dataset:
     """Convert a table to typed, content-hashed, hash-shuffled Parquet."""
-    before = _read_before.get()
-    if before is None or source.rereadable:
-        return _ingested(source, settings, datasets, on_progress)
-    asked = (source, settings.model_dump_json())
-    if asked not in before:
-        before[asked] = _ingested(source, settings, datasets, on_progress)
-    return before[asked]
+    cached = _read_before.get()
+    if cached is None or source.rereadable:
+        return _ingest_anew(source, settings, datasets, on_progress)
+    read = (source, settings.model_dump_json())
+    if read not in cached:
+        cached[read] = _ingest_anew(source, settings, datasets, on_progress)
+    return cached[read]
 
 
-def _ingested(
+def _ingest_anew(
     source: Source, settings: SelectionSettings, datasets: Path, on_progress: OnProgress
 ) -> Dataset:
     check_header(source, settings)
@@ -80,14 +80,14 @@ def _ingested(
     shape = source.shape() if settings.history is None else None
     label, source = source.label, _with_history(source, settings)
     on_done = partial(on_progress, "ingest")
-    found = dataset.ingest(source, datasets, **_reading(settings), on_done=on_done)
+    ingested = dataset.ingest(source, datasets, **_reading_options(settings), on_done=on_done)
     if shape is None:  # known only now
-        check_shape(label, found.n_rows, len(found.columns), settings)
-    return found
+        check_shape(label, ingested.n_rows, len(ingested.columns), settings)
+    return ingested
 
 
-def _reading(settings: SelectionSettings) -> dict[str, Any]:
-    """Return what the settings say about the reading of a table."""
+def _reading_options(settings: SelectionSettings) -> dict[str, Any]:
+    """Return the options of `dataset.ingest` that the settings determine."""
     columns = settings.columns
     return {
         "categorical": columns.categorical,
@@ -105,12 +105,14 @@ def parts_in_order(
     """Return the part of each row of a run's table, in the table's own order of rows.
 
     `part` has the parts in the order of the dataset. Of equal rows the first in the table is the
-    first in the dataset. InputError if the table is not the one of the run.
+    first in the dataset. InputError if the table is not the run's.
     """
     with TemporaryDirectory(prefix="chaffinch-") as folder:
-        found = dataset.ingest(_with_history(source, settings), Path(folder), **_reading(settings))
-        rows = found.rows_in_source()
-    if found.hash != dataset_hash:
+        ingested = dataset.ingest(
+            _with_history(source, settings), Path(folder), **_reading_options(settings)
+        )
+        rows = ingested.rows_in_source()
+    if ingested.hash != dataset_hash:
         raise InputError(
             f"{source.label} does not have the rows and columns of the run; give the table that "
             "it was selected from"
@@ -133,10 +135,10 @@ def _with_history(source: Source, settings: SelectionSettings) -> Source:
 
 
 @contextmanager
-def rows_counted_in_the_source(
+def errors_with_source_rows(
     table: Dataset, settings: SelectionSettings, outer_folds: OuterFolds | None = None
 ) -> Iterator[None]:
-    """Replace row numbers in an error of the block by those of the source.
+    """Replace row numbers in an error of the block by row numbers of the source.
 
     The dataset is shuffled; it is put in order only after an error.
     """
@@ -152,7 +154,7 @@ def describe(run: SelectionRun, writer: Writer) -> None:
     """Check the table against the settings and profile its columns."""
     table, former = dataset.LazyTable(run.dataset), run.settings.former
     on_done = partial(run.progress, "describe")
-    with rows_counted_in_the_source(run.dataset, run.settings):
+    with errors_with_source_rows(run.dataset, run.settings):
         description = describe_table(table, run.settings, on_done=on_done)
     if former is not None:
         since = warnings_since(former, description.classes, run.dataset.hash)

@@ -28,15 +28,15 @@ logger = logging.getLogger(__name__)
 
 _LIBRARIES = 300e6  # bytes
 _HISTOGRAMS_PER_COLUMN, _HISTOGRAMS = 130e3, 600e6  # at most
-_PER_VALUE, _PER_VALUE_CROSS_FITTED = 12.0, 20.0  # folds are copies of rows
+_PER_VALUE, _PER_VALUE_CROSS_FITTED = 12.0, 20.0  # a fold is a copy of its rows
 _WORKER_LIBRARIES, _WORKER_PER_VALUE = 200e6, 16.0
-# With rows in files: of each row its roles, scores and gradients; of each value its bin. Of the
-# libraries those that a model loads.
+# With rows in files: roles, scores and gradients of each row; a bin of each value; the libraries
+# that a model loads.
 _PER_ROW_IN_FILES, _PER_ROW_OF_FOLDS, _PER_VALUE_IN_FILES = 50.0, 60.0, 1.0
 _LIBRARIES_OF_MODELS, _PER_SAMPLED_VALUE = 200e6, 18.0
 _MODELS_IN_FILES = ("lightgbm", "xgboost")  # they keep a byte of each value
-_DISK_PER_VALUE, _MUCH_DISK = 24.0, 1e9  # bytes; what is read is kept up to three times
-SHARE_IN_MEMORY = 0.5  # of the free memory, that a run in memory may need
+_DISK_PER_VALUE, _MUCH_DISK = 24.0, 1e9  # bytes; a value is stored up to three times
+SHARE_IN_MEMORY = 0.5  # largest share of the free memory for a run in memory
 
 
 def check_memory(source: Source, settings: SelectionSettings, *, in_files: bool = True) -> None:
@@ -78,7 +78,7 @@ def check_shape(
 def needed_memory(
     n_rows: int, n_columns: int, settings: SelectionSettings, *, in_files: bool = True
 ) -> float:
-    """Return about how many bytes of memory a run needs, at least."""
+    """Return an estimate of the bytes of memory that a run needs at least."""
     needed = _needed(n_rows, n_columns, is_cross_fitted=settings.method.traits.is_cross_fitted)
     if in_files and _reads_files(settings):
         needed = min(needed, _needed_in_files(n_rows, n_columns, settings))
@@ -97,8 +97,8 @@ def log_disk_space(source: Source, settings: SelectionSettings, folder: Path) ->
     if (shape := source.shape()) is None:
         return
     n_columns = shape[1] - len(settings.columns.drop)
-    made = next(path for path in (folder, *folder.parents) if path.exists())
-    needed, free = _DISK_PER_VALUE * shape[0] * n_columns, disk_usage(made).free
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    needed, free = _DISK_PER_VALUE * shape[0] * n_columns, disk_usage(existing).free
     if needed > _MUCH_DISK:
         log = logger.warning if needed > free else logger.info
         words = (source.label, gigabytes(needed), folder, gigabytes(free))
@@ -118,20 +118,20 @@ def workers_for(
         return open_workers("none")
     n_workers = execution.workers
     if execution.cluster in STARTED_HERE and n_workers is None:
-        n_workers = n_local_workers((one.n_rows, len(one.columns)) for one in datasets)
+        n_workers = n_local_workers((dataset.n_rows, len(dataset.columns)) for dataset in datasets)
     return open_workers(execution.cluster, n_workers)
 
 
 def n_local_workers(shapes: Iterable[tuple[int, int]]) -> int:
-    """Return how many workers the cores and the memory are enough for, at least 1.
+    """Return the number of workers that the cores and the memory allow, at least 1.
 
     `shapes` are the rows and columns of the tables; each worker holds a copy of all.
     """
-    own, each = 0.0, _WORKER_LIBRARIES
+    own, per_worker = 0.0, _WORKER_LIBRARIES
     for n_rows, n_columns in shapes:
         own += _needed(n_rows, n_columns, is_cross_fitted=True)
-        each += _WORKER_PER_VALUE * n_rows * n_columns
-    n_cores, n_fit = cores(), int((free_memory() - own) // each)
+        per_worker += _WORKER_PER_VALUE * n_rows * n_columns
+    n_cores, n_fit = cores(), int((free_memory() - own) // per_worker)
     if n_fit < n_cores:
         logger.warning(
             "memory is enough for %d of %d workers, one for each core", max(1, n_fit), n_cores

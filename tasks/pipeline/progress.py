@@ -1,9 +1,9 @@
-"""Progress of a run: the titles of its stages, where it is, and how long it still takes.
+"""Progress of a run: its stages, its position in them, and the time left.
 
-`RunProgress` is the one model of a run in progress. The bar in a terminal or notebook, the lines
-of a log and the progress artifact of Prefect only draw it.
+`RunProgress` models a run in progress. The bar in a terminal or notebook, the lines of a log and
+the progress artifact of Prefect only draw it.
 
-The time left is one figure for the whole run. It starts from the estimated seconds of each stage
+The time left is a figure for the whole run. It starts from the estimated seconds of each stage
 (see `chaffinch.tasks.pipeline.time_estimate`) and is scaled by the ratio of what has passed to what
 was estimated for it. Before there is an estimate, or while a stage of unknown length has not yet
 finished an item, there is no figure.
@@ -21,7 +21,7 @@ from chaffinch.tasks.settings.stage_titles import title_of
 OnProgress = Callable[[str, int, int], None]
 Say = Callable[[str], None]
 Warn = Callable[[Sequence[str]], None]
-# Stage -> the expected seconds of each of its items, in their order; None if they are not known.
+# Stage -> the expected seconds of its items, in order; None if they are not known.
 Estimate = Mapping[str, Sequence[float] | None]
 
 
@@ -68,7 +68,7 @@ def duration(seconds: float) -> str:
 class Progress:
     """Receiver of a run's progress, which passes it on to a callback."""
 
-    wants_estimate = False  # of the seconds that each stage takes
+    wants_estimate = False  # of the seconds of stages
 
     def __init__(self, on_progress: OnProgress = no_progress) -> None:
         self._on_progress = on_progress
@@ -86,7 +86,7 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Report a stage that is the block."""
+        """Report the block as a stage."""
         self(name, 0, 1)
         began = time.perf_counter()
         yield
@@ -94,18 +94,18 @@ class Progress:
 
 
 def as_progress(on_progress: OnProgress) -> Progress:
-    """Return a receiver that passes progress to a function, or the receiver that was given."""
+    """Return a receiver that passes progress to a function, or a receiver itself."""
     return on_progress if isinstance(on_progress, Progress) else Progress(on_progress)
 
 
 # Seconds are scaled by (passed + a share of all) / (estimated for it + a share of all): the ratio
 # of the first few seconds says little about the rest.
 _SHARE_OF_PRIOR = 0.03
-_OVERRUN = 0.25  # of the time since the last item, that an overdue item still takes
+_OVERRUN = 0.25  # time left of an overdue item, as a share of the time since the last item
 
 
 class RunProgress(Progress):
-    """Where a run is, and how long it still takes; subclasses draw it.
+    """Position and time left of a run; subclasses draw them.
 
     Parameters
     ----------
@@ -139,12 +139,12 @@ class RunProgress(Progress):
     def __call__(self, stage: str, done: int, total: int) -> None:
         with self.lock:
             if stage in self._took:
-                return  # such as the check before the run, which reads the table as well
+                return  # for example, the check before the run has read the table
             is_new = stage not in self._began
             if is_new:
                 self._began[stage] = self.clock(), done
             self.now, self.done, self.total, self._changed = stage, done, total, self.clock()
-        # drawn without the lock: a display has locks of its own, under which it reads the position
+        # without the lock: a display reads the position under locks of its own
         if is_new:
             self.on_begin(stage)
         self.on_change()
@@ -177,7 +177,7 @@ class RunProgress(Progress):
         """Draw the present position."""
 
     def on_estimate(self, seconds: float) -> None:
-        """Draw how many seconds the run will take."""
+        """Draw the estimated seconds of the run."""
 
     def on_warning(self, warning: str) -> None:
         """Draw a warning of a long run."""

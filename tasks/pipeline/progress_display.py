@@ -29,11 +29,11 @@ from chaffinch.tasks.pipeline.progress import (
 )
 
 SECONDS_BETWEEN_LINES = 30
-_SECONDS_BETWEEN_FIGURES = 1  # of a notebook
+_SECONDS_BETWEEN_FIGURES = 1  # of a notebook's bar
 _SHORT = 10  # seconds; shorter runs have no line about the time that they take
-# Stages that check the input; an error in them is the only line.
+# Stages that check the input; after an error in them no line is printed.
 _CHECKING = ("ingest", "describe")
-_LONGER = 1.1  # the next line comes after this multiple of the time of the last one
+_LONGER = 1.1  # the next line comes after this multiple of the last line's time
 
 
 class HeldLines:
@@ -51,7 +51,7 @@ class HeldLines:
             self._held.append(line)
 
     def release(self) -> None:
-        """Print what was held back; later lines are printed at once."""
+        """Print the held lines; later lines are printed at once."""
         held, self._held = self._held, None
         for line in held or ():
             self._say(line)
@@ -95,7 +95,7 @@ class ProgressLines(RunProgress):
             self._line(f"Warning: {warning}")
 
     def report(self) -> None:
-        """Write how far the present stage is; the longer it takes, the less often."""
+        """Write the progress of the present stage, less and less often."""
         with self._writing, self.lock:
             self._line.release()
             if self.now is None:
@@ -114,7 +114,7 @@ class ProgressLines(RunProgress):
 
 
 class TerminalBar(RunProgress):
-    """Progress as one line at the bottom of a terminal, which is gone at the end.
+    """Progress as a line at the bottom of a terminal, which is gone at the end.
 
     With `keeps_stages`, finished stages stay above it with the seconds that they took.
     """
@@ -150,7 +150,7 @@ class TerminalBar(RunProgress):
 
 
 class NotebookBar(RunProgress):
-    """Progress as one line of a notebook cell's output; needs no widgets."""
+    """Progress as a line of a notebook cell's output; needs no widgets."""
 
     def __init__(self, stages: Sequence[str]) -> None:
         from IPython.display import display
@@ -188,9 +188,9 @@ class NotebookBar(RunProgress):
 
 @contextmanager
 def lines(say: Callable[[str], None], stages: Sequence[str]) -> Iterator[ProgressLines]:
-    """Write progress as lines in the block, one at least every 30 seconds at first."""
+    """Write progress as lines in the block, at first at least every 30 seconds."""
     shown = ProgressLines(say, stages)
-    with _regularly(SECONDS_BETWEEN_LINES, shown.report):
+    with _call_regularly(SECONDS_BETWEEN_LINES, shown.report):
         yield shown
 
 
@@ -208,14 +208,14 @@ def bar(
 def _notebook_bar(stages: Sequence[str]) -> Iterator[RunProgress]:
     shown = NotebookBar(stages)
     try:
-        with _regularly(_SECONDS_BETWEEN_FIGURES, shown.draw):
+        with _call_regularly(_SECONDS_BETWEEN_FIGURES, shown.draw):
             yield shown
     finally:
         shown.close()
 
 
 @contextmanager
-def _regularly(seconds: float, function: Callable[[], None]) -> Iterator[None]:
+def _call_regularly(seconds: float, function: Callable[[], None]) -> Iterator[None]:
     ended = threading.Event()
 
     def call() -> None:
@@ -231,7 +231,7 @@ def _regularly(seconds: float, function: Callable[[], None]) -> Iterator[None]:
         caller.join()
 
 
-_drawing = threading.Lock()  # one bar for a process
+_drawing = threading.Lock()  # a process draws one bar at a time
 
 
 @contextmanager
@@ -243,7 +243,7 @@ def shown(
     Parameters
     ----------
     stages : sequence of str
-        What the call does, in order.
+        The stages of the call, in order.
     verbose : bool, optional
         By default a bar in a terminal or notebook, and nothing elsewhere, in processes of a pool,
         in calls by joblib (as in a grid search) or while another bar is drawn. True: lines on
@@ -265,8 +265,8 @@ def shown(
         return
     console = Console(stderr=True)
     is_interactive = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
-    is_asked = is_interactive and not _is_one_of_many() if verbose is None else bool(verbose)
-    if not is_asked or not _drawing.acquire(blocking=False):
+    is_shown = is_interactive and not _is_in_pool() if verbose is None else bool(verbose)
+    if not is_shown or not _drawing.acquire(blocking=False):
         yield Progress()
         return
     try:
@@ -287,8 +287,8 @@ def _to_standard_error(line: str) -> None:
     sys.stderr.flush()
 
 
-def _is_one_of_many() -> bool:
-    """Return whether this call is one of many: of a pool's process, or by joblib."""
+def _is_in_pool() -> bool:
+    """Return whether this call comes from a process of a pool, or from joblib."""
     if multiprocessing.parent_process() is not None:
         return True
     frame = sys._getframe()

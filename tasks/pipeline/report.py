@@ -1,4 +1,4 @@
-"""The last stage of a run: its report, with what changed since the contract in use."""
+"""The last stage of a run: its report, with the changes since the promoted contract."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ def write_report(run: SelectionRun, writer: Writer) -> None:
     run.report = replace(
         content_of(run), source=run.source, created=created, promoted=since_promotion(run)
     )
-    if run.stored is not None:  # otherwise the page is rendered when it is asked for
+    if run.stored is not None:  # otherwise the page is rendered on demand
         writer.write(REPORT_FILE, render_report(run.report))
 
 
 def content_of(run: StageResults) -> ReportContent:
     """Return the content of a run's report."""
-    found = {name: record.result for name, record in run.records.items()}
-    searched = found["optimise_mask"]
+    results = {name: record.result for name, record in run.records.items()}
+    search = results["optimise_mask"]
     # only the kind: settings of an earlier release may be invalid
     method = declared(run.contract.settings["method"]["kind"])
     return ReportContent(
         run=run.name,
         contract=run.contract,
-        unmasked_loss=searched["unmasked_loss"],
-        candidates=found["choose_mask"]["candidates"],
-        tuning=found["train_base_model"]["candidates"],
+        unmasked_loss=search["unmasked_loss"],
+        candidates=results["choose_mask"]["candidates"],
+        tuning=results["train_base_model"]["candidates"],
         warnings=run.description.warnings,
         profile=run.description.profile,
         seconds=run.seconds,
-        alternatives=found.get("score_alternatives"),
-        changes=found.get("judge_changes"),
+        alternatives=results.get("score_alternatives"),
+        changes=results.get("judge_changes"),
         explanation=run.explanation,
         scores=method.scores(run.search_result, run.mask.tolist()),
         **method.report(run.search_result),
@@ -87,11 +87,11 @@ def overlap_image(sets: Mapping[str, Collection[str]]) -> bytes | None:
 
 
 _MOST_FEATURES = 200
-_LEVEL = 0.05  # of all features together, at which a distance is more than chance
+_LEVEL = 0.05  # significance level of the distances of all features together
 
 
 def since_promotion(run: SelectionRun) -> dict[str, Any]:
-    """Return how a run differs from what is promoted for its table; `run` is None for nothing."""
+    """Return the difference of a run from its table's promoted run; `run` is None without one."""
     try:
         name = name_of_table(run.source, "--name")
     except InputError:  # a table in memory has no name
@@ -127,10 +127,12 @@ def _difference(
         except StorageError:
             why_no_drift = "the table of the promoted run is no longer in the store"
         else:
-            found = [drift_between(older, run.dataset, feature) for feature in either]
-            n_categories = {name: len(each) for name, each in run.description.categories.items()}
-            n_rows = older.n_rows, run.dataset.n_rows
-            drift = _with_chance([one for one in found if one is not None], n_categories, n_rows)
+            categories = run.description.categories
+            drift = _drift_rows(
+                list(filter(None, (drift_between(older, run.dataset, name) for name in either))),
+                {name: len(known) for name, known in categories.items()},
+                (older.n_rows, run.dataset.n_rows),
+            )
     return {
         "run": promotion.run,
         "is_same_table": is_same_table,
@@ -154,17 +156,17 @@ def _figures(contract: Contract) -> dict[str, Any]:
     }
 
 
-def _with_chance(
-    found: list[FeatureDrift], n_categories: Mapping[str, int], n_rows: tuple[int, int]
+def _drift_rows(
+    drifts: list[FeatureDrift], n_categories: Mapping[str, int], n_rows: tuple[int, int]
 ) -> list[dict[str, Any]]:
     """Return drift, largest first, with the distances that chance explains if nothing changed.
 
-    Each distance is the largest difference in probability over some events: values up to one that
-    a number can have (Kolmogorov and Smirnov), any set of categories, or a missing value. By
+    Each distance is the largest difference in probability over some events: values up to a
+    threshold (Kolmogorov and Smirnov), any set of categories, or a missing value. By
     Hoeffding's inequality it stays below sqrt(log(events / level) / 2 (1 / n + 1 / m)) for all
     events together, with n and m independent rows.
     """
-    level = _LEVEL / (2 * max(1, len(found)))  # of the distance and the missing values of each
+    level = _LEVEL / (2 * max(1, len(drifts)))  # of a distance and a share of missing values each
 
     def by_chance(log_events: float, n: int, m: int) -> float | None:
         if not (n and m):
@@ -172,16 +174,16 @@ def _with_chance(
         return min(1.0, math.sqrt((log_events - math.log(level)) / 2 * (1 / n + 1 / m)))
 
     rows = []
-    for one in found:
-        log_events = math.log(2) * max(1, n_categories.get(one.feature, 1))
-        values = one.values_before, one.values_after
+    for drift in drifts:
+        log_events = math.log(2) * max(1, n_categories.get(drift.feature, 1))
+        values = drift.values_before, drift.values_after
         chances = {
             "by_chance": by_chance(log_events, *values),
             "missing_by_chance": by_chance(math.log(2), *n_rows),
         }
-        rows.append({**asdict(one), **chances})
-    return sorted(rows, key=_moved_by, reverse=True)
+        rows.append({**asdict(drift), **chances})
+    return sorted(rows, key=_change_of, reverse=True)
 
 
-def _moved_by(row: Mapping[str, Any]) -> float:
+def _change_of(row: Mapping[str, Any]) -> float:
     return float(max(row["distance"] or 0.0, abs(row["missing_after"] - row["missing_before"])))

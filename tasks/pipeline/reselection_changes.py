@@ -20,16 +20,8 @@ from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.reselection import Reselect
-from chaffinch.tasks.statistics.bootstrap import (
-    Interval,
-    interval_in_words,
-    signed,
-)
-from chaffinch.tasks.statistics.verdict import (
-    is_decisive,
-    leaks_in_words,
-    too_few_units,
-)
+from chaffinch.tasks.statistics.bootstrap import Interval, interval_in_words, signed
+from chaffinch.tasks.statistics.verdict import is_decisive, leaks_in_words, too_few_units
 
 CHANGES_FILE = "changes.json"
 
@@ -93,8 +85,12 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
         "n_tried": len(tried),
         "sets": scores,
         "comparisons": [
-            {"set": one, "against": other, **judge.difference(predictions[one], predictions[other])}
-            for one, other in (("new", "former"), ("new", "all"), ("former", "all"))
+            {
+                "set": name,
+                "against": other,
+                **judge.difference(predictions[name], predictions[other]),
+            }
+            for name, other in (("new", "former"), ("new", "all"), ("former", "all"))
         ],
         "confidence": CONFIDENCE,
         "units": judge.n_units,
@@ -115,7 +111,7 @@ def _kind_of_change(name: str, method: Reselect) -> str:
 def _verdict(
     interval: Interval | None, n_units: int, *, is_same: bool, leaks: Sequence[str]
 ) -> ChangeVerdict:
-    if leaks:  # of either set: its loss is no evidence
+    if leaks:  # the loss of a set with a leak is no evidence
         return "cannot tell"
     if is_same:
         return "keep the former set"

@@ -138,7 +138,7 @@ def preflight(
     is_timed: bool = True,
 ) -> Preflight:
     """Check the inputs of a run, and estimate what it needs; nothing is stored."""
-    free = free_memory()  # before this takes some
+    free = free_memory()  # before the check uses memory
     with _open_run(
         source, settings, execution, _unwrapped, no_progress, None, in_memory=True
     ) as run:

@@ -1,7 +1,7 @@
 """One run of the pipeline: its inputs, and the results of its stages.
 
-A stage takes the run, and sets what it found. Results of an earlier process are read from the files
-of the run when they are first used.
+A stage takes the run and sets its results there. Results of an earlier process are read from the
+files of the run at their first use.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class StageResults:
 
     @cached_property
     def path(self) -> pa.Table:
-        """The recorded search: one row per step."""
+        """The recorded search, a row per step."""
         return self.records["optimise_mask"].read_table(PATH_FILE)
 
     @cached_property

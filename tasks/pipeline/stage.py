@@ -46,16 +46,16 @@ Stage = Callable[[SelectionRun], None]
 
 
 def stage(*after: str) -> Callable[[Callable[[SelectionRun, Writer], None]], Stage]:
-    """Return a decorator that makes a stage of ``body(run, writer)``, which reads others."""
+    """Return a decorator that makes a stage of ``body(run, writer)``; `after` are its inputs."""
 
     def decorate(body: Callable[[SelectionRun, Writer], None]) -> Stage:
         name = body.__name__
 
         def resumable(run: SelectionRun) -> None:
             with logging_about(stage=name):
-                done(run)
+                run_or_read(run)
 
-        def done(run: SelectionRun) -> None:
+        def run_or_read(run: SelectionRun) -> None:
             key = "" if run.stored is None else stage_key(name, run, after)
             finished = None if run.stored is None else run.stored.finished(name, key)
             if finished is not None:
@@ -64,7 +64,7 @@ def stage(*after: str) -> Callable[[Callable[[SelectionRun, Writer], None]], Sta
                 run.progress.end(name, None)
             else:
                 run.progress(name, 0, 1)
-                with _recorded(run, name, key) as writer:
+                with _record_stage(run, name, key) as writer:
                     body(run, writer)
                 release_memory()  # frees memory of rows that are not read again
                 run.progress.end(name, run.records[name].seconds)
@@ -77,8 +77,8 @@ def stage(*after: str) -> Callable[[Callable[[SelectionRun, Writer], None]], Sta
 
 
 @contextmanager
-def _recorded(run: SelectionRun, name: str, key: str) -> Iterator[Writer]:
-    """Record a stage in the run, and in its folder if it has one, at the end of the block."""
+def _record_stage(run: SelectionRun, name: str, key: str) -> Iterator[Writer]:
+    """Record a stage in the run and in its folder, if any, at the end of the block."""
     if run.stored is not None:
         with run.stored.stage(name, key) as stored:
             yield stored

@@ -14,22 +14,22 @@ from chaffinch.tasks.methods.fitting import Recipe, tuning_candidates
 from chaffinch.tasks.pipeline.progress import Estimate, duration
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 
-_ROWS, _VALUES = 2_000, 4_000_000  # of the smallest and the largest of the timed fits
+_ROWS, _VALUES = 2_000, 4_000_000  # rows of the smallest and values of the largest timed fit
 _LONG_ENOUGH = 0.1  # seconds of a fit, to extrapolate from
-_TIMES = 3  # a short fit is timed
+_REPEATS = 3  # of a short fit
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
-_LONG = 600  # seconds, of which a user is warned
-_OF_BOTH_MODELS = 2  # fits
-_NARROWER = 8  # times fewer features, of the fit that shows the effect of their number
+_LONG = 600  # seconds; a longer run has a warning
+_FINAL_MODELS = 2  # on the kept and on all features
+_NARROWING = 8  # divisor of the features, for the fit that measures their effect
 _SECONDS_OF_REPORT = 0.5
-_SECONDS_OF_EVALUATION, _OF_EACH_ROW = 0.5, 1e-4  # besides its fits; bootstraps mostly
+_SECONDS_OF_EVALUATION, _SECONDS_PER_ROW = 0.5, 1e-4  # mostly bootstraps; without fits
 
 
 def stage_estimate(run: SelectionRun) -> tuple[Estimate, str] | None:
     """Return the estimated seconds of the stages to come, and a warning if they are many.
 
-    None for a small table, or where the few rows give no model. Once the base model is tuned, fits
-    with its hyper-parameters tell the seconds of the stages that follow.
+    None for a small table, or where no model can be fitted on the few rows. Once the base model is
+    tuned, the timed fits have its hyper-parameters.
     """
     if run.dataset.n_rows * len(run.schema.features) < _LEAST_VALUES:
         return None
@@ -39,7 +39,7 @@ def stage_estimate(run: SelectionRun) -> tuple[Estimate, str] | None:
     evaluate = estimate["evaluate"] or ()
     n_judged = len(run.splits.test) or run.dataset.n_rows
     estimate |= {
-        "evaluate": (sum(evaluate) + _SECONDS_OF_EVALUATION + _OF_EACH_ROW * n_judged,),
+        "evaluate": (sum(evaluate) + _SECONDS_OF_EVALUATION + _SECONDS_PER_ROW * n_judged,),
         "write_report": (0.0 if run.stored is None else _SECONDS_OF_REPORT,),
     }
     known = _total(estimate)
@@ -64,9 +64,9 @@ def _warning(run: SelectionRun, estimate: Estimate, known: float) -> str:
 
 
 def seconds_of_fits(run: SelectionRun) -> float | None:
-    """Return about how many seconds the fits of a run take; None if their number is not known.
+    """Return the estimated seconds of the fits of a run; None if their number is not known.
 
-    A fit takes as much longer as it has more rows and features. Masked losses, scores of rankings
+    Seconds grow with the rows and features of a fit. Masked losses, scores of rankings
     and networks are not included.
     """
     estimate = _seconds_by_stage(run)
@@ -80,63 +80,63 @@ def _seconds_by_stage(run: SelectionRun) -> dict[str, Sequence[float] | None] | 
     model, n_rows = run.settings.model, run.dataset.n_rows - len(run.splits.test)
     rows, n_features = run.rows("train"), len(run.schema.features)
     searched = run.method.fits(n_rows, n_features, model.folds)
-    most, narrow = max(200, _VALUES // n_features), max(1, n_features // _NARROWER)
+    most, narrow = max(200, _VALUES // n_features), max(1, n_features // _NARROWING)
     recipe = run.recipe if _is_tuned(run) else run.untuned_recipe
     candidates = (
         [] if _is_tuned(run) else tuning_candidates(recipe, run.settings, run.schema, len(rows))
     )
     try:
-        (few, of_few), (many, of_many) = _two_fits(run, recipe, min(most, len(rows)))
-        of_narrow = _seconds_of_fit(run, recipe, many, narrow)
-        of_candidates = [
-            _seconds_of_fit(run, replace(recipe, parameters={**recipe.parameters, **some}), few)
+        (few, few_time), (many, many_time) = _time_two_fits(run, recipe, min(most, len(rows)))
+        narrow_time = _time_fit(run, recipe, many, narrow)
+        times = [
+            _time_fit(run, replace(recipe, parameters={**recipe.parameters, **some}), few)
             for some in candidates
         ]
-    except InputError:  # as where a rare class is in none of the few rows
+    except InputError:  # such as a rare class in none of the few rows
         return None
-    # the share of a fit's seconds that features do not change
+    # the share of a fit's seconds that does not depend on the features
     width = narrow / n_features
-    fixed = np.clip((of_narrow / of_many - width) / (1 - width), 0, 1) if width < 1 else 0.0
-    # tuning takes as long as the mean candidate; the tuned model, it or one that takes longer
-    mean, largest = np.mean(of_candidates or [of_few]), max(of_candidates, default=of_few)
-    of_tuned = float(np.sqrt(mean * largest) / of_few)
-    # at most in proportion to the rows, since a busy machine may have slowed one of the fits
-    of_a_row = float(np.clip((of_many - of_few) / (many - few), 0, of_many / many))
+    fixed = np.clip((narrow_time / many_time - width) / (1 - width), 0, 1) if width < 1 else 0.0
+    # a fit of tuning takes as long as the mean candidate; the tuned model may take longer
+    mean, largest = np.mean(times or [few_time]), max(times, default=few_time)
+    tuned_factor = float(np.sqrt(mean * largest) / few_time)
+    # at most in proportion to the rows, since a busy machine may have slowed a fit
+    row_time = float(np.clip((many_time - few_time) / (many - few), 0, many_time / many))
 
     def seconds(n: int, size: int = n_features) -> float:
-        of_all = of_many + of_a_row * (n - many)
-        return of_tuned * of_all * float(fixed + (1 - fixed) * size / n_features)
+        untuned = many_time + row_time * (n - many)
+        return tuned_factor * untuned * float(fixed + (1 - fixed) * size / n_features)
 
     estimate: dict[str, Sequence[float] | None] = {}
     if not _is_tuned(run):
         n_tuned = len(candidates) * model.folds if len(candidates) > 1 else 0
-        of_tuning = n_tuned * seconds(min(len(rows), model.tuning_rows)) * np.sqrt(mean / largest)
-        estimate["train_base_model"] = (of_tuning + seconds(len(rows)),)
+        tuning_time = n_tuned * seconds(min(len(rows), model.tuning_rows)) * np.sqrt(mean / largest)
+        estimate["train_base_model"] = (tuning_time + seconds(len(rows)),)
     # a search fits on the rows that it folds, or on the training part
     parts = run.method.traits.folded_parts or ("train",)
     n_fitted = sum(len(getattr(run.splits, part)) for part in parts)
-    of_search = None if searched is None else [seconds(n_fitted, size) for size in searched]
+    search_times = None if searched is None else [seconds(n_fitted, size) for size in searched]
     return estimate | {
         # masked losses alone take about as long as a fit
-        "optimise_mask": of_search if of_search != [] else (seconds(n_rows),),
+        "optimise_mask": search_times if search_times != [] else (seconds(n_rows),),
         "choose_mask": (seconds(n_rows),),
-        "retrain": (_OF_BOTH_MODELS * seconds(n_rows),),
+        "retrain": (_FINAL_MODELS * seconds(n_rows),),
         "evaluate": (seconds(n_rows),),
     }
 
 
-def _two_fits(run: SelectionRun, recipe: Recipe, most: int) -> list[tuple[int, float]]:
+def _time_two_fits(run: SelectionRun, recipe: Recipe, most: int) -> list[tuple[int, float]]:
     """Return the rows and seconds of two fits; the larger takes long enough, or `most` rows."""
     n = min(_ROWS, most // 2)
-    _seconds_of_fit(run, recipe, n)  # loads libraries
-    timed = [(n, _seconds_of_fit(run, recipe, n))]
+    _time_fit(run, recipe, n)  # loads libraries
+    timed = [(n, _time_fit(run, recipe, n))]
     while len(timed) == 1 or (timed[-1][1] < _LONG_ENOUGH and n < most):
         n = min(2 * n, most)
-        timed.append((n, _seconds_of_fit(run, recipe, n)))
+        timed.append((n, _time_fit(run, recipe, n)))
     return timed[-2:]
 
 
-def _seconds_of_fit(
+def _time_fit(
     run: SelectionRun, recipe: Recipe, n_rows: int, n_features: int | None = None
 ) -> float:
     rows, schema = run.rows("train").take(slice(n_rows)), run.schema
@@ -144,8 +144,8 @@ def _seconds_of_fit(
         mask = np.arange(len(schema.features)) < n_features
         rows, schema = rows.select(mask), schema.select(mask)
     taken: list[float] = []
-    while len(taken) < _TIMES and sum(taken) < _LONG_ENOUGH * _TIMES:
+    while len(taken) < _REPEATS and sum(taken) < _LONG_ENOUGH * _REPEATS:
         began = perf_counter()
         recipe.fit(rows, schema)
         taken.append(perf_counter() - began)
-    return min(taken)  # a busy machine slows some of them
+    return min(taken)  # a busy machine slows some repeats

@@ -1,1 +1,1 @@
-"""Settings, checked by pydantic: one set for Python, the command line and the form."""
+"""Settings, checked by pydantic: the same for Python, the command line and the form."""

@@ -23,13 +23,13 @@ QualityName = Literal[
     "cfs",
     "masked_loss",
 ]
-# Those by which sets are climbed to: what is found has no bound.
+# Qualities that hill climbing maximises: its sets have no bound.
 CLIMBED: tuple[QualityName, ...] = ("masked_loss",)
-# Those that are a number for each feature or pair, which is what a search for all at once needs.
+# Qualities made of a number for each feature or pair, as the simultaneous search needs.
 WITH_FORM: tuple[QualityName, ...] = tuple(
     name for name in get_args(QualityName) if name not in ("cfs", *CLIMBED)
 )
-# The others are defined for rows that all count the same.
+# Qualities that take sample weights.
 WEIGHTED: tuple[QualityName, ...] = (
     "permutation",
     "masked_loss_importance",
@@ -119,8 +119,8 @@ class AlternativeSettings(Settings):
         return self
 
 
-# What `alternatives_of` takes, for the form.
-Asked = (
+# Input of `alternatives_of`, for the form.
+AlternativesInput = (
     AlternativeSettings
     | Annotated[
         _Number,
@@ -130,16 +130,16 @@ Asked = (
 )
 
 
-def alternatives_of(given: Any) -> Any:
-    """Return alternatives as settings take them; a number is the short form."""
-    if isinstance(given, bool) or not isinstance(given, Integral | Mapping | Settings | None):
+def alternatives_of(value: Any) -> Any:
+    """Return the settings of alternatives; a number is short for them."""
+    if isinstance(value, bool) or not isinstance(value, Integral | Mapping | Settings | None):
         raise InputError(
             "alternatives must be how many to find, or how to search for them, but is "
-            f"{short_repr(given)}; give a whole number or AlternativeSettings"
+            f"{short_repr(value)}; give a whole number or AlternativeSettings"
         )
-    if isinstance(given, Mapping) and "number" not in given:
+    if isinstance(value, Mapping) and "number" not in value:
         raise InputError(
             "alternatives must have a number, how many sets to find, but is "
-            f"{short_repr(given)}; give one, as in {{'number': 3}}"
+            f"{short_repr(value)}; give one, as in {{'number': 3}}"
         )
-    return AlternativeSettings(number=int(given)) if isinstance(given, Integral) else given
+    return AlternativeSettings(number=int(value)) if isinstance(value, Integral) else value

@@ -25,8 +25,8 @@ from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.column_names import nearest
 from chaffinch.storage.files import check_named
 
-# Pydantic's kind of error -> what must hold, with the limits from the error's context. Pydantic's
-# own messages are written for programmers and take four lines.
+# Pydantic's kind of error -> the condition that failed, with the limits from the error's context.
+# Pydantic's own messages are written for programmers and take four lines.
 _MUST = {
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be above {gt}",
@@ -54,9 +54,9 @@ _MUST = {
 def refusal(
     error: ValidationError, fields: Iterable[str], shown_as: Mapping[str, str] | None = None
 ) -> str:
-    """Return the first error, in one line."""
+    """Return the first error, in a single line."""
     first = error.errors(include_url=False)[0]
-    kind, place, given = first["type"], first["loc"], first.get("input")
+    kind, place, value = first["type"], first["loc"], first.get("input")
     if kind == "value_error":  # a sentence of our own
         return str(first["ctx"]["error"])
     if not place:  # a name that is not valid Unicode
@@ -71,11 +71,11 @@ def refusal(
     must = first["msg"].replace("Input should be", "must be", 1)
     if kind in _MUST:
         must = _MUST[kind].format(**first.get("ctx", {}))
-    return f"{name} {must} but is {short_repr(given)}"
+    return f"{name} {must} but is {short_repr(value)}"
 
 
-def _as_written(value: Any) -> Any:
-    """Refuse a size written as a share: 1.0 may mean one feature or all of them."""
+def _refuse_ambiguous_size(value: Any) -> Any:
+    """Refuse a size such as 1.0, which may mean a single feature or all of them."""
     if isinstance(value, bool | float) or (isinstance(value, str) and not value.strip().isdigit()):
         raise ValueError(
             "a size must be a whole number of features, or a share below 1, but is "
@@ -84,16 +84,16 @@ def _as_written(value: Any) -> Any:
     return value
 
 
-# In one order: the same in another order are no other settings.
-InOrder = AfterValidator(lambda given: tuple(sorted(set(given))))
+# Sorted: the order of the values does not change the identity of the settings.
+InOrder = AfterValidator(lambda values: tuple(sorted(set(values))))
 Names = Annotated[tuple[str, ...], InOrder]
 FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS = 2, 20
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
-# Of a number or a share of features: 5, or 0.5. The form has one field for both: of two that can be
-# chosen from, the UI takes the first for any number, and refuses its own 0.5 in it.
+# A number or a share of features: 5, or 0.5. The form has a single field for both: of two choices,
+# the UI takes the first for any number, and then refuses its own 0.5.
 Size = Annotated[
-    Annotated[int, BeforeValidator(_as_written), Field(ge=1)] | Share,
+    Annotated[int, BeforeValidator(_refuse_ambiguous_size), Field(ge=1)] | Share,
     WithJsonSchema(
         {
             "type": "number",
@@ -105,8 +105,8 @@ Size = Annotated[
 ]
 
 
-def _one_or_several(value: Any, info: ValidationInfo) -> Any:
-    """Take a number for a list of one number."""
+def _as_list(value: Any, info: ValidationInfo) -> Any:
+    """Return a number as a list of a single number."""
     if isinstance(value, str | bool):
         raise ValueError(
             f"{info.field_name} must be a whole number of features, a share below 1, or a list of "
@@ -115,18 +115,18 @@ def _one_or_several(value: Any, info: ValidationInfo) -> Any:
     return (value,) if isinstance(value, Real) else value
 
 
-Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_one_or_several)]
+Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_as_list)]
 
 
-def _named(value: Any) -> Any:
+def _check_store_named(value: Any) -> Any:
     check_named(value, "store")
     return value
 
 
-# Checked before it is a path, as that of empty text is the present folder.
+# Checked as text, because the path of empty text is the present folder.
 StorePath = Annotated[
     Path,
-    BeforeValidator(_named),
+    BeforeValidator(_check_store_named),
     WithJsonSchema({"type": "string", "format": "path", "minLength": 1, "pattern": r"\S"}),
 ]
 
@@ -174,7 +174,7 @@ def check_workers_needed(cluster: str, workers: int | None) -> None:
         )
 
 
-# What a person calls the kinds of values that a field takes one of.
+# JSON types in the words of the form.
 _IN_WORDS = {
     "integer": "Number",
     "number": "Number",
@@ -205,21 +205,21 @@ def choices_in_words(schema: dict[str, Any]) -> None:
                 choice.setdefault("title", _IN_WORDS[choice["type"]])
 
 
-def _kinds(annotation: Any) -> tuple[set[Any], set[Any]]:
-    """Return the types of a field except None, and those of the items of a list in it."""
+def _types_of(annotation: Any) -> tuple[set[Any], set[Any]]:
+    """Return the types of a field except None, and the types of the items of a list in it."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _kinds(inner[0])
+        return _types_of(inner[0])
     if origin is tuple:
-        return set(), _kinds(inner[0])[0]
+        return set(), _types_of(inner[0])[0]
     if origin not in (Union, UnionType):
         return {annotation} - {type(None)}, set()
-    ones, in_lists = zip(*map(_kinds, inner), strict=True)
-    return set().union(*ones), set().union(*in_lists)
+    kinds, item_kinds = zip(*map(_types_of, inner), strict=True)
+    return set().union(*kinds), set().union(*item_kinds)
 
 
 class Settings(BaseModel):
-    """Immutable settings that refuse unknown names and invalid values in one line."""
+    """Immutable settings that refuse unknown names and invalid values in a single line."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -229,7 +229,7 @@ class Settings(BaseModel):
         json_schema_extra=choices_in_words,
         model_title_generator=lambda model: model.__name__.replace("Settings", " settings"),
     )
-    # settings that are known by another name where they are given
+    # names in errors of settings that users set under another name
     shown_as: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     if not TYPE_CHECKING:  # type checkers know each model's own arguments
@@ -243,25 +243,25 @@ class Settings(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _true_is_no_number(cls, value: Any, about: ValidationInfo) -> Any:
+    def _refuse_booleans(cls, value: Any, about: ValidationInfo) -> Any:
         """Refuse booleans for numbers, also in lists; pydantic takes them for 1 and 0."""
         name = str(about.field_name)
-        ones, in_list = _kinds(cls.model_fields[name].annotation)
-        many = value if isinstance(value, Collection) and not isinstance(value, str) else ()
-        for given, kinds in ((value, ones), *((one, in_list) for one in many)):
+        kinds, item_kinds = _types_of(cls.model_fields[name].annotation)
+        items = value if isinstance(value, Collection) and not isinstance(value, str) else ()
+        for number, types in ((value, kinds), *((item, item_kinds) for item in items)):
             # numpy has a truth of its own, and is not loaded for settings
-            is_truth = isinstance(given, bool) or str(getattr(given, "dtype", "")) == "bool"
-            if is_truth and kinds in ({int}, {float}):
-                must = "a whole number" if kinds == {int} else "a number"
-                raise ValueError(f"{cls.shown_as.get(name, name)} must be {must} but is {given}")
+            is_truth = isinstance(number, bool) or str(getattr(number, "dtype", "")) == "bool"
+            if is_truth and types in ({int}, {float}):
+                must = "a whole number" if types == {int} else "a number"
+                raise ValueError(f"{cls.shown_as.get(name, name)} must be {must} but is {number}")
         return value
 
 
-def listed(role: str, given: Any, what: str = "a list") -> tuple[Any, ...]:
-    """Return the items of a list; InputError for one value alone, such as a text."""
-    if isinstance(given, str | bytes) or not isinstance(given, Collection):
-        raise InputError(f"{role} must be {what} but is {short_repr(given)}")
-    return tuple(given)
+def listed(role: str, values: Any, what: str = "a list") -> tuple[Any, ...]:
+    """Return the items of a list; InputError for a single value, such as a text."""
+    if isinstance(values, str | bytes) or not isinstance(values, Collection):
+        raise InputError(f"{role} must be {what} but is {short_repr(values)}")
+    return tuple(values)
 
 
 SIZES = setting(

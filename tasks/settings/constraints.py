@@ -66,8 +66,10 @@ class FeatureGroup(Settings):
         return self
 
 
-# In one order: the same in another order are no other settings.
-_GroupsInOrder = AfterValidator(lambda groups: tuple(sorted(groups, key=lambda one: one.features)))
+# Sorted: the order of the values does not change the identity of the settings.
+_GroupsInOrder = AfterValidator(
+    lambda groups: tuple(sorted(groups, key=lambda group: group.features))
+)
 _CostsInOrder = AfterValidator(lambda costs: dict(sorted(costs.items())))
 
 
@@ -105,16 +107,20 @@ class ConstraintSettings(Settings):
         return self
 
 
-def _settings_of(given: Any) -> Any:
-    """Return settings for `chaffinch.Constraints`, None if they limit nothing; others unchanged."""
-    if not hasattr(given, "max_sets_per_feature"):  # its module takes long to import
-        return given
-    if given.must_include or given.must_exclude or given.max_sets_per_feature is not None:
+def _settings_of(constraints: Any) -> Any:
+    """Return the settings of a `chaffinch.Constraints`; None if it limits nothing."""
+    if not hasattr(constraints, "max_sets_per_feature"):  # its module takes long to import
+        return constraints
+    if (
+        constraints.must_include
+        or constraints.must_exclude
+        or constraints.max_sets_per_feature is not None
+    ):
         raise ValueError(
             "constraints of settings are groups, costs and a budget; name features to include or "
             "exclude by keep or drop of the columns, and leave out max_sets_per_feature"
         )
-    costs = {} if given.costs is None else given.costs
+    costs = {} if constraints.costs is None else constraints.costs
     if not isinstance(costs, Mapping):
         raise ValueError(
             f"costs must be a mapping from features, as in {{'age': 1.5}}, but are "
@@ -122,9 +128,9 @@ def _settings_of(given: Any) -> Any:
         )
     from chaffinch.tasks.selection.constraints import groups_of
 
-    groups = tuple(map(vars, groups_of(given.groups)))
-    is_free = not groups and not costs and given.budget is None
-    return None if is_free else {"groups": groups, "costs": costs, "budget": given.budget}
+    groups = tuple(map(vars, groups_of(constraints.groups)))
+    is_free = not groups and not costs and constraints.budget is None
+    return None if is_free else {"groups": groups, "costs": costs, "budget": constraints.budget}
 
 
 MaybeConstraints = Annotated[ConstraintSettings | None, BeforeValidator(_settings_of)]

@@ -1,4 +1,4 @@
-"""What can be set of a table in random order, and of a descent through one."""
+"""Settings of a table in random order, and of a descent through it."""
 
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ def _known(order: int) -> int:
     return order
 
 
-# The form has the limits from here; those of a Field would refuse without the reason.
+# The form has the limits from here: the limits of a Field would refuse without the reason.
 Order = Annotated[
     int,
     AfterValidator(_known),

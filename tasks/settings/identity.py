@@ -11,7 +11,7 @@ from typing import Any
 
 from chaffinch.tasks.settings.selection import SelectionSettings
 
-# Whatever can change a number.
+# Packages that can change a result.
 _COMPUTING = (
     "chaffinch",
     "lightgbm",
@@ -25,12 +25,11 @@ _COMPUTING = (
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that can change a number, as far as it is installed."""
-    found = ((name, _installed(name)) for name in _COMPUTING)
-    return {name: installed for name, installed in found if installed is not None}
+    """Return the versions of the installed packages that can change a result."""
+    return {name: number for name in _COMPUTING if (number := _installed(name)) is not None}
 
 
-@cache  # 3 ms each, and every stage asks for all
+@cache  # a look-up takes 3 ms, and every stage looks up all
 def _installed(name: str) -> str | None:
     try:
         return version(name)

@@ -1,6 +1,6 @@
 """Base class of methods, and the registry that finds a method by its kind.
 
-A search is given its problem as `Any`: `Problem` belongs to a room above the settings.
+A search takes its problem as `Any`: `Problem` belongs to a room above the settings.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 # Percent of the rows: Binary Mask Optimization (arXiv 2401.12644), section 4.1
 PERCENT = (45, 30, 10, 15)
-MANY_ROWS = 20_000  # above it a test part judges, and one fold sizes
+MANY_ROWS = 20_000  # with more, a test part judges, and a single fold chooses the size
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
     """What a method declares about itself, independent of its settings."""
 
-    summary: str = ""  # what it does, as one sentence, where `refits` does not say it
+    summary: str = ""  # what it does, as a sentence, unless `refits` says it
     score: str | None = None  # what the score of a feature is; None if features have none
     score_is_place: bool = False  # the score is a place in an order, and measures nothing more
     refits: str | None = None  # how it refits the model as it searches; None if it does not
@@ -67,7 +67,7 @@ class Method(Settings):
 
     @property
     def summary(self) -> str:
-        """What the method does, as one sentence."""
+        """What the method does, as a sentence."""
         if self.traits.refits:
             return f"{self.traits.refits.capitalize()}."
         return self.traits.summary or type(self).model_fields["kind"].description or ""
@@ -84,24 +84,24 @@ class Method(Settings):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers of features that are asked for; shares of all are left out."""
-        asked = getattr(self, "n_features", None) or ()
-        several = asked if isinstance(asked, tuple) else (asked,)
-        return tuple(size for size in several if isinstance(size, int))
+        """Requested numbers of features; shares of all are left out."""
+        sizes = getattr(self, "n_features", None) or ()
+        sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+        return tuple(size for size in sizes if isinstance(size, int))
 
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         """Return whether some of the rows are held out for the verdict."""
         return True
 
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int] | None:
-        """Return with how many features each fit of the model is made in a search, at most.
+        """Return an upper bound on the features of each fit of the search.
 
-        None if the number of fits depends on the rows. `n_rows` are those that are not tested on.
+        None if the number of fits depends on the rows. `n_rows` counts no test rows.
         """
         return ()
 
     def min_training_rows(self, n_classes: int) -> int:
-        """Return how many training rows the method needs; `n_classes` is 0 for regression."""
+        """Return the least number of training rows; `n_classes` is 0 for regression."""
         return 1
 
     def check_machine(self) -> None:
@@ -139,7 +139,7 @@ class Method(Settings):
     def of_sizes(
         self, result: SearchResult, sizes: Sequence[int], problem: Any, seconds: float
     ) -> list[tuple[int, Mask, float]]:
-        """Return each size of the result, with its mask and seconds; `seconds` took the search."""
+        """Return each size of the result, with its mask and seconds; the search took `seconds`."""
         masks = [(size, result.mask_of_size(size)) for size in sizes]
         return [(size, mask, seconds) for size, mask in masks if mask is not None]
 
@@ -160,8 +160,8 @@ class Method(Settings):
 
 
 # The module and class of each method by its kind, in the order in which they are listed; of a
-# ranking the module of its function. A module is imported when its method is first asked for:
-# together they take two seconds to import.
+# ranking the module of its function. A module is imported at the first use of its method: together
+# they take two seconds to import.
 _CLASSES: dict[str, str] = {
     "auto": "chaffinch.tasks.methods.auto:Auto",
     "gbmo": "chaffinch.tasks.methods.bmo:Gbmo",
@@ -186,7 +186,7 @@ _CLASSES: dict[str, str] = {
     "particle_swarm": "chaffinch.tasks.methods.particle_swarm:ParticleSwarm",
     "pefs": "chaffinch.tasks.methods.pefs:Pefs",
 }
-# Only a reselection makes this one; it cannot be requested by its kind.
+# The method of a reselection, which cannot be requested by its kind.
 RESELECT = "reselect"
 _RESELECTION = "chaffinch.tasks.methods.reselection:Reselection"
 
@@ -233,18 +233,18 @@ def class_of(kind: object) -> type[Method]:
     module, name = imported(kind)
     if not name:
         module, name = import_module("chaffinch.tasks.methods.rankings"), "Ranking"
-    found: type[Method] = getattr(module, name)
-    return found
+    method: type[Method] = getattr(module, name)
+    return method
 
 
-def method_of(given: Any) -> Method:
-    """Return a method's settings from themselves, its kind, or a mapping that names its kind."""
-    if isinstance(given, Method):
-        return given
-    values = dict(given) if isinstance(given, Mapping) else {"kind": given}
+def method_of(method: Any) -> Method:
+    """Return a method's settings from settings, a kind, or a mapping that names the kind."""
+    if isinstance(method, Method):
+        return method
+    values = dict(method) if isinstance(method, Mapping) else {"kind": method}
     values["kind"] = as_kind(values.get("kind", "auto"))
-    if isinstance(given, str) and values["kind"] == RESELECT:
-        raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {given!r}")
+    if isinstance(method, str) and values["kind"] == RESELECT:
+        raise InputError(f"method must be one of {', '.join(_CLASSES)} but is {method!r}")
     return class_of(values["kind"])(**values)
 
 
@@ -262,28 +262,26 @@ def method_settings(
         raise InputError(f"method {method.kind} takes no n_features; leave it out")
     if n_features is None and min_score is None:
         return method
-    asked: dict[str, Any] = {} if min_score is None else {"min_score": min_score}
+    changes: dict[str, Any] = {} if min_score is None else {"min_score": min_score}
     if n_features is not None:
-        asked["n_features"] = n_features if method.traits.limits_size else (n_features,)
-        given, by_default = (
-            one.model_dump()["n_features"] for one in (method, method_of(method.kind))
-        )
-        if given not in (None, by_default, asked["n_features"]):
+        changes["n_features"] = n_features if method.traits.limits_size else (n_features,)
+        own, by_default = (m.model_dump()["n_features"] for m in (method, method_of(method.kind)))
+        if own not in (None, by_default, changes["n_features"]):
             raise InputError(
-                f"n_features is {n_features}, but {_counted(given)} in the settings of "
+                f"n_features is {n_features}, but {_sizes_in_words(own)} in the settings of "
                 f"method {method.kind}; give it once"
             )
-    # what n_features and min_score take the place of
+    # without the settings that n_features and min_score replace
     left = method.model_dump(exclude={"n_features", "min_score", "penalties"})
-    return type(method)(**left, **asked)
+    return type(method)(**left, **changes)
 
 
 def _takes(method: type[Method], setting: str) -> bool:
     return setting in method.model_fields
 
 
-def _counted(named: int | tuple[float, ...]) -> str:
-    return ", ".join(f"{one:g}" for one in (named if isinstance(named, tuple) else (named,)))
+def _sizes_in_words(sizes: int | tuple[float, ...]) -> str:
+    return ", ".join(f"{size:g}" for size in (sizes if isinstance(sizes, tuple) else (sizes,)))
 
 
 def as_kind(name: Any) -> Any:
@@ -292,34 +290,34 @@ def as_kind(name: Any) -> Any:
 
 
 def declared(kind: str) -> Method:
-    """Return what a method declares about itself, with no settings."""
+    """Return a method without settings, for its traits."""
     return class_of(kind).model_construct(kind=kind)
 
 
 def _classes() -> list[type[Method]]:
-    """Return all methods, each before those that have all of its settings and more.
+    """Return the classes of all methods, each before the classes that extend its settings.
 
     The UI shows settings in the form of the first method that has most of them by name.
     """
     ordered: list[type[Method]] = []
-    for one in dict.fromkeys(map(class_of, _CLASSES)):
-        names = set(one.model_fields)
+    for method in dict.fromkeys(map(class_of, _CLASSES)):
+        names = set(method.model_fields)
         place = (i for i, other in enumerate(ordered) if names < set(other.model_fields))
-        ordered.insert(next(place, len(ordered)), one)
+        ordered.insert(next(place, len(ordered)), method)
     return ordered
 
 
 class _MethodUnion:
-    """The schema of the form: one of all methods."""
+    """The schema of the form: the union of all methods."""
 
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        # with a reference, each has a definition of its own, which the form of Prefect needs
+        # with a reference each method has its own definition, which the form of Prefect needs
         forms: list[Any] = [
-            {**one.__pydantic_core_schema__, "ref": f"{one.__module__}.{one.__name__}:{id(one)}"}
-            for one in _classes()
+            {**m.__pydantic_core_schema__, "ref": f"{m.__module__}.{m.__name__}:{id(m)}"}
+            for m in _classes()
         ]
         return handler(core_schema.union_schema(forms))
 

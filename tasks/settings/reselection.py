@@ -1,4 +1,4 @@
-"""The settings of a reselection: what a person can set, and what the former run fills in."""
+"""Settings of a reselection: by the user, and by the former run."""
 
 from typing import Annotated, Literal
 
@@ -23,8 +23,8 @@ class Reselect(Method):
 
     kind: Literal["reselect"] = "reselect"
     former: dict[str, FeatureKind]  # what the former run kept: number or category by feature
-    # What the former run's table had besides them, left out by its search, as no use, as asked or
-    # as the target; any other column is new.
+    # Other columns of the former run's table: dropped by its search, of no use, left out by its
+    # settings, or the target. Any further column is new.
     known: Names = ()
     former_run: str = ""  # its name, for the report
     gain: _Share = 0.01

@@ -18,8 +18,8 @@ class Candidate:
 
     mask: Mask  # shape (d,)
     settings: Sequence[float]  # slacks, penalties, sizes or lowest score that led there, if any
-    # Under constraints: all features, best first, to take as many of (by default `by_masked_loss`),
-    # and a limit for those that these bring along.
+    # Under constraints: all features, best first, of which as many are taken (by default
+    # `by_masked_loss`), and an upper limit of the size, which groups may exceed otherwise.
     order: Sequence[int] | None = None
     at_most: int | None = None
 
@@ -28,12 +28,12 @@ class Candidate:
 class SearchResult:
     """Result of a search over d features, as a run stores it.
 
-    A search that removes one feature at a time records the name of each as "feature"; a search for
-    masks records the names of the features of each as "features".
+    A search that removes single features records the name of each as "feature"; a search for masks
+    records the names of the features of each mask as "features".
     """
 
     features: Sequence[str]  # names of all d
-    steps: pa.Table  # a row for each: its number, what the search records, and "features_left"
+    steps: pa.Table  # a row per step: its number, the search's record, and "features_left"
     facts: Mapping[str, Any] = field(default_factory=dict)  # other results, as JSON values
     out_of_fold: pa.Table | None = None  # predictions of the rows that folds held out, by row
 
@@ -46,7 +46,7 @@ class SearchResult:
         facts: Mapping[str, Any],
         out_of_fold: pa.Table | None = None,
     ) -> Self:
-        """Return the result of a search that removes one feature at a time.
+        """Return the result of a search that removes single features.
 
         `values` are the losses or the scores of the features `removed`, by "loss" or "score".
         """
@@ -87,7 +87,7 @@ class SearchResult:
         return [np.isin(self.features, names) for names in self.steps["features"].to_pylist()]
 
     def mask_of_size(self, size: int) -> Mask | None:
-        """Return the mask of a size; None if the search found none."""
+        """Return the mask of a size; None if the search has no such mask."""
         if "features" in self.steps.column_names:
             return next((mask for mask in self.masks if mask.sum() == size), None)
         is_reached = self.n_features - self.steps.num_rows <= size <= self.n_features
@@ -95,7 +95,7 @@ class SearchResult:
 
 
 def best_first(n_features: int, removed: Sequence[int]) -> list[int]:
-    """Return all features: those that were never removed, then from the last removed on."""
+    """Return all features: kept features first, then the removed features in reverse order."""
     left = np.setdiff1d(np.arange(n_features), removed)
     return [*left.tolist(), *reversed(removed)]
 

@@ -14,7 +14,7 @@ from chaffinch.errors import short_repr
 from chaffinch.tasks.settings.alternatives import (
     WEIGHTED,
     AlternativeSettings,
-    Asked,
+    AlternativesInput,
     alternatives_of,
 )
 from chaffinch.tasks.settings.base import (
@@ -91,11 +91,11 @@ class ModelSettings(Settings):
 
     @field_validator("parameters")
     @classmethod
-    def _are_json(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Return numbers of numpy as those of Python; refuse what JSON cannot hold."""
+    def _are_json(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return numbers of numpy as numbers of Python; refuse values that are not JSON."""
         plain = {
             name: value.tolist() if hasattr(value, "tolist") else value
-            for name, value in given.items()
+            for name, value in parameters.items()
         }
         for name, value in plain.items():
             try:
@@ -185,23 +185,23 @@ class SelectionSettings(Settings):
     def _model_by_name(cls, value: Any) -> Any:
         return ModelSettings(name=value) if isinstance(value, str) else value
 
-    @field_validator("alternatives", mode="before", json_schema_input_type=Asked)
+    @field_validator("alternatives", mode="before", json_schema_input_type=AlternativesInput)
     @classmethod
-    def _as_many_as_asked_for(cls, value: Any) -> Any:
+    def _alternatives_of_number(cls, value: Any) -> Any:
         if isinstance(value, dict) and "number" not in value:
-            given = f"{', '.join(value)} is for alternatives but none are asked for"
+            reason = f"{', '.join(value)} is for alternatives but none are asked for"
             raise ValueError(
-                f"{given if value else 'alternatives have no number'}; say how many, as in "
+                f"{reason if value else 'alternatives have no number'}; say how many, as in "
                 "--alternatives 3, or by the number of AlternativeSettings"
             )
         return alternatives_of(value)
 
     @field_validator("shares")
     @classmethod
-    def _all_of_the_rows(cls, shares: tuple[int, ...]) -> tuple[int, ...]:
+    def _sum_to_100(cls, shares: tuple[int, ...]) -> tuple[int, ...]:
         if sum(shares) != 100:
-            given = ", ".join(map(str, shares))
-            raise ValueError(f"shares must add up to 100 but are {given}, in all {sum(shares)}")
+            listed = ", ".join(map(str, shares))
+            raise ValueError(f"shares must add up to 100 but are {listed}, in all {sum(shares)}")
         return shares
 
     @model_validator(mode="after")
@@ -214,9 +214,9 @@ class SelectionSettings(Settings):
 
     @model_validator(mode="after")
     def _constraints_fit(self) -> "SelectionSettings":
-        asked = self.constraints
-        has_limit = asked is not None and asked.budget is not None
-        for group in () if asked is None else asked.groups:
+        constraints = self.constraints
+        has_limit = constraints is not None and constraints.budget is not None
+        for group in () if constraints is None else constraints.groups:
             dropped = set(group.features).intersection(self.columns.drop)
             if group.all_or_none and 0 < len(dropped) < len(group.features):
                 raise ValueError(
@@ -256,27 +256,27 @@ class SelectionSettings(Settings):
                 f"folds must be at least {fewest} for method {self.method.kind} "
                 f"but is {self.model.folds}; use more folds, or another method"
             )
-        asked, weight, given = self.alternatives, self.columns.weight, self.columns.split
-        if given is not None and (self.shares != PERCENT or not self.method.has_test_part(self, 0)):
+        alternatives, weight, split = self.alternatives, self.columns.weight, self.columns.split
+        if split is not None and (self.shares != PERCENT or not self.method.has_test_part(self, 0)):
             other = "shares are given" if self.shares != PERCENT else "validation is folds"
             raise ValueError(
-                f"split {given!r} names the test rows but {other}; leave out one of them"
+                f"split {split!r} names the test rows but {other}; leave out one of them"
             )
         if not self.method.has_test_part(self, 0) and self.shares != PERCENT:
             raise ValueError(
                 "shares are for a test part but validation is folds; leave out shares, or set "
                 "validation to holdout"
             )
-        if asked is not None and weight and asked.quality not in WEIGHTED:
+        if alternatives is not None and weight and alternatives.quality not in WEIGHTED:
             raise ValueError(
-                f"quality {asked.quality} takes no sample weights; leave out the weight column "
-                f"{weight!r}, or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
+                f"quality {alternatives.quality} takes no sample weights; leave out the weight "
+                f"column {weight!r}, or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
             )
         if weight and not self.method.traits.takes_weights:
-            those = [kind for kind in rankings() if declared(kind).traits.takes_weights]
+            others = [kind for kind in rankings() if declared(kind).traits.takes_weights]
             raise ValueError(
                 f"method {self.method.kind} takes no sample weights; leave out the weight column "
-                f"{weight!r}, or use {', '.join(those[:-1])} or {those[-1]}"
+                f"{weight!r}, or use {', '.join(others[:-1])} or {others[-1]}"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""Which kept features stand for which dropped ones: associations of features with each other.
+"""Associations of features with each other: which kept features stand for dropped features.
 
 Two numbers are compared by the absolute value of Spearman's correlation, with missing values at the
 middle rank; a number and a category by the correlation ratio of the ranks, adjusted for the number
@@ -18,11 +18,11 @@ from chaffinch.tasks.selection.baselines.filters import entropy_of, uncertainty
 from chaffinch.tasks.selection.core import Floats, Mask, Schema
 from chaffinch.tasks.selection.models.runtime import single_thread
 
-STRONG = 0.8  # from here on, one feature is said to stand for another
+STRONG = 0.8  # least association for a feature to stand for another
 _COLUMNS_AT_ONCE = 512
-_MOST_PAIRS = 20_000  # of categories, each of which is a table of its own
+_MOST_PAIRS = 20_000  # of categories: a table for a pair
 _MOST_NAMED = 20
-_DIGITS = 3  # beyond them sums of other lengths or orders could differ
+_DIGITS = 3  # further digits could depend on the order of sums
 
 
 def associations(X: Floats, schema: Schema, features: Sequence[int]) -> Floats:
@@ -30,28 +30,28 @@ def associations(X: Floats, schema: Schema, features: Sequence[int]) -> Floats:
 
     Pairs of categories beyond the first 20,000 are not compared, and have 0.
     """
-    found = np.zeros((len(features), X.shape[1]))
+    strengths = np.zeros((len(features), X.shape[1]))
     is_category = np.array(schema.n_categories) > 0
     numbers, categories = np.flatnonzero(~is_category), np.flatnonzero(is_category)
-    asked = np.array(features, dtype=np.int64)
-    of_numbers = np.flatnonzero(~is_category[asked])
+    index = np.array(features, dtype=np.int64)
+    of_numbers = np.flatnonzero(~is_category[index])
     of_categories = [row for row, j in enumerate(features) if is_category[j]]
-    ranks = _standard_ranks(X[:, asked[of_numbers]])
+    ranks = _standard_ranks(X[:, index[of_numbers]])
     codes = {j: in_bins(X[:, j], is_category=True) for j in categories.tolist()}
     with single_thread():
         for start in range(0, len(numbers), _COLUMNS_AT_ONCE):
-            some = numbers[start : start + _COLUMNS_AT_ONCE]
-            of_some = _standard_ranks(X[:, some])
-            found[np.ix_(of_numbers, some)] = np.abs(ranks.T @ of_some)
+            block = numbers[start : start + _COLUMNS_AT_ONCE]
+            of_block = _standard_ranks(X[:, block])
+            strengths[np.ix_(of_numbers, block)] = np.abs(ranks.T @ of_block)
             for row in of_categories:
-                found[row, some] = _correlation_ratios(codes[features[row]], of_some)
+                strengths[row, block] = _correlation_ratios(codes[features[row]], of_block)
         for j in codes:
-            found[of_numbers, j] = _correlation_ratios(codes[j], ranks)
-    entropy = {j: entropy_of(np.bincount(each)) for j, each in codes.items()}
+            strengths[of_numbers, j] = _correlation_ratios(codes[j], ranks)
+    entropy = {j: entropy_of(np.bincount(code)) for j, code in codes.items()}
     for row, other in islice(product(of_categories, codes), _MOST_PAIRS):
         j = features[row]
-        found[row, other] = uncertainty(codes[j], codes[other], entropy[j], entropy[other])
-    return found.round(_DIGITS)
+        strengths[row, other] = uncertainty(codes[j], codes[other], entropy[j], entropy[other])
+    return strengths.round(_DIGITS)
 
 
 def _correlation_ratios(codes: Codes, ranks: Floats) -> Floats:
@@ -67,10 +67,10 @@ def _correlation_ratios(codes: Codes, ranks: Floats) -> Floats:
 
 
 def stand_ins(X: Floats, schema: Schema, mask: Mask, features: Sequence[int]) -> dict[str, Any]:
-    """Return which features each of some kept ones stands for; strongest first."""
-    found = associations(X, schema, features)
+    """Return which other features each of the kept `features` stands for, the strongest first."""
+    strengths = associations(X, schema, features)
     groups = []
-    for of_feature, feature in zip(found, features, strict=True):
+    for of_feature, feature in zip(strengths, features, strict=True):
         is_strong = of_feature >= STRONG
         is_strong[feature] = False
         if is_strong.any():
@@ -84,7 +84,7 @@ def stand_ins(X: Floats, schema: Schema, mask: Mask, features: Sequence[int]) ->
         "rows": len(X),
         "groups": groups,
         "n_dropped": int((~mask).sum()),
-        "n_with_stand_in": int(((found >= STRONG).any(axis=0) & ~mask).sum()),
+        "n_with_stand_in": int(((strengths >= STRONG).any(axis=0) & ~mask).sum()),
     }
 
 
@@ -102,7 +102,9 @@ def _standard_ranks(X: Floats) -> Floats:
     ranks = rankdata(np.where(missing, np.inf, X), axis=0)  # missing values are last
     ranks = np.where(missing, np.nan, ranks)
     with np.errstate(invalid="ignore"):
-        ranks -= (1 + (~missing).sum(axis=0)) / 2  # the mean of the ranks of the others
+        ranks -= (
+            1 + (~missing).sum(axis=0)
+        ) / 2  # the mean rank of the values that are not missing
     ranks = np.nan_to_num(ranks)
     sizes = np.sqrt(np.einsum("ij,ij->j", ranks, ranks))
     return np.asarray(ranks / np.where(sizes > 0, sizes, 1))

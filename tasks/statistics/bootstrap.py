@@ -1,13 +1,13 @@
 """Confidence interval for a difference of losses, or another contrast: a paired bootstrap.
 
 The difference is resampled over rows that both models predicted, so that rows that are hard for
-both do not widen the interval. Rows of one group are resampled together, and rows in time order
+both do not widen the interval. Rows of a group are resampled together, and rows in time order
 in contiguous blocks of whole times, because they are not independent. More than 100,000 such units
 are resampled in as many bundles of nearly equal numbers, whose sums vary as those of units do.
 
 With few or skewed differences the percentile interval is too short. It is therefore widened as
 Student's interval is against the normal, and, where the loss is a mean, joined with the bootstrap-t
-interval (Efron 1981), which accounts for skew. One extreme unit can move a bootstrap-t end far out.
+interval (Efron 1981), which accounts for skew. An extreme unit can move a bootstrap-t end far out.
 Such an end is limited to the resampled means. No end leaves the range of the units' differences.
 
 Coverage at nominal 95 % with 20 and with 100 units, in 500 to 1,500 samples each: normal .96, .95;
@@ -39,7 +39,7 @@ _RESAMPLES = 2000
 _RESAMPLES_OF_A_SCORE = 500  # a scorer is called once per resample
 _ROUNDING = 1e-9  # relative; log losses near 0 inherit the rounding of probabilities near 1
 _CELLS_AT_ONCE = 2_000_000  # bounds the memory of the resamples: 16 MB an array
-_MOST_UNITS = 100_000  # that are resampled; of more, bundles are
+_MOST_UNITS = 100_000  # for resampling; more are put into bundles
 
 
 def resampling_units(
@@ -54,7 +54,7 @@ def resampling_units(
 
 
 def _blocks_of_times(times: NDArray[Any]) -> NDArray[np.int64]:
-    # A shock to one day affects all its rows, often many series, and lasts from day to day. Blocks
+    # A shock to a day affects all its rows, often many series, and lasts from day to day. Blocks
     # of the cube root of the number of times are long enough for the error to vanish, if slowly.
     _, time_of_row, n_rows = np.unique(times, return_inverse=True, return_counts=True)
     rows_before = np.concatenate([[0], np.cumsum(n_rows)])
@@ -72,7 +72,7 @@ def _blocks_of_times(times: NDArray[Any]) -> NDArray[np.int64]:
 class Contrast(NamedTuple):
     """A linear contrast of losses, and the confidence of its interval."""
 
-    weights: tuple[float, ...]  # of each loss; +1, -1 is a difference, and 0 the rest
+    weights: tuple[float, ...]  # of the losses, 0 beyond the end; (1, -1) is a difference
     confidence: float
     is_one_sided: bool = False  # whether each end by itself has the confidence
 
@@ -96,7 +96,7 @@ def paired_interval(
     seed: int,
     widen: float = 1.0,
 ) -> Interval | None:
-    """Return the interval of the loss of `after` minus that of `before`; None with one unit."""
+    """Return the interval of the loss of `after` less that of `before`; None with a single unit."""
     difference = Contrast((1, -1), confidence)
     return contrast_intervals(
         loss, rows, (after, before), (difference,), units, seed=seed, widen=widen
@@ -113,7 +113,7 @@ def contrast_intervals(
     seed: int,
     widen: float = 1.0,
 ) -> list[Interval | None]:
-    """Return the interval of each contrast of the losses; None with one unit.
+    """Return the interval of each contrast of the losses; None with a single unit.
 
     The predictions have shape (n,) or (n, n_classes), the units (n,). `widen` multiplies the
     distance of both ends from the estimate. An end within rounding error of 0 is 0, as in
@@ -121,28 +121,28 @@ def contrast_intervals(
     """
     if not units.any():
         return [None] * len(contrasts)  # nothing varies from unit to unit
-    units = _in_bundles(units)
-    losses = [loss(rows.y, made, rows.weight) for made in predictions]
+    units = _bundle(units)
+    losses = [loss(rows.y, prediction, rows.weight) for prediction in predictions]
     if loss.is_mean_over_rows:
-        measured = [loss.per_row(rows.y, made) for made in predictions]
+        measured = [loss.per_row(rows.y, prediction) for prediction in predictions]
     else:
         measured = _resampled_scores(loss, rows, predictions, units, seed)
-    found: list[Interval | None] = []
+    intervals: list[Interval | None] = []
     for contrast in contrasts:
         estimate, tail = contrast.of(losses), contrast.tail
         if loss.is_mean_over_rows:
             sums, weights = _sums_of_units(rows, contrast.of(measured), units)
             ends = _interval_of_a_mean(sums, weights, tail, np.random.default_rng(seed))
         else:
-            ends = _widened(estimate, contrast.of(measured), int(units.max()) + 1, tail)
+            ends = _student_interval(estimate, contrast.of(measured), int(units.max()) + 1, tail)
         if widen != 1:
             ends = estimate + widen * (ends[0] - estimate), estimate + widen * (ends[1] - estimate)
-        terms = [w * one for w, one in zip(contrast.weights, losses, strict=False)]
-        found.append((_unless_rounding(ends[0], terms), _unless_rounding(ends[1], terms)))
-    return found
+        terms = [w * value for w, value in zip(contrast.weights, losses, strict=False)]
+        intervals.append((_zero_if_rounding(ends[0], terms), _zero_if_rounding(ends[1], terms)))
+    return intervals
 
 
-def _in_bundles(units: NDArray[np.int64]) -> NDArray[np.int64]:
+def _bundle(units: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the unit of each row, or of more than 100,000 units its bundle of neighbours."""
     n_units = int(units.max()) + 1
     return units if n_units <= _MOST_UNITS else units * _MOST_UNITS // n_units
@@ -150,10 +150,10 @@ def _in_bundles(units: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def difference_of(loss: float, other: float) -> float:
     """Return a loss minus another; 0 if at most 1e-9 of the larger, which is rounding."""
-    return _unless_rounding(loss - other, (loss, other))
+    return _zero_if_rounding(loss - other, (loss, other))
 
 
-def _unless_rounding(difference: float, losses: Sequence[float]) -> float:
+def _zero_if_rounding(difference: float, losses: Sequence[float]) -> float:
     return 0.0 if abs(difference) <= _ROUNDING * max(map(abs, losses)) else difference
 
 
@@ -169,7 +169,7 @@ def interval_in_words(interval: Interval | None, confidence: float) -> str:
 
 @dataclass(frozen=True)
 class SignTest:
-    """Number of units in which one loss is lower or higher than another, and the sign test."""
+    """Number of units in which a loss is lower or higher than another, and the sign test."""
 
     # It concerns the typical unit, regardless of the size of a difference: a few large losses do
     # not hide many small gains, nor does a low p-value show that the mean loss is lower. A test of
@@ -182,10 +182,10 @@ class SignTest:
 def sign_test(
     loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
 ) -> SignTest | None:
-    """Count the units in which `after` has the lower loss; None with one unit, and for a score."""
+    """Count the units in which `after` has the lower loss; None for a single unit or a score."""
     if not loss.is_mean_over_rows or not units.any():
         return None
-    old, new = (loss.per_row(rows.y, made) for made in (before, after))
+    old, new = (loss.per_row(rows.y, prediction) for prediction in (before, after))
     return sign_test_of(old, new, rows, units)
 
 
@@ -194,7 +194,7 @@ def sign_test_of(before: Floats, after: Floats, rows: Rows, units: NDArray[np.in
     from scipy import stats
 
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    new, old = (np.bincount(units, weight * each) for each in (after, before))
+    new, old = (np.bincount(units, weight * losses) for losses in (after, before))
     is_other = np.abs(new - old) > _ROUNDING * np.maximum(np.abs(new), np.abs(old))
     lower, higher = int((is_other & (new < old)).sum()), int((is_other & (new > old)).sum())
     decided = lower + higher
@@ -211,12 +211,12 @@ def paired_error(
     *,
     seed: int,
 ) -> float:
-    """Return the standard error of the same difference, by the bootstrap for a score.
+    """Return the standard error of the difference, by the bootstrap for a score.
 
-    NaN with one unit, or if the score is undefined in nearly all resamples.
+    NaN with a single unit, or if the score is undefined in nearly all resamples.
     """
     if not loss.is_mean_over_rows:
-        new, old = _resampled_scores(loss, rows, (after, before), _in_bundles(units), seed)
+        new, old = _resampled_scores(loss, rows, (after, before), _bundle(units), seed)
         defined = (new - old)[np.isfinite(new - old)]
         return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
     per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
@@ -228,9 +228,8 @@ def paired_error(
 def _sums_of_units(rows: Rows, per_row: Floats, units: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return each unit's weighted sum of the values per row, and its weight, both shape (u,)."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    both = (np.bincount(units, each).astype(np.float64) for each in (weight * per_row, weight))
-    sums, weights = both
-    return sums, weights
+    sums, weights = (np.bincount(units, terms) for terms in (weight * per_row, weight))
+    return sums.astype(np.float64), weights.astype(np.float64)
 
 
 def _interval_of_a_mean(
@@ -245,8 +244,8 @@ def _interval_of_a_mean(
         drawn = rng.integers(0, n, (part.stop - part.start, n))
         means[part], errors[part] = means_and_errors(sums[drawn], weights[drawn])
     (mean,), (error,) = means_and_errors(sums[None], weights[None])
-    low, high = _widened(mean, means, n, tail)
-    varied = errors > 0  # a resample of one unit only has no spread
+    low, high = _student_interval(mean, means, n, tail)
+    varied = errors > 0  # a resample of a single unit has no spread
     if varied.any():
         below, above = _quantiles((means[varied] - mean) / errors[varied], tail)
         low = min(low, max(mean - above * error, means.min()))
@@ -270,7 +269,7 @@ def means_and_errors(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return means, np.where(errors > rounding, errors, 0.0)
 
 
-def _widened(estimate: float, spread: Floats, n_units: int, tail: float) -> Interval:
+def _student_interval(estimate: float, spread: Floats, n_units: int, tail: float) -> Interval:
     """Return the percentile interval of resampled estimates, widened as Student's is."""
     from scipy import stats
 
@@ -304,5 +303,5 @@ def _resampled_scores(
         weight = None if rows.weight is None else rows.weight[drawn]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an undefined score is returned as NaN
-            scores[:, i] = [loss(y, made[drawn], weight) for made in predictions]
+            scores[:, i] = [loss(y, prediction[drawn], weight) for prediction in predictions]
     return list(scores)

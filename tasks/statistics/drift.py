@@ -1,7 +1,7 @@
 """Change of a feature's distribution between two tables, independent of its unit.
 
 Kolmogorov-Smirnov statistic for numbers, total variation for categories. Both are the largest
-difference of the two probabilities of one event: over events x <= t for the first, over all sets
+difference of the two probabilities of an event: over events x <= t for the first, over all sets
 of categories for the second. Both are 0 for equal distributions, and 1 for disjoint ones (for
 numbers: if all values of one table are above all of the other).
 """
@@ -27,22 +27,22 @@ _OTHER_SCALE, _FEWEST_VALUES = 100.0, 30
 
 @dataclass(frozen=True)
 class FeatureDrift:
-    """Change of one feature's distribution."""
+    """Change of a feature's distribution."""
 
     feature: str
     measure: Measure
-    distance: float | None  # in 0..1, of the non-missing values; None where one table has none
+    distance: float | None  # in 0..1, of the non-missing values; None if a table has none
     missing_before: float  # share of rows
     missing_after: float
     values_before: int  # number of non-missing values: with few, the distance is large by chance
     values_after: int
-    # the larger of the 5 and 95 % quantiles by size; None of a category, and of few values
+    # the larger absolute value of the 5 and 95 % quantiles; None for a category or few values
     reach_before: float | None = None
     reach_after: float | None = None
 
     @property
     def has_other_scale(self) -> bool:
-        """Whether the values reach a hundred times as far as before, or as near; see `reach`."""
+        """Whether the scale has changed by a factor of a hundred or more; see `reach`."""
         return is_other_scale(self.reach_before, self.reach_after)
 
 
@@ -56,7 +56,7 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
     kinds = {
         dataset.columns[feature] == _CATEGORY
         for dataset, column in zip((before, after), columns, strict=True)
-        if column.null_count < len(column)  # without values, categories have the type of numbers
+        if column.null_count < len(column)  # a column without values has the type of numbers
     }
     if len(kinds) > 1:
         return None
@@ -73,7 +73,7 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
     if len(first) and len(second):
         if is_category:
             distance = total_variation(first, second)
-        else:  # the fastest of its p-value methods; the p-value is not used
+        else:  # the p-value is not used: take its fastest method
             distance = float(ks_2samp(first, second, method="asymp").statistic)
     return FeatureDrift(
         feature, measure, distance, before_missing, after_missing, len(first), len(second), *reaches
@@ -81,14 +81,14 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
 
 
 def reach(values: Floats) -> float | None:
-    """Return the larger of the outer quantiles by size of values without NaN; None of few."""
+    """Return the larger absolute outer quantile of values without NaN; None for few values."""
     if len(values) < _FEWEST_VALUES:
         return None
     return float(np.abs(np.quantile(values, QUANTILES)).max())
 
 
 def is_other_scale(before: float | None, after: float | None) -> bool:
-    """Return whether a column has another scale, by how far its values reach; see `reach`."""
+    """Return whether two results of `reach` differ by a factor of a hundred or more."""
     if not before or not after:
         return False
     return max(before / after, after / before) >= _OTHER_SCALE

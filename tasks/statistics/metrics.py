@@ -29,12 +29,12 @@ _ERRORS = {"rmse", "mae", "log_loss"}  # from 0, so that differences in per cent
 def metrics_of(y: NDArray[Any], prediction: Floats, weight: Floats | None) -> dict[str, float]:
     """Return the metrics of values (n,) or class probabilities (n, n_classes).
 
-    Undefined ones are left out: R2 if all targets are equal, ROC AUC if a class has no rows.
+    Undefined metrics are left out: R2 if all targets are equal, ROC AUC if a class has no rows.
     """
     of_task = _of_classes if prediction.ndim == 2 else _of_values
     with np.errstate(over="ignore", invalid="ignore"):  # squares of huge values
-        found = of_task(y, prediction, weight)
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+        metrics = of_task(y, prediction, weight)
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 
 def _of_values(y: NDArray[Any], prediction: Floats, weight: Floats | None) -> dict[str, float]:
@@ -86,7 +86,7 @@ def compare_metrics(
 ) -> dict[str, dict[str, float | None]]:
     """Return each metric of three predictions, and its difference, selected less all features.
 
-    The difference of an error is also given in per cent of the error with all features.
+    The difference of an error is also in per cent of the error with all features.
     """
     every, chosen, fixed = (metrics_of(y, p, weight) for p in (all_features, selected, constant))
     if "roc_auc" in fixed:  # each fold may have a constant of its own
@@ -150,24 +150,24 @@ def _roc(y: NDArray[Any], score: Floats, weight: Floats | None) -> dict[str, lis
     if len(np.unique(y)) < 2:
         return None
     false, true, _ = roc_curve(y, score, sample_weight=weight)
-    some = np.unique(np.linspace(0, len(false) - 1, _MOST_ON_A_CURVE).round().astype(np.int64))
-    return {"false_positive": false[some].tolist(), "true_positive": true[some].tolist()}
+    shown = np.unique(np.linspace(0, len(false) - 1, _MOST_ON_A_CURVE).round().astype(np.int64))
+    return {"false_positive": false[shown].tolist(), "true_positive": true[shown].tolist()}
 
 
 def _calibration(y: NDArray[Any], score: Floats, weight: Floats | None) -> list[dict[str, Any]]:
     """Return mean probability and share of positives in bins of as many rows, lowest first."""
     order = np.argsort(score, kind="stable")
-    found = []
+    bins = []
     for rows in np.array_split(order, min(_BINS, len(order))):
         of_rows = None if weight is None else weight[rows]
-        found.append(
+        bins.append(
             {
                 "predicted": float(np.average(score[rows], weights=of_rows)),
                 "share": float(np.average(y[rows], weights=of_rows)),
                 "rows": len(rows),
             }
         )
-    return found
+    return bins
 
 
 def _confusion(y: NDArray[Any], label: NDArray[Any], classes: Sequence[str]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class PairedDifference:
     standard_error: float | None  # of the mean; None where there is no interval
     n_pairs: int
     other_mean: float
-    # Equal in every pair, up to rounding. This is no certainty: a few folds may each differ by one
+    # Equal in every pair, up to rounding. This is no certainty: a few folds may each differ by a
     # row, and so by the same accuracy.
     is_constant: bool
     # Shown to be zero: zero up to rounding in at least three pairs, for a loss that depends on each
@@ -48,8 +48,8 @@ def paired_difference(
     # taken as (1/J + n_test/n_train) times their variance, which is exact where the correlation of
     # two differences is n_test / (n_test + n_train), with J - 1 degrees of freedom: Nadeau and
     # Bengio 2003; over repeated folds, Bouckaert and Frank 2004. This assumes that each seed draws
-    # new folds, that the differences are about normal, and that one n_test/n_train, here the mean,
-    # holds for all.
+    # new folds, that the differences are about normal, and that the mean n_test/n_train holds for
+    # all.
     from scipy import stats
 
     both = np.isfinite(losses) & np.isfinite(others)
@@ -83,13 +83,15 @@ def holm(p_values: Floats) -> Floats:
     corrected = np.full(len(p_values), np.nan)
     tested = np.flatnonzero(np.isfinite(p_values))
     by_size = tested[np.argsort(p_values[tested], kind="stable")]
-    left = np.arange(len(by_size), 0, -1)  # multiplier of each: the number of p values no smaller
+    left = np.arange(
+        len(by_size), 0, -1
+    )  # multipliers: the number of p values that are not smaller
     corrected[by_size] = np.minimum(1, np.maximum.accumulate(left * p_values[by_size]))
     return corrected
 
 
 def pareto_front(n_features: Floats, losses: Floats) -> NDArray[np.bool_]:
-    """Return which of k points are not dominated: no other is as good in both, better in one."""
+    """Return which of k points no other dominates: as good in both, and better in either."""
     fewer = n_features[None] <= n_features[:, None]
     lower = losses[None] <= losses[:, None]
     better = (n_features[None] < n_features[:, None]) | (losses[None] < losses[:, None])
@@ -158,17 +160,18 @@ def verdict_on(
     less than the tolerated share of what these explain beyond a constant. Each is corrected by Holm
     over all contenders of a table and model, the third one-sided. Three corrections at 5 % do not
     add up to 15 % of wrong verdicts: "better" is wrong only by an error at the lower end of the
-    first or second test, "worse" at the upper end of the first, and "as good" by one of the third.
+    first or second test, "worse" by an error at the upper end of the first, and "as good" by an
+    error of the third.
 
     `is_informative` is whether all features are shown to be better than a constant, `beyond_p` the
-    corrected p value of a loss beyond the tolerated one.
+    corrected p value of a loss beyond the tolerance.
     """
     if is_all or difference is None:
         return "cannot tell"
     is_other, is_lower = _is_small(corrected_p), difference.mean < 0
     if is_other and is_lower and (over_constant is None or over_constant.is_better):
         return "better"
-    # Without an interval an equal score may be chance, as where it counts labels.
+    # Without an interval an equal score may be chance, as for a score that counts labels.
     is_measured = difference.interval is not None or difference.is_nothing
     if is_measured and is_informative and _is_small(beyond_p):
         return "as good with fewer columns"

@@ -14,7 +14,7 @@ from chaffinch.tasks.statistics.paired_tests import CONFIDENCE
 
 
 def mean_ranks(losses: Floats) -> Floats:
-    """Return the mean rank of k methods over n blocks, shape (k,); 1 is best, ties share theirs."""
+    """Return the mean rank of k methods over n blocks, shape (k,); 1 is best, ties share a mean."""
     from scipy import stats
 
     return np.asarray(stats.rankdata(losses, axis=1).mean(axis=0), dtype=np.float64)

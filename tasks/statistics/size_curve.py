@@ -30,7 +30,7 @@ class SizeCurve:
     losses: Floats  # (s, m)
     constant: Floats  # (m,), losses of the best constant
     weight: Floats  # (m,)
-    unit: NDArray[np.int64]  # (m,), what varies independently: rows, groups, blocks of time
+    unit: NDArray[np.int64]  # (m,), units that vary independently: rows, groups, blocks of time
     fold: NDArray[np.int64]  # (m,)
     widen: float  # factor of intervals, because the folds share the rows they are fitted on
 
@@ -66,9 +66,9 @@ class SizeCurve:
         return self.sizes[int(np.flatnonzero(passing & (above <= errors))[-1])]
 
     def is_settled(self, tolerance: float | None, *, at_most: int) -> bool:
-        """Return whether the best size that passes is below `_N_NO_BETTER` others.
+        """Return whether `_N_NO_BETTER` sizes, besides all features, exceed the best that passes.
 
-        Sizes above all of these, but for that of all features, are then not worth a fit.
+        Still larger sizes are then not worth a fit.
         """
         best = self._best(self._passing(tolerance, at_most))
         return best > _N_NO_BETTER
@@ -95,6 +95,6 @@ class SizeCurve:
 
     def _means_and_errors(self, values: Floats) -> tuple[Floats, Floats]:
         n_units = int(self.unit.max()) + 1
-        sums = [np.bincount(self.unit, self.weight * each, n_units) for each in values]
+        sums = [np.bincount(self.unit, self.weight * row, n_units) for row in values]
         weights = np.bincount(self.unit, self.weight, n_units)
         return means_and_errors(np.array(sums), np.tile(weights, (len(values), 1)))

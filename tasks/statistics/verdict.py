@@ -42,7 +42,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 FEWEST_UNITS = 20  # with fewer, the interval is not reliable enough for a verdict
 _CONFIDENCE = 0.95
 _LEAST_P = 0.0001  # smaller p-values are shown as "< 0.0001"
-_MOST_TIMES = 100  # times as many rows are no remedy
+_MOST_TIMES = 100  # more rows by a larger factor are no remedy
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Judgement:
     """Verdict on a set of features against another, usually all features."""
 
     difference: float  # loss with the selected features minus that with all; 0 within rounding
-    interval: Interval | None  # None with one unit
+    interval: Interval | None  # None with a single unit
     confidence: float
     units: int  # number of resampled rows, groups, or blocks of time
     verdict: Verdict
     constant_loss: float | None  # None where a scorer is undefined for a constant prediction
-    over_constant: Interval | None  # of the loss with the selected features minus the constant's
-    all_features_over_constant: Interval | None  # of that with all features minus the constant's
+    over_constant: Interval | None  # of the loss with the selected features less a constant's
+    all_features_over_constant: Interval | None  # of the loss with all features less a constant's
     tolerance: float
     # One-sided upper bound of the difference, as a share of what all features explain beyond a
     # constant; None where they explain nothing.
@@ -78,9 +78,9 @@ class Comparison(Judgement):
 
     sentence: str
     leaks: tuple[str, ...] = ()  # kept features that alone predict the target, on no keep list
-    sign_test: SignTest | None = None  # None where the loss is a scorer, or with one unit
+    sign_test: SignTest | None = None  # None where the loss is a scorer, or with a single unit
     sign_test_over_constant: SignTest | None = None
-    # of "all_features" and "selected"; empty for a regression, and with one unit
+    # of "all_features" and "selected"; empty for a regression, and with a single unit
     accuracies: Mapping[str, Accuracy] = field(default_factory=dict)
 
 
@@ -107,13 +107,15 @@ def judgement_of(
     if constant_loss is not None:
         predictions.append(constant)
         weights += [(1, 0, -1), (0, 1, -1), (1, tolerance - 1, -tolerance)]
-    contrasts = [Contrast(each, _CONFIDENCE, i == 3) for i, each in enumerate(weights)]
+    contrasts = [Contrast(w, _CONFIDENCE, i == 3) for i, w in enumerate(weights)]
     intervals = contrast_intervals(
         loss, rows, predictions, contrasts, units, seed=seed, widen=widen
     )
     interval, over_constant, all_over_constant, beyond = [*intervals, None, None, None][:4]
     n_units, share = int(units.max()) + 1, None
-    before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
+    before_loss, after_loss = (
+        loss(rows.y, prediction, rows.weight) for prediction in (before, after)
+    )
     if beyond is not None and constant_loss is not None and constant_loss > before_loss:
         share = tolerance + beyond[1] / (constant_loss - before_loss)
     return Judgement(
@@ -168,12 +170,12 @@ def compare(
     fold_sizes: Sequence[int] = (),
     leaks: Sequence[str] = (),
 ) -> Comparison:
-    """Compare predictions with all features and with those of a mask (d,); see `judgement_of`.
+    """Compare predictions with all features and with a mask's (d,); see `judgement_of`.
 
     `why_all` is the reason for a mask of all features. `fold_sizes` are the numbers of features
     that folds chose, if the predictions are theirs. `leaks` are features of the mask that alone
-    predict the target: what rests on them is no evidence until a person knows them to be known
-    before the target.
+    predict the target: their loss is no evidence until a person confirms that they are known before
+    the target.
     """
     is_all = bool(mask.all())
     judged = judgement_of(
@@ -188,16 +190,18 @@ def compare(
         tolerance=tolerance,
         widen=widen,
     )
-    if is_all or leaks or _is_smaller_than_in_folds(mask, fold_sizes):
+    if is_all or leaks or _is_smaller_than_folds(mask, fold_sizes):
         judged = replace(judged, verdict="cannot tell")
     against_constant = None
     if judged.constant_loss is not None:
         against_constant = sign_test(loss, rows, constant, after, units)
-    before_loss, after_loss = (loss(rows.y, made, rows.weight) for made in (before, after))
+    before_loss, after_loss = (
+        loss(rows.y, prediction, rows.weight) for prediction in (before, after)
+    )
     accuracies = {}
     if loss.task == "classification" and units.any():
-        for name, made in (("all_features", before), ("selected", after)):
-            accuracies[name] = accuracy_of(rows, made, constant, units)
+        for name, prediction in (("all_features", before), ("selected", after)):
+            accuracies[name] = accuracy_of(rows, prediction, constant, units)
     sentence = leaks_in_words(leaks) + _sentence(
         judged,
         loss,
@@ -226,8 +230,8 @@ def compare(
     )
 
 
-def _is_smaller_than_in_folds(mask: Mask, fold_sizes: Sequence[int]) -> bool:
-    """Return whether no fold chose as few features, so that none judges so few."""
+def _is_smaller_than_folds(mask: Mask, fold_sizes: Sequence[int]) -> bool:
+    """Return whether every fold chose more features than the mask: no fold judges its size."""
     return bool(fold_sizes) and int(mask.sum()) < min(fold_sizes)
 
 
@@ -235,21 +239,23 @@ def accuracy_of(
     rows: Rows, prediction: Floats, constant: Floats, units: NDArray[np.int64]
 ) -> Accuracy:
     """Compare the accuracies of two predictions of classes, shape (n, n_classes)."""
-    wrong, of_constant = (
-        (made.argmax(axis=1) != rows.y).astype(np.float64) for made in (prediction, constant)
+    wrong, constant_wrong = (
+        (classes.argmax(axis=1) != rows.y).astype(np.float64) for classes in (prediction, constant)
     )
-    right = (1 - float(np.average(each, weights=rows.weight)) for each in (wrong, of_constant))
-    p_value = sign_test_of(of_constant, wrong, rows, units).p_value
-    return Accuracy(next(right), next(right), p_value)
+    p_value = sign_test_of(constant_wrong, wrong, rows, units).p_value
+    model, of_constant = (
+        1 - float(np.average(errors, weights=rows.weight)) for errors in (wrong, constant_wrong)
+    )
+    return Accuracy(model, of_constant, p_value)
 
 
 def constant_prediction(
     loss: Loss, y: NDArray[Any], weight: Floats | None, n_rows: int, n_classes: int
 ) -> Floats:
-    """Return the best constant prediction on the given rows.
+    """Return the best constant prediction for the targets `y`.
 
     For classes their shares, shape (n_rows, n_classes); for numbers (`n_classes` is 0) the mean or
-    the median, the one with the lower loss on these rows.
+    the median, whichever has the lower loss on these rows.
     """
     if n_classes:
         counts = np.bincount(y, weights=weight, minlength=n_classes)
@@ -288,12 +294,12 @@ def is_nothing_to_select_from(
     """
     if any(map(_is_more_accurate, accuracies.values())):
         return False
-    return all(is_not_shown_better_than_constant(one, n_units) for one in over_constant)
+    return all(is_not_shown_better_than_constant(interval, n_units) for interval in over_constant)
 
 
-def _is_more_accurate(found: Accuracy) -> bool:
+def _is_more_accurate(accuracy: Accuracy) -> bool:
     """Return whether a model's accuracy is shown to be above a constant's."""
-    return found.model > found.constant and found.p_value <= 1 - _CONFIDENCE
+    return accuracy.model > accuracy.constant and accuracy.p_value <= 1 - _CONFIDENCE
 
 
 def leaks_in_words(leaks: Sequence[str]) -> str:
@@ -323,9 +329,9 @@ def is_decisive(interval: Interval, n_units: int) -> bool:
     return n_units >= FEWEST_UNITS and not interval[0] <= 0 <= interval[1]
 
 
-def judged_on(found: Mapping[str, Any]) -> str:
+def judged_on(result: Mapping[str, Any]) -> str:
     """Return the part of the rows that a stage judged on; formerly always the test."""
-    return str(found.get("judged_on", "test"))
+    return str(result.get("judged_on", "test"))
 
 
 def part_in_words(part: str) -> str:
@@ -354,7 +360,7 @@ def _sentence(
     if kept == total:
         every = "The one feature" if total == 1 else f"Every one of the {total} features"
         return f"{start}{every} was kept, {why_all or 'so there is nothing smaller to compare'}."
-    folds = _in_folds(fold_sizes) if fold_sizes else ""
+    folds = _chosen_in_folds(fold_sizes) if fold_sizes else ""
     measured = (
         f"with {kept} of {total} features{folds} the {words} loss ({name}) is {after:.4g} against "
         f"{before:.4g} with all; difference {signed(judged.difference)}, "
@@ -366,7 +372,7 @@ def _sentence(
             sentence += f" A constant, which looks at no feature, has the loss {constant:.4g}."
         return sentence
     saved = "1 column" if total - kept == 1 else f"{total - kept} columns"
-    if _is_smaller_than_in_folds(mask, fold_sizes):
+    if _is_smaller_than_folds(mask, fold_sizes):
         about = (
             f"These {words} rows cannot tell whether selection is as good, since every fold kept "
             f"more features; it saves {saved}"
@@ -378,11 +384,11 @@ def _sentence(
         about = f"Selection is {judged.verdict}"
     if start:
         return f"{start}{about}: {measured}"
-    return f"{about}: {measured}" + _reason(judged, before, after, words, name, accuracies)
+    return f"{about}: {measured}" + _constant_reason(judged, before, after, words, name, accuracies)
 
 
-def _in_folds(sizes: Sequence[int]) -> str:
-    """Return that folds made the choice, which the loss is of."""
+def _chosen_in_folds(sizes: Sequence[int]) -> str:
+    """Return the phrase for sets that the folds chose separately."""
     if len(set(sizes)) == 1:
         return f", chosen separately in each fold ({sizes[0]} each),"
     *others, last = map(str, sizes)
@@ -413,10 +419,10 @@ def _nothing_to_select_from(
         )
     what = "The model with all features"
     so = ", so there is nothing to select from yet"
-    return f"{_beside_constant(what, before, constant, interval, words, name, so)} {remedy} "
+    return f"{_against_constant(what, before, constant, interval, words, name, so)} {remedy} "
 
 
-def _beside_constant(
+def _against_constant(
     model: str,
     loss: float,
     constant: float,
@@ -426,7 +432,7 @@ def _beside_constant(
     so: str = "",
     accuracy: Accuracy | None = None,
 ) -> str:
-    """Return that a loss is not shown to be below a constant's, and what the figures show."""
+    """Return the sentence for a loss that is not shown to be below a constant's."""
     figures = (
         f"its {words} loss ({name}) is {loss:.4g} against {constant:.4g} of the constant; "
         f"difference {signed(difference_of(loss, constant))}, "
@@ -443,7 +449,7 @@ def _beside_constant(
     return f"{model} is not shown to predict better than a constant{so}: {figures}."
 
 
-def _reason(
+def _constant_reason(
     judged: Judgement,
     before: float,
     after: float,
@@ -451,20 +457,20 @@ def _reason(
     name: str,
     accuracies: Mapping[str, Accuracy],
 ) -> str:
-    """Return what a verdict owes to the constant."""
+    """Return the comparison with the constant that explains a verdict."""
     constant, share = judged.constant_loss, judged.share_lost_at_most
     if constant is None or judged.verdict == "better":
         return ""
     if is_not_shown_better_than_constant(judged.over_constant, judged.units):
         what, accuracy = "The model with the selected features", accuracies.get("selected")
         interval = judged.over_constant
-        return " " + _beside_constant(
+        return " " + _against_constant(
             what, after, constant, interval, words, name, accuracy=accuracy
         )
     if is_not_shown_better_than_constant(judged.all_features_over_constant, judged.units):
         what, accuracy = "The model with all features", accuracies.get("all_features")
         interval = judged.all_features_over_constant
-        return " " + _beside_constant(
+        return " " + _against_constant(
             what, before, constant, interval, words, name, accuracy=accuracy
         )
     if share is None or judged.verdict == "worse":
@@ -484,10 +490,10 @@ def share_in_words(share: float, tolerance: float, of: str = "all features expla
     )
 
 
-def signs_in_words(found: SignTest, n_units: int, n_rows: int) -> str:
-    p_value = f"= {found.p_value:.2g}" if found.p_value >= _LEAST_P else f"< {_LEAST_P}"
+def signs_in_words(test: SignTest, n_units: int, n_rows: int) -> str:
+    p_value = f"= {test.p_value:.2g}" if test.p_value >= _LEAST_P else f"< {_LEAST_P}"
     return (
-        f"lower in {found.lower} and higher in {found.higher} of {n_units} "
+        f"lower in {test.lower} and higher in {test.higher} of {n_units} "
         f"{units_in_words(n_units, n_rows)} (sign test p {p_value})"
     )
 

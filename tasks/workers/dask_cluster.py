@@ -29,7 +29,7 @@ _SECONDS_TO_JOIN = 30  # for workers of a cluster that scales on demand
 
 @contextmanager
 def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers]:
-    """Open the workers of a cluster setting; a local cluster has `n_workers`, or one per core."""
+    """Open the workers of a setting; a local cluster has `n_workers`, by default one per core."""
     n_processes = n_workers or cores()
     if cluster == "none" or (cluster == "auto" and (n_processes == 1 or lacks("distributed"))):
         yield InProcess()
@@ -39,7 +39,7 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
 
     def connect() -> Client:
         if cluster not in STARTED_HERE:
-            client = opened.enter_context(closing(_connected(cluster, is_direct=False)))
+            client = opened.enter_context(closing(_connect(cluster, is_direct=False)))
             try:
                 client.wait_for_workers(1, timeout=_SECONDS_TO_JOIN)
             except TimeoutError as error:
@@ -54,7 +54,7 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
             started = opened.enter_context(local_cluster(n_processes))
         except (OSError, RuntimeError) as error:
             raise WorkersError(_not_started(error)) from error
-        client = opened.enter_context(closing(_connected(started, is_direct=True)))
+        client = opened.enter_context(closing(_connect(started, is_direct=True)))
         _wait_for(client, started, n_processes)  # rows are sent to the present workers
         return client
 
@@ -62,7 +62,7 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
     try:
         if cluster not in STARTED_HERE:
             workers.client  # noqa: B018 - raises for a wrong address before any work
-        # a scheduler that went away ends the run in one line
+        # a lost scheduler ends the run in a single line
         with without_tracebacks("distributed.batched", OSError):
             yield OnDemand(workers, n_processes) if cluster == "auto" else workers
     finally:
@@ -72,20 +72,20 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
 
 @contextmanager
 def without_tracebacks(name: str, kind: type[BaseException]) -> Iterator[None]:
-    """Leave out of one of Dask's logs in the block the tracebacks of an expected error."""
+    """Drop the tracebacks of an expected error from a log of Dask in the block."""
 
-    def is_of_use(record: logging.LogRecord) -> bool:
+    def is_unexpected(record: logging.LogRecord) -> bool:
         return not (record.exc_info and isinstance(record.exc_info[1], kind))
 
     log = logging.getLogger(name)
-    log.addFilter(is_of_use)
+    log.addFilter(is_unexpected)
     try:
         yield
     finally:
-        log.removeFilter(is_of_use)
+        log.removeFilter(is_unexpected)
 
 
-def _connected(address: Any, *, is_direct: bool) -> Client:
+def _connect(address: Any, *, is_direct: bool) -> Client:
     """Return a client that connects to workers directly, or through the scheduler."""
     from distributed import Client
 

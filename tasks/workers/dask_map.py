@@ -1,6 +1,6 @@
 """Mapping over the workers of a Dask cluster, any of which may die.
 
-Large objects are sent once: replicated to every worker, or one object per worker. Items are sent in
+Large objects are sent once: replicated to every worker, or an object per worker. Items are sent in
 batches. Objects lost with a worker are sent again from this process. `dask_cluster` opens clusters.
 """
 
@@ -29,7 +29,7 @@ _SECONDS_TO_RETURN = 60  # wait for a worker to return, if all have died
 _SECONDS_TO_LOOK = 5  # between checks whether a silent worker is alive
 # Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
 _EVEN, _UNEVEN = 1, 4
-# What a client raises without its scheduler; one that has closed looks for an attribute of None.
+# Errors of a client without its scheduler; a closed client looks for an attribute of None.
 _LOST = (AttributeError, OSError, RuntimeError)
 _LESS_MEMORY = "most often for lack of memory; use fewer workers or give each more memory"
 
@@ -98,12 +98,12 @@ class OverDask:
         return run
 
     def for_each(self, things: Sequence[Any]) -> Callable[[Callable[..., Any], Any], list[Any]]:
-        """Send each object to a worker; return a function that sends a question to all of them.
+        """Send each object to a worker; return a function that sends a request to all of them.
 
-        The called function takes an object and the question. An object keeps changes to itself
+        The called function takes an object and the request. An object keeps changes to itself
         until its worker dies.
         """
-        return _ActorPerObject(self.client, self._address_of_each_thread, things).ask
+        return _ActorPerObject(self.client, self._address_of_each_thread, things).send
 
     def map_batches(
         self,
@@ -141,7 +141,7 @@ class OverDask:
         for _ in range(_ATTEMPTS):
             start_of = {}
             for start in waiting:
-                # pickled, or the scheduler would import all that they are made of
+                # pickled: otherwise the scheduler would import their modules
                 call = dumps((function, list(items[start : start + size])))
                 future = self.client.submit(_call, call, replicated.future, pure=False)
                 start_of[future] = start
@@ -151,7 +151,7 @@ class OverDask:
                     try:
                         batch = future.result()
                     except KilledWorker as error:
-                        raise WorkersError(_killed(start, len(items))) from error
+                        raise WorkersError(_killing_batch(start, len(items))) from error
                     except (CancelledError, CommClosedError):
                         continue  # lost object or scheduler: `send` raises for the latter
                     waiting.remove(start)
@@ -161,11 +161,11 @@ class OverDask:
             if not waiting:
                 return
             replicated.send()
-        raise WorkersError(_killed(waiting[0], len(items)))
+        raise WorkersError(_killing_batch(waiting[0], len(items)))
 
 
 def _call(call: bytes, shared: Any) -> Any:
-    """Call a function on a worker, as Dask itself does with what its client sends."""
+    """Call a pickled function on a worker, on pickled items."""
     from distributed.protocol.pickle import loads
 
     function, items = loads(call)
@@ -192,16 +192,16 @@ class _Replicated(Generic[Shared]):
 
         for _ in range(_ATTEMPTS):
             try:
-                # hash=False: scatters of one object would share a key; forgetting one loses both
+                # hash=False: scatters of an object would share a key, and to forget it loses both
                 (self.future,) = self._client.scatter([self._shared], hash=False)
                 return self._copy_to_each()
             except (CancelledError, *_LOST):  # a worker may have died
                 try:
                     self._client.wait_for_workers(1, timeout=_SECONDS_TO_RETURN)
                 except TimeoutError as error:
-                    raise WorkersError(_none_came_back()) from error
+                    raise WorkersError(_no_worker_returned()) from error
                 except _LOST as error:
-                    raise WorkersError(_gone(error)) from error
+                    raise WorkersError(_lost_scheduler(error)) from error
         raise WorkersError(
             f"workers died {_ATTEMPTS} times while rows were sent to them, {_LESS_MEMORY}"
         )
@@ -213,32 +213,32 @@ class _Replicated(Generic[Shared]):
         addresses = self._client.scheduler_info(n_workers=-1)["workers"]
         copies = [
             self._client.submit(
-                _hold, self.future, workers=[one], allow_other_workers=True, pure=False
+                _fetch, self.future, workers=[address], allow_other_workers=True, pure=False
             )
-            for one in addresses
+            for address in addresses
         ]
         for copy in as_completed(copies, loop=self._client.loop):
             if copy.cancelled():  # the worker with the only copy has died
                 raise CancelledError(copy.key)
 
 
-def _hold(thing: object) -> None:
+def _fetch(thing: object) -> None:
     """Do nothing, so that the worker fetches the object."""
 
 
 class _ActorSlot:
-    """Dask actor that keeps an object on a worker and answers questions about it."""
+    """Dask actor that keeps an object on a worker and answers requests to it."""
 
     def __init__(self) -> None:
         self._thing: Any = None
         self._thread = ThreadPoolExecutor(1)  # the worker's own thread must stay responsive
 
-    async def answer(self, function: Callable[[Any, Any], Any], question: Any, *thing: Any) -> Any:
-        """Return ``function(thing, question)``; the first question includes the thing."""
+    async def answer(self, function: Callable[[Any, Any], Any], request: Any, *thing: Any) -> Any:
+        """Return ``function(thing, request)``; the first request includes the thing."""
         if thing:
             (self._thing,) = thing
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, function, self._thing, question)
+        return await loop.run_in_executor(self._thread, function, self._thing, request)
 
 
 class _SlotLost(Exception):  # noqa: N818 - no error: the object is placed again
@@ -248,7 +248,7 @@ class _SlotLost(Exception):  # noqa: N818 - no error: the object is placed again
 class _ActorPerObject:
     """Objects with mutable state, each in an actor of its own on a worker.
 
-    Questions go directly to the actors: scheduling would take ten times as long. An object whose
+    Requests go directly to the actors: scheduling would take ten times as long. An object whose
     worker dies is placed again, with the state it has in this process.
     """
 
@@ -258,24 +258,24 @@ class _ActorPerObject:
         self._client, self._addresses, self._things = client, addresses, things
         self._slots: dict[int, tuple[Future[Any], Any]] = {}  # future and actor
 
-    def ask(self, function: Callable[[Any, Any], Any], question: Any) -> list[Any]:
-        """Return ``[function(thing, question) for thing in things]``, run where each thing is."""
+    def send(self, function: Callable[[Any, Any], Any], request: Any) -> list[Any]:
+        """Return ``[function(thing, request) for thing in things]``, computed by the actors."""
         answers: list[Any] = [None] * len(self._things)
         waiting = list(range(len(self._things)))
         for _ in range(_ATTEMPTS):
-            begun = {i: self._submit(i, function, question) for i in waiting}
+            begun = {i: self._submit(i, function, request) for i in waiting}
             for i, answer in begun.items():
                 try:
-                    answers[i] = self._awaited(i, answer)
+                    answers[i] = self._wait_for(i, answer)
                     waiting.remove(i)
                 except _SlotLost:
                     self._slots.pop(i, None)
             if not waiting:
                 return answers
-        raise WorkersError(_killed(waiting[0], len(self._things)))
+        raise WorkersError(_killing_batch(waiting[0], len(self._things)))
 
-    def _submit(self, i: int, *question: Any) -> ActorFuture[Any] | None:
-        """Ask one object; None if its actor is lost."""
+    def _submit(self, i: int, *request: Any) -> ActorFuture[Any] | None:
+        """Send a request to an object; None if its actor is lost."""
         thing = () if i in self._slots else (self._things[i],)
         if thing:
             self._slots[i] = self._new_slot(i)
@@ -283,9 +283,9 @@ class _ActorPerObject:
             answer = self._slots[i][1].answer
         except RuntimeError:  # raised by an actor whose worker has died
             return None
-        return cast("ActorFuture[Any]", answer(*question, *thing))
+        return cast("ActorFuture[Any]", answer(*request, *thing))
 
-    def _awaited(self, i: int, answer: ActorFuture[Any] | None) -> Any:
+    def _wait_for(self, i: int, answer: ActorFuture[Any] | None) -> Any:
         while answer is not None:
             try:
                 return answer.result(timeout=_SECONDS_TO_LOOK)
@@ -307,26 +307,26 @@ class _ActorPerObject:
                 made = self._client.submit(_ActorSlot, actor=True, pure=False, **wish)
                 return made, made.result(timeout=_SECONDS_TO_RETURN)
         except KilledWorker as error:
-            raise WorkersError(_killed(i, len(self._things))) from error
+            raise WorkersError(_killing_batch(i, len(self._things))) from error
         except TimeoutError as error:
-            raise WorkersError(_none_came_back()) from error
+            raise WorkersError(_no_worker_returned()) from error
         except (CancelledError, *_LOST) as error:
-            raise WorkersError(_gone(error)) from error
+            raise WorkersError(_lost_scheduler(error)) from error
 
 
-def _killed(start: int, n_items: int) -> str:
+def _killing_batch(start: int, n_items: int) -> str:
     return (
         f"the batch from item {start} of {n_items} killed every worker that ran it, {_LESS_MEMORY}"
     )
 
 
-def _none_came_back() -> str:
+def _no_worker_returned() -> str:
     return (
         f"no Dask worker came back within {_SECONDS_TO_RETURN:g} s; finished stages are kept, so "
         "start workers and run again"
     )
 
 
-def _gone(error: BaseException) -> str:
+def _lost_scheduler(error: BaseException) -> str:
     why = "the connection is closed" if isinstance(error, AttributeError) else error
     return f"the Dask scheduler went away ({why}); finished stages are kept, so run again"

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Seconds below which a batch of masks, or the time saved in a step, is not worth distributing: a
-# batch is scheduled, which takes about 15 ms; a step goes directly to the workers, which takes 3.
+# Least seconds of a batch of masks, and least seconds saved in a step, that are worth distributing:
+# to schedule a batch takes about 15 ms; a step goes directly to the workers, in 3 ms.
 _WORTH_A_BATCH, _WORTH_A_STEP = 0.02, 0.005
-_ROWS_TO_TIME = 4096  # at least as many as `check_rounding` reads: they decide for all
+_ROWS_TO_TIME = 4096  # at least as many as `check_rounding` reads to decide for all rows
 _BYTES_A_SECOND = 1e8  # of a gigabit network; local transfers are twice as fast
 
 
@@ -45,24 +45,24 @@ def spread_masked_loss(
     """Return the masked loss of a model, distributed to the workers where that is faster."""
     evaluator = MaskEvaluator(model, rows, loss, baseline)
     n_timed = min(len(rows), _ROWS_TO_TIME)
-    some = masked_loss(model, rows.take(slice(n_timed)), loss, baseline)
-    if isinstance(some, BlackBox):
+    engine = masked_loss(model, rows.take(slice(n_timed)), loss, baseline)
+    if isinstance(engine, BlackBox):
         return BlackBox(evaluator, spread_masks(evaluator, workers))
-    reason = _reason_to_stay(some, rows, n_timed, workers)
-    if isinstance(some, RowSums) and not reason:
-        parts = parts_of(model, rows, loss, baseline, some.rows_in_block, workers.n_threads)
-        ask = workers.for_each(parts)
+    reason = _reason_to_stay(engine, rows, n_timed, workers)
+    if isinstance(engine, RowSums) and not reason:
+        parts = parts_of(model, rows, loss, baseline, engine.rows_in_block, workers.n_threads)
+        send = workers.for_each(parts)
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
-        n_blocks = -(-len(rows) // some.rows_in_block)
+        n_blocks = -(-len(rows) // engine.rows_in_block)
 
-        def ask_all(asked: Request) -> list[PartialSums]:
-            return ask(RowPart.answer, asked)
+        def send_all(request: Request) -> list[PartialSums]:
+            return send(RowPart.answer, request)
 
         def exactly(masks: Mask) -> Floats:
             return evaluator(list(masks))
 
         loss_of_all = PartedLoss(
-            some, weight, n_blocks, ask_all, None if some.exactly is None else exactly
+            engine, weight, n_blocks, send_all, None if engine.exactly is None else exactly
         )
         try:
             loss_of_all.loss  # noqa: B018 - raises NotCovered early for rows that no engine covers
@@ -71,34 +71,34 @@ def spread_masked_loss(
             return BlackBox(evaluator, spread_masks(evaluator, workers))
         return loss_of_all
     logger.debug("masked losses stay in this process: %s", reason)
-    return some if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)
+    return engine if n_timed == len(rows) else masked_loss(model, rows, loss, baseline)
 
 
 def seconds_of_a_step(
     engine: MaskedLoss, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats
 ) -> float:
-    """Return about how long an engine that adds up rows takes for all losses; 0 for any other."""
+    """Return the estimated seconds of all losses by an engine that adds up rows; 0 for others."""
     if not (isinstance(engine, RowSums) and engine.is_summed):
         return 0.0
     n_timed = min(len(rows), _ROWS_TO_TIME)
     if n_timed < len(rows):
         engine = masked_loss(model, rows.take(slice(n_timed)), loss, baseline)
-    return len(rows) / n_timed * _timed(engine)
+    return len(rows) / n_timed * _measure_seconds(engine)
 
 
-def _timed(engine: MaskedLoss) -> float:
-    """Return the CPU seconds of all losses, which others on this machine do not change."""
+def _measure_seconds(engine: MaskedLoss) -> float:
+    """Return the CPU seconds of all losses, which do not depend on other programs."""
     engine.without_each()  # compile before timing
     start = time.process_time()
     engine.without_each()
     return time.process_time() - start
 
 
-def _reason_to_stay(some: MaskedLoss, rows: Rows, n_timed: int, workers: OverDask) -> str:
+def _reason_to_stay(engine: MaskedLoss, rows: Rows, n_timed: int, workers: OverDask) -> str:
     """Return why an engine is not worth distributing; "" if it is."""
-    if not (isinstance(some, RowSums) and some.is_summed):
+    if not (isinstance(engine, RowSums) and engine.is_summed):
         return "their engine does not add up rows"
-    seconds = len(rows) / n_timed * _timed(some)
+    seconds = len(rows) / n_timed * _measure_seconds(engine)
     logger.debug("a step of masked losses takes about %.1f ms on one thread", 1e3 * seconds)
     if seconds < _WORTH_A_STEP:
         return "that is less than it takes to ask the workers"

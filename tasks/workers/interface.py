@@ -20,7 +20,7 @@ OnDone = Callable[[int, int], None]
 
 
 class Workers(Protocol):
-    """Maps one function over many small items with one large object in common."""
+    """Maps a function over many small items with a large object in common."""
 
     @property
     def n_threads(self) -> int:
@@ -54,13 +54,13 @@ class Workers(Protocol):
     ) -> MaskedLoss:
         """Return the masked loss of a model, computed by these workers.
 
-        `n_removals` is how many features a search is to remove one by one.
+        `n_removals` is how many features a search is to remove, in single steps.
         """
         ...
 
 
 class InProcess:
-    """Processes items in this process, one after the other."""
+    """Processes items in this process, in turn."""
 
     n_threads = 1
 

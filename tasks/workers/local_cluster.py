@@ -36,7 +36,7 @@ _SECONDS_TO_LOOK = 0.01
 _SECONDS_BETWEEN_LOOKS = 1.0  # whether the parent lives
 
 
-class _Closed(Subprocess):
+class _Closable(Subprocess):
     """A program that can be closed at any time."""
 
     async def close(self) -> None:
@@ -50,18 +50,18 @@ class _Closed(Subprocess):
                 if self.process and self.process.returncode is None:
                     psutil.Process(self.process.pid).suspend()
                 await super().close()
-            except psutil.NoSuchProcess:  # one of them ended before the kill
+            except psutil.NoSuchProcess:  # it or a child ended before the kill
                 await asyncio.sleep(_SECONDS_TO_LOOK)
             else:
                 return
 
 
-class _Scheduler(_Closed, SubprocessScheduler):
-    """See `_Closed`."""
+class _Scheduler(_Closable, SubprocessScheduler):
+    """See `_Closable`."""
 
 
-class _Worker(_Closed, SubprocessWorker):
-    """See `_Closed`."""
+class _Worker(_Closable, SubprocessWorker):
+    """See `_Closable`."""
 
 
 class _Cluster(SpecCluster):
@@ -74,7 +74,7 @@ class _Cluster(SpecCluster):
 
 @contextmanager
 def local_cluster(n_workers: int) -> Iterator[SpecCluster]:
-    """Run a scheduler and workers of one thread each, accessible to this program only.
+    """Run a scheduler and single-threaded workers, accessible to this program only.
 
     They are separate programs, so that a caller's script needs no `if __name__` guard. The key that
     all connections need, and the cluster's other files, are in a private temporary folder.
@@ -85,14 +85,14 @@ def local_cluster(n_workers: int) -> Iterator[SpecCluster]:
         )
         security = _security(Path(folder))
         with helpers_shielded(), _quiet_programs(folder):  # pending signals arrive at its end
-            cluster = opened.enter_context(closing(_started(n_workers, folder, security)))
+            cluster = opened.enter_context(closing(_start_cluster(n_workers, folder, security)))
         yield cluster
 
 
 def _security(folder: Path) -> dict[str, Any]:
     """Write a new key and certificate, and return the `Security` arguments for them."""
-    made = Security.temporary()
-    files = {"key": made.tls_worker_key, "cert": made.tls_worker_cert}
+    credentials = Security.temporary()
+    files = {"key": credentials.tls_worker_key, "cert": credentials.tls_worker_cert}
     for name, content in files.items():
         (folder / name).touch(mode=0o600)
         (folder / name).write_text(content)
@@ -108,14 +108,14 @@ def _quiet_programs(folder: str) -> Iterator[None]:
     They log warnings only, unless the caller configured Dask's log. Their web pages, which would
     need no key, are off. The commands that start them do not appear in the caller's log.
     """
-    wanted = {
+    variables = {
         "DASK_TEMPORARY_DIRECTORY": folder,
         "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "[]",
         "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "[]",
         _LOGGING: os.environ.get(_LOGGING, "warning"),
     }
-    given = {name: os.environ[name] for name in wanted if name in os.environ}
-    os.environ.update(wanted)
+    previous = {name: os.environ[name] for name in variables if name in os.environ}
+    os.environ.update(variables)
     starter = logging.getLogger("distributed.deploy.subprocess")
     level = starter.level
     if level == logging.NOTSET:
@@ -124,14 +124,14 @@ def _quiet_programs(folder: str) -> Iterator[None]:
         yield
     finally:
         starter.setLevel(level)
-        for name in wanted:
+        for name in variables:
             del os.environ[name]
-        os.environ.update(given)
+        os.environ.update(previous)
 
 
-def _started(n_workers: int, folder: str, security: dict[str, Any]) -> SpecCluster:
-    # One thread each in libraries of linear algebra, whose results depend on it, and its share of
-    # the cores for fits: otherwise the caller's OMP_NUM_THREADS would take effect.
+def _start_cluster(n_workers: int, folder: str, security: dict[str, Any]) -> SpecCluster:
+    # A worker has a single thread in libraries of linear algebra, whose results depend on it, and
+    # its share of the cores for fits: otherwise the caller's OMP_NUM_THREADS would take effect.
     threads = {f"{library}_NUM_THREADS": "1" for library in ("MKL", "OPENBLAS", "NUMEXPR")}
     threads["OMP_NUM_THREADS"] = str(max(1, cores() // n_workers))
     preload_arguments = [[str(os.getpid()), folder]]

@@ -30,7 +30,7 @@ class ContextFilter(logging.Filter):
     """Filter for a handler: adds the prefix to each line, and hides passwords in addresses.
 
     ``run=orders-gbmo-lightgbm-1a2b dataset=625ca62ed1be060c stage=split: message``, and the same as
-    attributes of the record. Non-printable characters are escaped, so that each record is one line.
+    attributes of the record. Non-printable characters are escaped: a record is a single line.
     Records of Prefect have no prefix: its UI shows their run and task.
     """
 

@@ -19,7 +19,7 @@ from chaffinch.tasks.workers.interface import InProcess, Item, OnDone, Result, S
 
 logger = logging.getLogger(__name__)
 
-_SECONDS_WORTH_STARTING = 15.0  # saved in one step; a cluster starts in 3 to 5
+_SECONDS_WORTH_STARTING = 15.0  # saved in a step; a cluster starts in 3 to 5
 _MASKS_AT_LOOKS = (1, 5)  # numbers of masks after which a batch is interrupted to decide
 
 
@@ -31,7 +31,7 @@ class Cluster(Workers, Protocol):
         ...
 
 
-class _Spent:
+class _SpentTime:
     """Wall and CPU seconds of the items that this process has done."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class _Spent:
 
     @contextmanager
     def on(self, n_items: int) -> Iterator[None]:
-        """Add what the block takes."""
+        """Add the seconds of the block."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.wall += time.perf_counter() - wall
@@ -49,7 +49,7 @@ class _Spent:
 
 
 class OnDemand:
-    """Workers of this process, or of a cluster from the first step on that gains by it.
+    """Workers of this process; of a cluster from the first step that gains by it.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class OnDemand:
         on_done: OnDone | None = None,
     ) -> list[Result]:
         results: list[Result] = []
-        for result in self._here(function, shared, items):
+        for result in self._run_here(function, shared, items):
             results.append(result)
             if on_done is not None:
                 on_done(len(results), len(items))
@@ -93,7 +93,7 @@ class OnDemand:
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
     ) -> Generator[tuple[int, Result], None, None]:
         n_here = 0
-        for result in self._here(function, shared, items):
+        for result in self._run_here(function, shared, items):
             yield n_here, result
             n_here += 1
         for number, result in self._present.as_done(function, shared, items[n_here:]):
@@ -102,8 +102,8 @@ class OnDemand:
     def masked_loss(
         self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0
     ) -> MaskedLoss:
-        asked = model, rows, loss, baseline
-        engine = self._present.masked_loss(*asked, n_removals)
+        inputs = model, rows, loss, baseline
+        engine = self._present.masked_loss(*inputs, n_removals)
         if self._present is self._cluster:
             return engine
         if isinstance(engine, BlackBox):
@@ -111,20 +111,20 @@ class OnDemand:
             n_masks = n_removals * d - n_removals * (n_removals - 1) // 2
             return BlackBox(engine.evaluator, self._evaluating(engine.evaluator, n_masks))
         if n_removals > 1:
-            spent = _Spent()
-            spent.wall = spent.cpu = seconds_of_a_step(engine, *asked)
+            spent = _SpentTime()
+            spent.wall = spent.cpu = seconds_of_a_step(engine, *inputs)
             spent.n_items = 1
-            if self._gains(spent, n_removals // 2):  # the last removals evaluate few features
+            if self._pays_off(spent, n_removals // 2):  # the last removals evaluate few features
                 self._present = self._cluster
-                return self._cluster.masked_loss(*asked, n_removals)
+                return self._cluster.masked_loss(*inputs, n_removals)
         return engine
 
     def _evaluating(self, evaluator: MaskEvaluator, n_masks: int) -> EvaluateMasks:
-        """Return a function that evaluates masks here until a cluster gains enough by the others.
+        """Return a function that evaluates masks in this process until a cluster pays off.
 
-        About `n_masks` are to come in all; the function is used by one thread at a time.
+        About `n_masks` are to come in all; the function is not thread-safe.
         """
-        spent, n_done = _Spent(), 0
+        spent, n_done = _SpentTime(), 0
         there: EvaluateMasks | None = None
 
         def evaluate(masks: Sequence[Mask]) -> Floats:
@@ -133,34 +133,36 @@ class OnDemand:
             looks = [n - n_done for n in _MASKS_AT_LOOKS if n_done < n < n_done + len(masks)]
             for start, stop in pairwise([0, *looks, len(masks)]):
                 n_left = max(len(masks) - start, n_masks - n_done)
-                if there is None and (self._present is self._cluster or self._gains(spent, n_left)):
+                if there is None and (
+                    self._present is self._cluster or self._pays_off(spent, n_left)
+                ):
                     self._present = self._cluster
                     there = self._cluster.evaluating(evaluator, spent.cpu / max(1, spent.n_items))
                 if there is not None:
                     return np.array([*losses, *there(masks[start:])])
-                # the first makes ready what the model needs to predict, so it tells nothing
-                with (spent if n_done else _Spent()).on(stop - start):
+                # the first mask is not timed: it prepares the model for predictions
+                with (spent if n_done else _SpentTime()).on(stop - start):
                     losses += evaluator(masks[start:stop]).tolist()
                 n_done += stop - start
             return np.array(losses)
 
         return evaluate
 
-    def _here(
+    def _run_here(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
     ) -> Generator[Result, None, None]:
-        """Yield results computed in this process, until a cluster gains enough by the others."""
-        spent = _Spent()
+        """Yield results computed in this process, until a cluster pays off."""
+        spent = _SpentTime()
         for item in items:
-            if self._present is self._cluster or self._gains(spent, len(items) - spent.n_items):
+            if self._present is self._cluster or self._pays_off(spent, len(items) - spent.n_items):
                 self._present = self._cluster
                 return
             with spent.on(1):
                 result = function(shared, item)
             yield result
 
-    def _gains(self, spent: _Spent, n_left: int) -> bool:
-        """Return whether a cluster saves enough; fits may use several cores here already."""
+    def _pays_off(self, spent: _SpentTime, n_left: int) -> bool:
+        """Return whether a cluster saves enough; fits may use several cores of this process."""
         if spent.n_items == 0 or n_left < 2:
             return False
         cpu_left = spent.cpu / spent.n_items * n_left

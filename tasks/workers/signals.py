@@ -19,7 +19,7 @@ _LOST_AFTER = 0.5  # seconds until an exception without effect is considered los
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked the program to stop; code that handles Ctrl-C handles this too."""
+    """A signal to stop the program; code that handles Ctrl-C handles this too."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -74,9 +74,9 @@ def raised_again_where_lost(
 ) -> Iterator[None]:
     """Raise a signal's exception again if it was lost, e.g. in a callback of compiled code.
 
-    It replaces an error that follows from it. The handler is replaced in the block by one that lets
-    no second signal interrupt the cleanup, unless its owner must find it in place. For the main
-    thread, and a signal whose handler raises `kind`.
+    It replaces an error that follows from it. With `is_replaced`, the handler in the block lets no
+    second signal interrupt the cleanup; without, the handler's owner finds it in place. For the
+    main thread, and a signal whose handler raises `kind`.
     """
     handler = signal.getsignal(number)
     if not callable(handler):
@@ -121,9 +121,10 @@ def raised_again_where_lost(
 def stopped_by_signals() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise `Stopped` in the block instead of ending the process.
 
-    Only the first one does: nothing but another Ctrl-C may interrupt the cleanup. A signal that was
-    ignored at the start, e.g. by `nohup`, stays ignored. During an import the signals are deferred:
-    it could turn them into another error. A lost exception is raised again. For the main thread.
+    Only the first signal does: nothing but another Ctrl-C may interrupt the cleanup. A signal that
+    was ignored at the start, e.g. by `nohup`, stays ignored. During an import the signals are
+    deferred: it could turn them into another error. A lost exception is raised again. For the
+    main thread.
     """
     stopping = is_over = is_ours = False
 
@@ -196,7 +197,7 @@ def stop_once() -> None:
 
 @contextmanager
 def helpers_shielded() -> Iterator[None]:
-    """Protect helper programs started in this block from signals that stop this one.
+    """Protect helper programs started in this block from signals that stop this program.
 
     A terminal sends Ctrl-C to every program in its foreground, a service manager SIGTERM to every
     program of the service. Programs inherit blocked signals from the thread that starts them; this

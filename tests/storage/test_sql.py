@@ -20,7 +20,7 @@ from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import LazyTable
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.table_check import describe_table
-from chaffinch.tasks.pipeline.ingestion import each_read_once, rows_counted_in_the_source
+from chaffinch.tasks.pipeline.ingestion import errors_with_source_rows, reads_cached
 from chaffinch.tasks.pipeline.ingestion import ingest as ingest_as_asked
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.sources import (
@@ -173,7 +173,7 @@ def test_inside_one_command_it_is_read_once(tmp_path: Path) -> None:
         database.execute("CREATE TABLE t (y INT)")
         database.execute("INSERT INTO t VALUES (1)")
         database.commit()
-        with each_read_once():
+        with reads_cached():
             assert n_rows() == 1
             database.execute("INSERT INTO t VALUES (2)")
             database.commit()
@@ -194,7 +194,7 @@ def test_an_error_counts_the_rows_of_a_database_without_another_query(tmp_path: 
     path.unlink()
     with (
         pytest.raises(InputError, match=r"'y' .*row 151\b"),
-        rows_counted_in_the_source(dataset, settings),
+        errors_with_source_rows(dataset, settings),
     ):
         describe_table(LazyTable(dataset), settings)
 

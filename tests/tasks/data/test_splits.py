@@ -422,7 +422,7 @@ def test_an_embargo_longer_than_a_part_is_refused_in_one_line():
 def given_parts(sizes):
     """Return rows of the user's own parts, in an order at random."""
     codes = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], sizes))
-    return codes, Roles(np.zeros(len(codes)), given=codes)
+    return codes, Roles(np.zeros(len(codes)), split=codes)
 
 
 def test_a_cross_fitted_method_trains_on_all_given_rows_but_those_of_the_test():
@@ -450,7 +450,7 @@ def test_without_given_validation_rows_the_others_are_split_by_shares():
 
 
 def test_given_parts_in_time_keep_rows_early_enough_only():
-    rows = Roles(np.zeros(60), times=np.arange(60), given=np.repeat([0, 2], [40, 20]), embargo=5)
+    rows = Roles(np.zeros(60), times=np.arange(60), split=np.repeat([0, 2], [40, 20]), embargo=5)
     splits = split_rows(rows, settings_of(method=HOLDOUT, tuning="none"))
     np.testing.assert_array_equal(splits.train, np.arange(36))
 
@@ -471,7 +471,7 @@ def test_given_parts_in_time_keep_rows_early_enough_only():
 def test_given_parts_against_time_or_groups_are_refused(given_as, message):
     given = np.repeat([0, 2, 0], [30, 29, 1]) if "times" in given_as else np.repeat([0, 2], 30)
     columns = {"time": "t"} if "times" in given_as else {"group": "g"}
-    rows = Roles(np.zeros(60), given=given, **given_as)
+    rows = Roles(np.zeros(60), split=given, **given_as)
     for method in ("gbmo", HOLDOUT):
         with pytest.raises(InputError, match=message):
             split_rows(rows, settings_of(method=method, split="part", **columns))

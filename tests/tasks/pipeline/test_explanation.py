@@ -125,13 +125,13 @@ def test_no_more_rows_and_features_are_measured_than_the_limits(tmp_path, monkey
 def test_of_many_rows_as_few_folds_are_refitted_as_have_enough(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(explanation, "_MOST_ROWS", 100)  # a fold has 120
     fitted = []
-    of_fold = explanation._of_fold
+    of_fold = explanation._predictions_of_fold
 
     def counted(shared, item):
         fitted.append(item)
         return of_fold(shared, item)
 
-    monkeypatch.setattr(explanation, "_of_fold", counted)
+    monkeypatch.setattr(explanation, "_predictions_of_fold", counted)
     found = explained(select(table_of(), method="auto", store=tmp_path))
     assert found["importance"]["rows"] == 100
     assert len(fitted) == 1
