@@ -97,8 +97,8 @@ class ComparisonSettings(Settings):
         if not isinstance(values, Mapping) or "methods" in values:
             return values
         columns = values.get("columns")
-        given = columns if isinstance(columns, Mapping) else vars(columns) if columns else {}
-        if not given.get("weight"):
+        roles = columns if isinstance(columns, Mapping) else vars(columns) if columns else {}
+        if not roles.get("weight"):
             return values
         rivals = [name for name in _RIVALS if declared(name).traits.takes_weights]
         return {**values, "methods": rivals}
@@ -106,7 +106,7 @@ class ComparisonSettings(Settings):
     @field_validator("methods", mode="before")
     @classmethod
     def _methods_by_name(cls, value: Any) -> Any:
-        return _different("method", [method_of(one) for one in _several(value)])
+        return _different("method", [method_of(method) for method in _several(value)])
 
     @field_validator("models", mode="before")
     @classmethod
@@ -165,9 +165,9 @@ def _several(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
 
 
-def _different(what: str, given: list[Any]) -> tuple[Any, ...]:
-    names = [getattr(one, "kind", None) or getattr(one, "name", None) for one in given]
+def _different(what: str, values: list[Any]) -> tuple[Any, ...]:
+    names = [getattr(value, "kind", None) or getattr(value, "name", None) for value in values]
     for name in names:
         if name is not None and names.count(name) > 1:
             raise ValueError(f"{what} {name} is given {names.count(name)} times; give it once")
-    return tuple(given)
+    return tuple(values)

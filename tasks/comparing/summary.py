@@ -122,7 +122,7 @@ def _scores(table: str, model: str, rows: Sequence[_Row], planned: Planned) -> S
             (contender, reason, len(columns))
             for (contender, reason), columns in sorted(
                 errors.items(),
-                key=lambda found: (position_of[found[0][0]], min(found[1]), found[0][1]),
+                key=lambda error: (position_of[error[0][0]], min(error[1]), error[0][1]),
             )
         ),
         constant=of_constant("loss"),
@@ -167,9 +167,9 @@ def near_best_of(
         if len(sizes) < 2:
             continue
         losses, constant = scores.losses[list(rows)][:, shared], scores.constant[shared]
-        found = smallest_near_best(losses, scores.test_share[rows[0], shared], constant)
-        if found is not None:
-            best, smallest = found
+        near_best = smallest_near_best(losses, scores.test_share[rows[0], shared], constant)
+        if near_best is not None:
+            best, smallest = near_best
             is_better = beats(losses[best], constant)
             yield NearBest(method, sizes[best], sizes[smallest], sizes[0], is_better)
 
@@ -293,7 +293,10 @@ class TableSummary:
     @property
     def n_tested_to_constant(self) -> int:
         constants = [outcome.over_constant for outcome in self.outcomes]
-        return sum(found is not None and found.corrected_p is not None for found in constants)
+        return sum(
+            difference is not None and difference.corrected_p is not None
+            for difference in constants
+        )
 
 
 def summarise_table(
@@ -326,10 +329,10 @@ def summarise_table(
 
 def _is_informative(scores: Scores) -> bool | None:
     """Return whether all features are shown to be better than a constant; None if not tested."""
-    found = paired_difference(scores.losses[0], scores.constant, scores.test_share[0])
-    if found is None or found.p_value is None:
+    difference = paired_difference(scores.losses[0], scores.constant, scores.test_share[0])
+    if difference is None or difference.p_value is None:
         return None
-    return found.mean < 0 and found.p_value <= 1 - CONFIDENCE
+    return difference.mean < 0 and difference.p_value <= 1 - CONFIDENCE
 
 
 def cells_in_common(scored: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -364,8 +367,8 @@ def _outcomes(
     differences = [None, *_differences(scores, scores.losses[0])[1:]]
     constants = over_constants(
         [
-            found if i and not keeps_all[i] else None
-            for i, found in enumerate(_differences(scores, scores.constant))
+            difference if i and not keeps_all[i] else None
+            for i, difference in enumerate(_differences(scores, scores.constant))
         ]
     )
     corrected = corrected_p_values(
@@ -377,8 +380,8 @@ def _outcomes(
     tolerated = (1 - tolerance) * scores.losses[0] + tolerance * scores.constant
     beyond = corrected_p_values(
         [
-            p_value_below(found) if i and not keeps_all[i] else None
-            for i, found in enumerate(_differences(scores, tolerated))
+            p_value_below(difference) if i and not keeps_all[i] else None
+            for i, difference in enumerate(_differences(scores, tolerated))
         ]
     )
     means, sizes = _means(scores.losses, used), _means(figures["n_features"], used)

@@ -27,12 +27,12 @@ class Exported:
     promoted_as: str | None = None  # the name that it was given by
 
     @classmethod
-    def of(cls, given: Exportable, store: str | Path) -> Exported:
-        former = read_former(given, store)
+    def of(cls, run: Exportable, store: str | Path) -> Exported:
+        former = read_former(run, store)
         promoted_as = None
-        if isinstance(given, str) and former.folder is not None:
-            is_own = Path(given).absolute().name == former.run
-            promoted_as = None if is_own else given
+        if isinstance(run, str) and former.folder is not None:
+            is_own = Path(run).absolute().name == former.run
+            promoted_as = None if is_own else run
         return cls(former.run, former.contract, former.folder, promoted_as)
 
     @property

@@ -213,8 +213,8 @@ def against_promoted(run: Run, name: str) -> AgainstPromoted:
     try:
         before = Former(history[-1].run, read_contract(histories, history[-1]))
     except StorageError as error:
-        found, _, _ = str(error).rpartition("; ")  # to promote is the remedy after it
-        return AgainstPromoted(name, history, None, found)
+        damage, _, _ = str(error).rpartition("; ")  # to promote is the remedy after it
+        return AgainstPromoted(name, history, None, damage)
     after = Former(result.run, result.contract, run.folder)
     return AgainstPromoted(name, history, between(before, after, Store.of(run.folder).path))
 

@@ -81,11 +81,11 @@ class ReportContent:
     @property
     def searches_made(self) -> list[Mapping[str, Any]]:
         """The searches by probabilities that had anything to search."""
-        return [one for one in self.searches or () if one["iteration"][-1] > 0]
+        return [search for search in self.searches or () if search["iteration"][-1] > 0]
 
     @property
     def has_one_candidate(self) -> bool:
-        """Whether one size, or set, stood for choice, so that none was chosen by its loss."""
+        """Whether there was only one candidate."""
         return len(self.candidates) == 1
 
     @property
@@ -99,8 +99,8 @@ class ReportContent:
     @property
     def is_constrained(self) -> bool:
         """Whether constraints chose among the features, so that the set may be none of the path."""
-        asked = self.contract.settings.get("constraints")
-        return asked is not None and (bool(asked["groups"]) or asked["budget"] is not None)
+        limits = self.contract.settings.get("constraints")
+        return limits is not None and (bool(limits["groups"]) or limits["budget"] is not None)
 
     @property
     def n_candidates(self) -> int:

@@ -307,12 +307,12 @@ def masks_found(masks: Sequence[MaskStep]) -> Table:
 def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         (
-            *(number(one[key]) for key in ("slack", "round", "trained_loss")),
-            *(number(len(one[key])) for key in ("tried", "rejected")),
-            listed(one["removed"]),
-            *(number(one[key]) for key in ("loss", "features_left")),
+            *(number(masking[key]) for key in ("slack", "round", "trained_loss")),
+            *(number(len(masking[key])) for key in ("tried", "rejected")),
+            listed(masking["removed"]),
+            *(number(masking[key]) for key in ("loss", "features_left")),
         )
-        for one in rounds
+        for masking in rounds
     ]
     return Table(
         "Rounds of training and masking",
@@ -326,12 +326,12 @@ def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def forced_by_the_limit(rounds: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return what was masked for the limit on the number of features alone; None if nothing was."""
+    """Return the features masked only to meet the limit on their number; None without any."""
     forced = [
-        f"{name} (slack {number(one['slack'])}, round {number(one['round'])})"
-        for one in rounds
-        for name in one["removed"]
-        if name in one["rejected"] or name not in one["tried"]
+        f"{name} (slack {number(masking['slack'])}, round {number(masking['round'])})"
+        for masking in rounds
+        for name in masking["removed"]
+        if name in masking["rejected"] or name not in masking["tried"]
     ]
     return listed(forced) if forced else None
 
@@ -340,26 +340,26 @@ def searches_by_probabilities(searches: Sequence[Mapping[str, Any]]) -> Table:
     is_sized = "n_features" in searches[0]
     rows = [
         (
-            *(number(one[key]) for key in ("n_features" if is_sized else "penalty", "seed")),
-            *(number(one[key][-1]) for key in ("iteration", "entropy", "stability")),
-            *(number(value) for value in (one["features_left"][-1], one["held_out_loss"])),
+            *(number(search[key]) for key in ("n_features" if is_sized else "penalty", "seed")),
+            *(number(search[key][-1]) for key in ("iteration", "entropy", "stability")),
+            *(number(value) for value in (search["features_left"][-1], search["held_out_loss"])),
         )
-        for one in searches
+        for search in searches
     ]
     ends = numbers("Iterations", "Entropy", "Stability", "Features of at least 0.5")
-    asked = numbers("Features asked for" if is_sized else "Penalty", "Seed")
-    return Table("Searches", {**asked, **ends, **numbers("Mask-validation loss")}, rows)
+    settings = numbers("Features asked for" if is_sized else "Penalty", "Seed")
+    return Table("Searches", {**settings, **ends, **numbers("Mask-validation loss")}, rows)
 
 
 _SEVERAL = {"slack": "slacks", "penalty": "penalties", "size": "sizes asked for"}
 
 
 def not_searched(content: ReportContent) -> str | None:
-    """Return why PEFS made no search, or not each; None where it made all that were asked for."""
-    left_out = [one for one in content.searches or () if one not in content.searches_made]
+    """Return why PEFS left out searches; None where it made all of them."""
+    left_out = [search for search in content.searches or () if search not in content.searches_made]
     if not left_out:
         return None
-    sizes = sorted({one["n_features"] for one in left_out if "n_features" in one})
+    sizes = sorted({search["n_features"] for search in left_out if "n_features" in search})
     sentence = "Nothing was searched, and no network trained"
     if content.searches_made:
         figures = [*map(number, sizes[:-1]), counted(sizes[-1], "feature")]
@@ -382,15 +382,15 @@ def _why_one_set_is_left(content: ReportContent, sizes: list[int]) -> str:
 
 
 def why_one_candidate(content: ReportContent) -> str | None:
-    """Return why one set alone stood for choice; None where there were several."""
+    """Return why there was only one candidate; None where there were several."""
     if not content.has_one_candidate:
         return None
-    method, asked = content.contract.settings["method"], content.candidates[0]["settings"]
+    method, tried = content.contract.settings["method"], content.candidates[0]["settings"]
     is_slack, is_penalty = "slacks" in method, method.get("penalties") is not None
     what = "slack" if is_slack else "penalty" if is_penalty else "size"
     if content.searches is not None and not content.searches_made and is_penalty:
         return "there was one set alone"
-    if len(asked) == 1:
+    if len(tried) == 1:
         return f"one {what} was asked for"
     return f"all {_SEVERAL[what]} led to the same features"
 
@@ -429,7 +429,9 @@ def elimination_chart_of(content: ReportContent) -> Markup | None:
     return charts.elimination_chart(
         [left for left, _ in curve],
         [loss for _, loss in curve],
-        candidates=[one["n_features"] for one in content.candidates] if is_on_curve else [],
+        candidates=[candidate["n_features"] for candidate in content.candidates]
+        if is_on_curve
+        else [],
         chosen=content.size_on_curve if is_on_curve else None,
         loss_name=f"{loss_in_words(content.contract.loss)}, {rows}",
         margins=_margins(content),

@@ -144,27 +144,27 @@ def as_used(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**settings, "history": {**history, "columns": [settings["target"]]}}
 
 
-def made_of_earlier_rows(settings: Mapping[str, Any]) -> str | None:
+def made_of_earlier_rows(history_settings: Mapping[str, Any]) -> str | None:
     """Return which features the run itself made; None where it made none."""
-    history = as_used(settings).get("history")
+    history = as_used(history_settings).get("history")
     if history is None:
         return None
-    asked = HistorySettings(**history)
-    names = [name for column in asked.columns for name in made_names(column, asked)]
-    return f"Made of earlier rows of {listed(asked.columns)}: {listed(names)}."
+    lags = HistorySettings(**history)
+    names = [name for column in lags.columns for name in made_names(column, lags)]
+    return f"Made of earlier rows of {listed(lags.columns)}: {listed(names)}."
 
 
 def costs_in_words(contract: Contract) -> str | None:
     """Return what the features cost, and what a unit saved costs in loss; None without costs."""
-    found = contract.costs
-    if found is None:
+    costs = contract.costs
+    if costs is None:
         return None
     most = contract.settings["constraints"]["budget"]
     budget = "" if most is None else f", with a budget of {number(most)}"
-    sentence = f"The kept features cost {number(found.kept)} of {number(found.all)}{budget}"
-    if found.loss_per_cost_saved is None:
+    sentence = f"The kept features cost {number(costs.kept)} of {number(costs.all)}{budget}"
+    if costs.loss_per_cost_saved is None:
         return f"{sentence}."
-    return f"{sentence}: {number(found.loss_per_cost_saved, '+')} loss per unit of cost saved."
+    return f"{sentence}: {number(costs.loss_per_cost_saved, '+')} loss per unit of cost saved."
 
 
 def title_of(content: ReportContent) -> str:
@@ -189,22 +189,22 @@ _LITTLE = 0.4  # stability below which folds are said to agree little
 
 def stability_in_words(contract: Contract) -> str | None:
     """Return how far the folds agree on the features; None where that is not defined."""
-    found = contract.stability
-    if found is None or found.index is None:
+    stability = contract.stability
+    if stability is None or stability.index is None:
         return None
     little = "The folds agree little: other rows would have led to another set."
     sentence = (
-        f"Stability {number(round(found.index, 2))} (Nogueira's index: 1 if all "
-        f"{found.n_folds} folds keep the same features, 0 as by chance)."
+        f"Stability {number(round(stability.index, 2))} (Nogueira's index: 1 if all "
+        f"{stability.n_folds} folds keep the same features, 0 as by chance)."
     )
-    return f"{sentence} {little}" if found.index < _LITTLE else sentence
+    return f"{sentence} {little}" if stability.index < _LITTLE else sentence
 
 
 def how_stable(contract: Contract) -> str:
     """Return in a sentence how far the features depend on the rows."""
-    found = contract.stability
-    if found is not None and found.index is None and found.n_folds > 1:
-        return f"All {found.n_folds} folds keep the same features."
+    stability = contract.stability
+    if stability is not None and stability.index is None and stability.n_folds > 1:
+        return f"All {stability.n_folds} folds keep the same features."
     return stability_in_words(contract) or (
         "The features come from one split of the rows; how far they depend on it was not measured."
     )
