@@ -134,12 +134,12 @@ def columns(
     elif form == "parquet":
         echo_exactly(json.dumps(contract.columns, ensure_ascii=False))
     else:
-        found = {
+        content = {
             "columns": contract.columns,
             "features": contract.types,
             "bytes": None if read is None else {"kept": read.kept, "all": read.all},
         }
-        echo_json(found)
+        echo_json(content)
     if read is not None:
         click.echo(
             f"{len(contract.columns)} columns are {read.kept:,} of {read.all:,} bytes: "
@@ -176,7 +176,7 @@ def reselect(
     with_prefect: bool | None,
     as_json: bool,
     verbosity: str | None,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Start from the features of RUN, and change them only where newer rows show a reason.
 
@@ -194,17 +194,17 @@ def reselect(
     from chaffinch.tasks.results.previous_run import read_former, settings_of
 
     file = read_settings(config)
-    data, execution = data_of(file, data), execution_of(file, given)
+    data, execution = data_of(file, data), execution_of(file, options)
     own = group_of(file, "reselect")
-    asked = ReselectionSettings(**merged(own, nested(given, RESELECTION)))
-    settings = settings_of(read_former(run, execution.store), asked)
+    changes = ReselectionSettings(**merged(own, nested(options, RESELECTION)))
+    settings = settings_of(read_former(run, execution.store), changes)
     source, steps = source_of(data), steps_of(with_changes=True)
     with output.progress(steps, verbosity) as shown:
         if server is None:
             result, _ = _selected(source, settings, execution, shown)
         else:
             checked = partial(_checked, source, settings, execution)
-            arguments = (run, data, asked, execution)
+            arguments = (run, data, changes, execution)
             result = _run_flow(server, "reselection", arguments, shown, checked).result()
     output.show(result, as_json=as_json, with_warnings=False)
 
@@ -437,7 +437,7 @@ def compare(
     with_prefect: bool | None,
     as_json: bool,
     verbosity: str | None,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Compare methods of selection on TABLES, one or more, by nested folds and over seeds.
 
@@ -463,8 +463,8 @@ def compare(
     tables = data_of(file, list(data))
     shared = {name: file[name] for name in file.keys() & ComparisonSettings.model_fields.keys()}
     own = merged(shared, group_of(file, "compare"))
-    settings = ComparisonSettings(**merged(own, nested(given, COMPARISON)))
-    execution = execution_of(file, given)
+    settings = ComparisonSettings(**merged(own, nested(options, COMPARISON)))
+    execution = execution_of(file, options)
     tables = [tables] if isinstance(tables, str) else tables
     with output.progress(STEPS, verbosity) as shown:
         if server is None:

@@ -21,8 +21,8 @@ def echo_exactly(text: str) -> None:
     click.echo(text, color=True)
 
 
-def echo_json(found: Any) -> None:
-    echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+def echo_json(content: Any) -> None:
+    echo_exactly(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 class Showing(NamedTuple):

@@ -72,9 +72,9 @@ def within_limits(
 def data_sets(
     limits: LimitSettings, sources: Sequence[Source], promotion: PromotionSettings | None
 ) -> list[str]:
-    given = limits.data_set or (promotion.name if promotion is not None else None)
-    if given:
-        return [given]
+    name = limits.data_set or (promotion.name if promotion is not None else None)
+    if name:
+        return [name]
     remedy = "limits.data_set: orders"
     return sorted({name_of_data_set(source, None, remedy) for source in sources})
 

@@ -162,13 +162,17 @@ class TableFlow(Flow[P, R]):
 
     if not TYPE_CHECKING:  # the overloads are those of Flow
 
-        def __call__(self, *args: Any, return_state: bool = False, wait_for: Any = None, **given):
+        def __call__(
+            self, *args: Any, return_state: bool = False, wait_for: Any = None, **parameters
+        ):
             """Run the flow; InputError for a parameter that is missing or unknown."""
             try:
-                signature(self.fn).bind(*args, **given)
+                signature(self.fn).bind(*args, **parameters)
             except TypeError as error:
                 raise InputError(f"{self.fn.__name__}: {error}; see its parameters") from None
-            return super().__call__(*args, return_state=return_state, wait_for=wait_for, **given)
+            return super().__call__(
+                *args, return_state=return_state, wait_for=wait_for, **parameters
+            )
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters as Prefect stores them; refuse tables and secrets before that."""
@@ -224,9 +228,9 @@ def table_flow(
             return cast(R, Completed(message=summary_line(result), data=result))
 
         def run_name() -> str:
-            given = str(runtime.flow_run.name)
-            if not _is_generated(given):  # a person has named the run
-                return given
+            name = str(runtime.flow_run.name)
+            if not _is_generated(name):  # a person has named the run
+                return name
             return f"{title(runtime.flow_run.parameters)} {date_in_title()}"
 
         return TableFlow(

@@ -49,12 +49,16 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
     processes: Processes = {}
     with stopped_by_signals():
         try:
-            ids = [cast(UUID, one.apply()) for one in deployments]  # no event loop runs here
+            # no event loop runs here
+            ids = [cast(UUID, deployment.apply()) for deployment in deployments]
             click.echo(_served_lines(deployments))
             _serve(ids, processes)
         except KeyboardInterrupt as error:
             stop_once()
-            _end(processes, [one.full_name for one in deployments if one.schedules])
+            _end(
+                processes,
+                [deployment.full_name for deployment in deployments if deployment.schedules],
+            )
             return error.signal if isinstance(error, Stopped) else SIGINT
 
 
@@ -152,7 +156,7 @@ def _served_lines(deployments: Sequence[RunnerDeployment]) -> str:
     return "\n".join(
         [
             "These deployments are served until this is stopped:",
-            *(f"  {one.full_name}" for one in deployments),
+            *(f"  {deployment.full_name}" for deployment in deployments),
             f"Start one in the Prefect UI{where}, or by `prefect deployment run NAME`.",
         ]
     )

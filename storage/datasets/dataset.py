@@ -196,8 +196,8 @@ def ingest(
     if labels in numeric or not source.has_types():
         labels = None  # a source without types gives it none of its own
     if fingerprint is not None:
-        asked = [sorted(set(names)) for names in (categorical, numeric, ordered, drop)]
-        note = _note(folder, [fingerprint, *asked, *([] if labels is None else [[labels]])])
+        roles = [sorted(set(names)) for names in (categorical, numeric, ordered, drop)]
+        note = _note(folder, [fingerprint, *roles, *([] if labels is None else [[labels]])])
         try:
             return replace(Dataset.open(folder, _hash_in_note(note)), source_order=note)
         except FileNotFoundError:
@@ -225,10 +225,10 @@ def ingest(
                     yield column
                     on_done(next(done), 2 * n_columns)
 
-            each = typed_columns(
+            new_columns = typed_columns(
                 raw, categorical=categorical, numeric=numeric, ordered=ordered, has_others=True
             )
-            order = row_order(each_done(typed.kept(each)))
+            order = row_order(each_done(typed.kept(new_columns)))
             types = column_types(typed.schema)
             in_order = columns.kept(shuffled(typed, order))
             dataset_hash = hash_columns(types, len(order), each_done(in_order))

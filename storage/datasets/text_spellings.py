@@ -215,8 +215,8 @@ def _in_pandas(text: str) -> tuple[str, str, str]:
 
 def _part(text: str, pattern: str) -> str:
     """Return the first part of a text that matches, or an empty text."""
-    found = pc.extract_regex(pa.array([text]), f"(?P<part>{pattern})")[0].as_py()
-    return found["part"] if found else ""
+    match = pc.extract_regex(pa.array([text]), f"(?P<part>{pattern})")[0].as_py()
+    return match["part"] if match else ""
 
 
 def _has(text: str, pattern: str) -> bool:
@@ -224,8 +224,8 @@ def _has(text: str, pattern: str) -> bool:
 
 
 def _matches(texts: pa.Array, pattern: str) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.match_substring_regex(texts, pattern).to_numpy(False)
-    return found
+    matches: NDArray[np.bool_] = pc.match_substring_regex(texts, pattern).to_numpy(False)
+    return matches
 
 
 def all_match(texts: pa.Array, pattern: str) -> bool:

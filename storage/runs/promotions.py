@@ -50,12 +50,12 @@ class Promotion:
 _FIELDS = tuple(field.name for field in fields(Promotion))
 
 
-def read_entry(given: Any) -> Promotion | None:
+def read_entry(content: Any) -> Promotion | None:
     """Return an entry from JSON, without unknown fields; None if it is invalid."""
-    known = isinstance(given, dict) and all(isinstance(given.get(f), str) for f in _FIELDS)
-    if not known or given["how"] not in get_args(How):
+    known = isinstance(content, dict) and all(isinstance(content.get(f), str) for f in _FIELDS)
+    if not known or content["how"] not in get_args(How):
         return None
-    return Promotion(**{field: given[field] for field in _FIELDS})
+    return Promotion(**{field: content[field] for field in _FIELDS})
 
 
 def standing(history: tuple[Promotion, ...]) -> tuple[Promotion, ...]:
@@ -184,7 +184,7 @@ class Promotions:
         """Record that the event of the entry at a position was sent."""
         with self._locked():
             history, pending = self._read(name)
-            self._write(name, history, tuple(one for one in pending if one != place))
+            self._write(name, history, tuple(other for other in pending if other != place))
 
     @contextmanager
     def sending(self) -> Iterator[None]:
@@ -215,7 +215,7 @@ class Promotions:
         document: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "name": name,
-            "entries": [asdict(one) for one in history],
+            "entries": [asdict(entry) for entry in history],
         }
         if pending:
             document["owed"] = list(pending)
@@ -236,7 +236,7 @@ class Promotions:
         if not (is_sealed(document) and document["name"] == name):
             raise StorageError(f"{path} is damaged (it was changed); {_REMEDY}")
         entries, pending = document["entries"], document.get("owed", [])
-        history = tuple(one for one in map(read_entry, entries) if one is not None)
+        history = tuple(entry for entry in map(read_entry, entries) if entry is not None)
         if len(history) < len(entries) or not set(pending) <= set(range(len(entries))):
             raise StorageError(f"{path} is damaged (an entry is none); {_REMEDY}")
         return history, tuple(pending)

@@ -299,12 +299,12 @@ class Run:
             write_file(self.folder / _RUN, to_json(document))
             return
         before = self.description
-        asked = json.loads(to_json(description))
-        for field in [*before, *asked]:
-            if before.get(field) != asked.get(field):
+        after = json.loads(to_json(description))
+        for field in [*before, *after]:
+            if before.get(field) != after.get(field):
                 raise InputError(
                     f"run {self.name!r} began with {field} {before.get(field)!r} but is now asked "
-                    f"for {asked.get(field)!r}; give another run name or the same {field}"
+                    f"for {after.get(field)!r}; give another run name or the same {field}"
                 )
 
     @contextmanager

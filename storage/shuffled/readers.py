@@ -236,22 +236,22 @@ def _parsed(lines: bytes, zero_based: bool, dtype: Any) -> tuple[Any, NDArray[An
     return X, y
 
 
-def _first_unusable(lines: bytes, zero_based: bool, dtype: Any) -> tuple[int, str]:
+def _first_unusable(text: bytes, zero_based: bool, dtype: Any) -> tuple[int, str]:
     """Return the 1-based number of the first line that cannot be parsed, and the reason."""
-    each, n_before = lines.splitlines(keepends=True), 0
-    while len(each) > 1:
-        half = len(each) // 2
+    lines, n_before = text.splitlines(keepends=True), 0
+    while len(lines) > 1:
+        half = len(lines) // 2
         try:
-            _parsed(b"".join(each[:half]), zero_based, dtype)
+            _parsed(b"".join(lines[:half]), zero_based, dtype)
         except _UNUSABLE:
-            each = each[:half]
+            lines = lines[:half]
         else:
-            each, n_before = each[half:], n_before + half
+            lines, n_before = lines[half:], n_before + half
     try:
-        _parsed(each[0], zero_based, dtype)
+        _parsed(lines[0], zero_based, dtype)
     except _UNUSABLE as error:
-        return n_before + 1, _why(each[0], zero_based, str(error))
-    return n_before + 1, _why(each[0], zero_based, "")
+        return n_before + 1, _why(lines[0], zero_based, str(error))
+    return n_before + 1, _why(lines[0], zero_based, "")
 
 
 def _why(line: bytes, zero_based: bool, message: str) -> str:

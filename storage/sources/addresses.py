@@ -48,13 +48,13 @@ def scheme_of(data: Any) -> str | None:
     check_no_secret(text, "the address of a source")
     if "\0" in text:
         raise InputError(f"source {text[:_SHOWN]!r} holds the character of code 0; leave it out")
-    found = _SCHEME.match(text)
-    if found is None:
+    match = _SCHEME.match(text)
+    if match is None:
         return ""
     if not isinstance(data, str):
         raise InputError("an address is given as text, but this is a path; leave out Path(...)")
-    scheme = found[1].removesuffix(":").lower()
-    if not text[found.end() :].startswith("/"):
+    scheme = match[1].removesuffix(":").lower()
+    if not text[match.end() :].startswith("/"):
         raise unknown_scheme(scheme)
     return scheme
 

@@ -130,13 +130,13 @@ def _column_bytes(files: Iterable[tuple[str, Path]]) -> dict[str, int]:
     """Return the size of each column's fields in bytes, delimiters included."""
     ((_, path),) = files
     with _open(path) as text:
-        found = {name: len(name.encode()) + 1 for name in text.names}
+        sizes = {name: len(name.encode()) + 1 for name in text.names}
         with pa.csv.open_csv(path, **text.options(), convert_options=text.as_it_is) as stream:
             for batch in stream:
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                    found[name] += pc.sum(pc.binary_length(column)).as_py() + len(column)
-    found.pop("", None)  # an unnamed index
-    return found
+                    sizes[name] += pc.sum(pc.binary_length(column)).as_py() + len(column)
+    sizes.pop("", None)  # an unnamed index
+    return sizes
 
 
 def _n_rows(file: Any, name: str) -> int:
@@ -322,10 +322,10 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
             f"a row of {text.path.name} is longer than {text.block} bytes; "
             "correct it, perhaps a quote is never closed"
         )
-    found = re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
-    if not found:
+    match = re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
+    if not match:
         return f"{text.path.name} cannot be read ({shorten(str(error), 200)}); correct it"
-    row, expected, actual = map(int, found.groups())
+    row, expected, actual = map(int, match.groups())
     return (
         f"row {row - 1} of {text.path.name} must have {expected} fields as the header but has "
         f"{actual}; correct it, or quote fields that hold {text.delimiter!r}"

@@ -101,8 +101,8 @@ def shape_of(form: Format, files: Iterable[tuple[str, Any]]) -> tuple[int, int] 
     if form.n_rows is None:
         return None
     n_rows = n_columns = 0
-    for name, given in files:
-        with given.open("rb") if isinstance(given, Path) else nullcontext(given) as file:
+    for name, opened in files:
+        with opened.open("rb") if isinstance(opened, Path) else nullcontext(opened) as file:
             n_columns = n_columns or len(form.columns(file, name))
             file.seek(0)
             n_rows += form.n_rows(file, name)

@@ -152,15 +152,15 @@ def _n_rows(file: Any, name: str) -> int:
 
 def _column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
     """Return the compressed size of each column over all files, from their footers."""
-    found: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for name, file in files:
         with reading_parquet(name), pa.parquet.ParquetFile(file) as parquet:
             metadata, schema = parquet.metadata, parquet.schema_arrow
         columns = [field.name for field in schema for _ in range(_n_stored(field.type))]
         for group in map(metadata.row_group, range(metadata.num_row_groups)):
             for i, column in enumerate(columns):
-                found[column] += group.column(i).total_compressed_size
-    return found
+                sizes[column] += group.column(i).total_compressed_size
+    return sizes
 
 
 PARQUET = Format(

@@ -175,7 +175,7 @@ class SqlSource(DatabaseSource):
 
 
 def _check_password_name(name: str | None) -> None:
-    listed = [one.strip() for one in os.environ.get(PASSWORD_NAMES, "").split(",")]
+    listed = [variable.strip() for variable in os.environ.get(PASSWORD_NAMES, "").split(",")]
     if name is not None and "PASSWORD" not in name.upper() and name not in listed:
         raise InputError(
             f"password_from names {name[:_SHOWN]!r}, which does not contain PASSWORD; rename the "
