@@ -285,7 +285,7 @@ _ARGUMENTS = {"group": "groups", "weight": "sample_weight"}  # that are not call
 
 
 def _name_of(feature: Any, names: Sequence[str]) -> str:
-    """Return the name of a feature given by name, by its label, or by position in an array."""
+    """Return the name of a feature from its name, its label, or its position in an array."""
     name = text_of_label(feature)
     if name not in names and isinstance(feature, int | np.integer) and 0 <= feature < len(names):
         return names[int(feature)]

@@ -1,4 +1,4 @@
-"""`chaffinch.probabilistic_selection`: one search by PEFS of a table at hand."""
+"""`chaffinch.probabilistic_selection`: a search by PEFS of a table."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def check_values(rows: Rows, schema: Schema) -> None:
-    """Refuse a target with one value, and numbers that are too large, as `select` does."""
+    """Refuse a constant target, and numbers that are too large, as `select` does."""
     if schema.n_classes == 1 or (rows.y == rows.y[0]).all():
         raise InputError(
             "y has the same value in every row, so there is nothing to learn: give rows with at "
@@ -80,36 +80,32 @@ def check_varying(prepared: Prepared, n_features: int | None) -> None:
         raise InputError(f"n_features must be in 1..{n_varying} but is {n_features}{why}")
 
 
-def _read_layers(layers: Any, *, has_network: bool) -> tuple[int, ...]:
-    """Return the units of each hidden layer; those of the paper if none are given."""
-    if layers is None:
+def _read_layers(sizes: Any, *, has_network: bool) -> tuple[int, ...]:
+    """Return the units of each hidden layer; those of the paper by default."""
+    if sizes is None:
         return (200, 200, 200)
     if has_network:
         raise InputError(
             "hidden_layer_sizes and network exclude each other, as a network has layers of its "
-            f"own, but hidden_layer_sizes is {short_repr(layers)}; leave one of them out"
+            f"own, but hidden_layer_sizes is {short_repr(sizes)}; leave one of them out"
         )
-    if isinstance(layers, str | bytes | Mapping | Set) or not isinstance(layers, Iterable):
+    if isinstance(sizes, str | bytes | Mapping | Set) or not isinstance(sizes, Iterable):
         raise InputError(
             "hidden_layer_sizes must be a sequence of whole numbers, units of each hidden layer, "
-            f"but is {short_repr(layers)}"
+            f"but is {short_repr(sizes)}"
         )
-    layers = tuple(layers)
+    layers = tuple(sizes)
     if any(isinstance(units, Integral) and int(units) > MOST_UNITS for units in layers):
         raise InputError(
             f"hidden_layer_sizes must have at most {MOST_UNITS:,} units in each layer but is "
-            f"{short_repr(layers)}"
+            f"{short_repr(sizes)}"
         )
-    return layers
+    return sizes
 
 
-def _read_path(checkpoint: Any) -> Path | None:
+def _read_path(path: Any) -> Path | None:
     """Return the path of a checkpoint, behind a symbolic link; InputError if it is no file."""
-    return (
-        None
-        if checkpoint is None
-        else file_to_write(path_from(checkpoint, "checkpoint"), "checkpoint")
-    )
+    return None if path is None else file_to_write(path_from(path, "checkpoint"), "checkpoint")
 
 
 def check_can_be_written(path: Path) -> None:
@@ -197,7 +193,7 @@ class SearchedTable:
         table = read_rows(X)
         if len(table.names) != len(self.names):
             raise InputError(f"X must have {len(self.names)} features but has {len(table.names)}")
-        for name, searched, given in zip(
+        for name, searched, categories in zip(
             self.names, self.categories, table.categories, strict=True
         ):
             if searched is not None:
@@ -205,7 +201,7 @@ class SearchedTable:
                     f"X must be a pandas frame, as {name!r} was searched by its categories, but is "
                     f"{type(X).__name__}; give one with the columns that were searched"
                 )
-            if given:
+            if categories:
                 raise InputError(_no_numbers(name))
         return table.matrix
 
@@ -213,8 +209,8 @@ class SearchedTable:
         """Return a column of a frame as numbers, or as codes of the searched categories."""
         name, known = self.names[position], self.categories[position]
         if known is None:
-            values, found = codes_or_numbers(column, name, None)
-            if found:
+            values, categories = codes_or_numbers(column, name, None)
+            if categories:
                 raise InputError(_no_numbers(name))
             return values
         texts = pa.array(column.astype(object).map(str, na_action="ignore"), from_pandas=True)

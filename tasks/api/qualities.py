@@ -154,8 +154,9 @@ def model_gain(model: Any, X: Any) -> Univariate:
                 scores = user_model.translate(Schema(names, (0,) * len(names))).importances()
         if scores is None or len(scores) != len(names):
             raise InputError(
-                f"{user_model.name} must have one importance for each of the {len(names)} features but "
-                f"has {'none' if scores is None else len(scores)}; use permutation, or masked_loss"
+                f"{user_model.name} must have one importance for each of the {len(names)} features "
+                f"but has {'none' if scores is None else len(scores)}; use permutation, or "
+                "masked_loss"
             )
         importances.check_finite(scores, user_model.name)
         return Univariate(scores, names)

@@ -238,7 +238,7 @@ def _history(
 
 
 def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any]:
-    """Return a model's settings, and the estimator if one was given in their place."""
+    """Return a model's settings, and the user's estimator if there is any."""
     if isinstance(model, str):
         return ModelSettings(name=model), None
     if isinstance(model, ModelSettings):

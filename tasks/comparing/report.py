@@ -58,7 +58,7 @@ _REPEATS = (
 
 
 def render_comparison(summary: Summary, *, name: str) -> bytes:
-    """Return the report as one HTML file in UTF-8, without scripts and links."""
+    """Return the report as an HTML file in UTF-8, without scripts and links."""
     names = [*dict.fromkeys(table.table for table in summary.tables)]
     is_single, is_long = len(summary.tables) == 1, len(summary.tables) > _MOST_IN_WORDS
     sections = [made for build in _SECTIONS if (made := build(summary)).blocks]
@@ -152,7 +152,7 @@ _SECTIONS = (what_is_missing, warnings_about_the_data, warnings_of_libraries, ra
 
 
 def _of_table(summary: Summary, place: int) -> Iterator[Block]:
-    """Return the blocks of one table with one model."""
+    """Return the blocks of a table with a model."""
     table, n_tables = summary.tables[place], len(summary.tables)
     yield note(
         f"{loss_in_words(table.loss_name)}, lower is better; {text.cells_of(table)}. "

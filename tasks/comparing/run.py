@@ -119,7 +119,7 @@ class ComparisonResult:
         return lines_of(self.summary)
 
     def __repr__(self) -> str:
-        """Return the lines as one text."""
+        """Return the lines as text."""
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
@@ -326,7 +326,7 @@ def measure_cells(
 
 
 def conclude(plan: Plan, store: Store, run: Run) -> None:
-    """Write the results as one table, and the report.
+    """Write the table of results and the report.
 
     If every measurement failed, only the errors are written.
     """
@@ -338,14 +338,12 @@ def conclude(plan: Plan, store: Store, run: Run) -> None:
     }
     results, remarks = as_table(plan, measured), remarks_of(plan, measured)
     summary = summarise(results, plan.planned, plan.warnings, remarks)
-    key, refusal = (
-        digest({"cells": [plan.key(*which) for which in measured]}),
-        _refusal(plan, measured),
-    )
+    key = digest({"cells": [plan.key(*which) for which in measured]})
+    refusal = _refusal(plan, measured)
     if refusal is not None:
         with run.stage(REFUSED, key) as writer:
             writer.result = {"errors": list(errors_of(summary))}
-    # opening the stage removes an earlier conclusion, such as one after the time limit
+    # opening the stage removes an earlier conclusion, such as that after the time limit
     with run.stage("conclude", key) as writer:
         if refusal is not None:
             raise refusal

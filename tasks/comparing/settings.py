@@ -147,7 +147,7 @@ class ComparisonSettings(Settings):
     def selection(
         self, model: ModelSettings, seed: int, method: Method | None = None
     ) -> SelectionSettings:
-        """Return the settings of one selection; without a method, those that all share."""
+        """Return the settings of a selection; without a method, those that all share."""
         return SelectionSettings(
             target=self.target,
             task=self.task,

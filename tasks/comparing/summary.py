@@ -46,7 +46,7 @@ _Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Scores:
-    """Measurements of k contenders in c cells, on one table with one model.
+    """Measurements of k contenders in c cells, on a table with a model.
 
     A contender is a method at a size; a cell is an outer fold of a seed.
     """
@@ -56,7 +56,7 @@ class Scores:
     loss_name: str
     contenders: tuple[Contender, ...]  # the first has all features
     cells: tuple[SeedAndFold, ...]
-    losses: Floats  # shape (k, c); NaN for a missing row, or one with an error
+    losses: Floats  # shape (k, c); NaN for a missing row and for an error
     failed: NDArray[np.bool_]  # shape (k, c); whether there is an error instead of a loss
     test_share: Floats  # shape (k, c); test rows per training row, NaN without a loss
     figures: Mapping[str, Floats]  # those of `_FIGURES`, shape (k, c)
@@ -131,7 +131,7 @@ def _scores(table: str, model: str, rows: Sequence[_Row], planned: Planned) -> S
 
 
 def _values(rows: Mapping[tuple[int, ...], _Row], shape: tuple[int, ...], name: str) -> Floats:
-    """Return the values of a column; NaN without one, as in results of earlier releases."""
+    """Return the values of a column; NaN if it is missing, as in results of earlier releases."""
     values = np.full(shape, np.nan)
     for at, row in rows.items():
         value = row.get(name)
@@ -145,7 +145,7 @@ def _contender(row: _Row) -> Contender:
 
 @dataclass(frozen=True)
 class NearBest:
-    """The sizes of one method: the best, and the smallest within one standard error of it."""
+    """The sizes of a method: the best, and the smallest within one standard error of it."""
 
     method: str
     best: int  # the size with the lowest mean loss
@@ -209,7 +209,7 @@ def beats(losses: Floats, constant: Floats) -> bool | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one contender, a method at a size, on one table with one model."""
+    """Result of a contender, a method at a size, on a table with a model."""
 
     contender: Contender
     n_scored: int  # number of cells with a loss
@@ -238,7 +238,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """Results of a comparison on one table with one model."""
+    """Results of a comparison on a table with a model."""
 
     table: str
     model: str
@@ -465,7 +465,7 @@ def _known(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Methods by their mean rank with one model, the best first."""
+    """Methods by their mean rank with a model, the best first."""
 
     model: str
     sizes: tuple[int, ...]  # requested on each table; empty if all methods chose their own size
@@ -486,7 +486,7 @@ _Part = tuple[str, bool]  # a method, and whether it has a requested size
 
 
 def rankings_of(measured: Sequence[Measured]) -> Iterator[Ranking]:
-    """Yield the rankings with each model: one for each requested size.
+    """Yield a ranking for each model and requested size.
 
     All features, and methods that choose their own size, are in each ranking. Sizes of different
     tables are matched by position: the smallest of one with the smallest of another. If tables have
@@ -519,7 +519,7 @@ def _sizes_by_place(tables: Sequence[TableSummary]) -> list[tuple[int, ...]]:
 
 
 def _ranking(model: str, tables: Sequence[Measured], sizes: tuple[int, ...]) -> Ranking | None:
-    """Return the ranking at one position of sizes, or None with fewer than two methods."""
+    """Return the ranking at a position of sizes, or None with fewer than two methods."""
     taking_part = [
         {
             (outcome.contender.method, outcome.contender.size is not None): (i, outcome)

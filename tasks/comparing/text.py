@@ -392,7 +392,7 @@ def sizes_left_out(tables: Sequence[TableSummary]) -> Iterator[str]:
 
 
 def errors_of(summary: Summary) -> Iterator[str]:
-    """Yield one line for each error on a table with a model.
+    """Yield a line for each error on a table with a model.
 
     Errors that differ only in numbers are grouped, and the first is shown.
     """
@@ -492,7 +492,7 @@ def _row(outcome: Outcome, everyone: Sequence[Contender]) -> tuple[str, ...]:
 
 
 def _of_rankings(model: str, rankings: Sequence[Ranking]) -> Section:
-    """Return the ranks with one model, a column for each size, and their interpretation."""
+    """Return the ranks with a model, a column for each size, and their interpretation."""
     by_size = [dict(zip(r.methods, r.mean_ranks, strict=True)) for r in rankings]
     rows = [
         (cut(method, _LONGEST_NAME), *(_rank(ranks.get(method)) for ranks in by_size))

@@ -68,8 +68,8 @@ def to_dbt(
     for level in (data_set, *levels):
         if not _NAME.fullmatch(level):
             raise InputError(
-                f"{level!r} is no name in dbt: names are letters, digits and underscores; give name "
-                "or table"
+                f"{level!r} is no name in dbt: names are letters, digits and underscores; give "
+                "name or table"
             )
     _check_columns(columns)
     model = f"{data_set}_features"

@@ -1,4 +1,4 @@
-"""The run that is exported: its contract, and its folder where there is one."""
+"""The run that is exported: its contract, and its folder if there is any."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Exported:
     run: str
     contract: FeatureContract
     folder: Path | None
-    promoted_as: str | None = None  # the name that it was given by
+    promoted_as: str | None = None  # the name under which it was promoted
 
     @classmethod
     def of(cls, run: Exportable, store: str | Path) -> Exported:
@@ -46,7 +46,7 @@ class Exported:
         return Run(self.folder)
 
     def named(self, name: str | None, remedy: str) -> str:
-        """Return the given name, the one that the run was promoted under, or its table's."""
+        """Return `name`, the name under which the run was promoted, or its table's."""
         for known in (name, self.promoted_as):
             if known is not None:
                 return known

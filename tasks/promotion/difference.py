@@ -1,4 +1,4 @@
-"""What differs between two contracts of one target: features, loss, drift.
+"""What differs between two contracts of a target: features, loss, drift.
 
 The first set is refitted on the rows of the second run, with its tuned hyper-parameters, and both
 are scored on the rows that judged that run, so that only the sets differ.
@@ -353,22 +353,26 @@ def lines_of_difference(difference: Difference) -> list[str]:
 
 def _of_features(difference: Difference) -> str:
     if not (difference.gained or difference.lost):
-        return f"Both keep the same {_counted(difference.n_after)}{' by name' * bool(difference.gone)}."
+        by_name = " by name" * bool(difference.gone)
+        return f"Both keep the same {_counted(difference.n_after)}{by_name}."
     changed = len(difference.gained) + len(difference.lost)
     either = difference.n_before + len(difference.gained)
+    gained, lost = (listed(map(visible, of)) for of in (difference.gained, difference.lost))
     return (
-        f"Gained: {listed(map(visible, difference.gained))}. Lost: {listed(map(visible, difference.lost))}. "
+        f"Gained: {gained}. Lost: {lost}. "
         f"Changed: {number(changed)} of the {_counted(either)} of either, "
         f"{share(round(difference.share_changed, 3))}."
     )
 
 
 def _of_loss(difference: Difference, loss: LossDifference) -> str:
-    rest = f"what is left of the former {number(difference.n_before)}"
+    former = f"the former {difference.n_before}"
+    if difference.gone:
+        former = f"what is left of the former {number(difference.n_before)}"
     text = (
         f"Refitted on the newer rows, the loss ({loss_in_words(loss.name)}) is "
         f"{number(loss.after)} with the new {_counted(difference.n_after)} against "
-        f"{number(loss.before)} with {rest if found.gone else f'the former {difference.n_before}'}; "
+        f"{number(loss.before)} with {former}; "
         f"difference {number(loss.difference, '+')}, "
     ) + (
         "of one unit there is no interval"

@@ -1,4 +1,4 @@
-"""Promotion: which run's contract is the one in use for a data set, and which ones were."""
+"""Promotion: which run's contract is in use for a data set, and which contracts were."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[B
 
 
 def found_in_words(alternatives: Mapping[str, Any]) -> str:
-    """Return how many sets were found, and why there are fewer than were asked for."""
+    """Return the number of alternatives, and why there are fewer than requested."""
     settings, n_found = alternatives["settings"], len(alternatives["sets"])
     n_requested, tau, quality = settings["number"], settings["tau"], settings["quality"]
     text = f"{counted(n_found, 'alternative')}, tau {tau:g}, by {quality}"
@@ -92,7 +92,7 @@ def found_in_words(alternatives: Mapping[str, Any]) -> str:
 
 
 def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
-    """Return the sets side by side, the chosen one first.
+    """Return the sets side by side, the chosen set first.
 
     `chosen_loss` is for runs of earlier releases, which judged all sets alike.
     """
@@ -199,7 +199,7 @@ def _is_reached(quality: float, bound: float | None) -> bool:
 
 
 def why_worthless(alternatives: Mapping[str, Any]) -> str:
-    """Return why the chosen set has no quality; empty where it has one."""
+    """Return why the chosen set has no quality; empty if it has a quality."""
     if alternatives["chosen"]["quality"] is not None:
         return ""
     quality, why = alternatives["settings"]["quality"], "it is one that it does not allow"
@@ -209,7 +209,7 @@ def why_worthless(alternatives: Mapping[str, Any]) -> str:
 
 
 def features_of_each(alternatives: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the features of each set by its name, the chosen one first."""
+    """Return the features of each set by its name, the chosen set first."""
     others = {
         number(i): alternative["features"]
         for i, alternative in enumerate(alternatives["sets"], start=1)
@@ -263,7 +263,7 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
 
 
 def _are_open(settings: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
-    """Return for each set drawn at a tau whether a better one is possible, up to rounding.
+    """Return for each set drawn at a tau whether a better set is possible, up to rounding.
 
     The simultaneous search has a single answer for all of its sets.
     """
@@ -359,7 +359,7 @@ _LONGER = (
 
 
 def why_missing(alternatives: Mapping[str, Any]) -> str:
-    """Return why there are fewer sets than were asked for."""
+    """Return why there are fewer sets than requested."""
     if alternatives["status"] == "infeasible":
         return _proven(alternatives)
     which = "no further one" if alternatives["sets"] else "none"

@@ -88,7 +88,7 @@ def each_change(changes: Mapping[str, Any]) -> Table:
 
 
 def each_set(changes: Mapping[str, Any]) -> Table:
-    """Return the former set, the new one and all features, refitted on the newer rows."""
+    """Return the former set, the new set and all features, refitted on the newer rows."""
     against_all = {
         comparison["set"]: comparison
         for comparison in changes["comparisons"]
@@ -197,7 +197,7 @@ def _has_moved(column: Mapping[str, Any]) -> bool:
 
 @section("Since the last promotion")
 def since_promotion(content: ReportContent) -> Iterator[Block]:
-    """Return how a run differs from the promoted one; empty where nothing is promoted."""
+    """Return how a run differs from the promoted run; empty where nothing is promoted."""
     promoted = content.promoted
     if promoted is None or promoted["run"] is None:
         return

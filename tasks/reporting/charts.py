@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # light and dark.
 
 INK, MUTED, RULE, ACCENT, PAPER = "#000001", "#000002", "#000003", "#000004", "#000005"
-CURVES = tuple(f"#00001{place}" for place in range(1, 7))  # of one chart, with their markers
+CURVES = tuple(f"#00001{place}" for place in range(1, 7))  # of a chart, with their markers
 MARKERS = "osD^vP"
 _VARIABLES = {
     INK: "var(--ink)",
@@ -74,7 +74,7 @@ def figure_of(name: str, width: float, height: float) -> Iterator[Figure]:
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    # the salt makes identifiers reproducible, and differ between the charts of one page
+    # the salt makes identifiers reproducible, and differ between the charts of a page
     with style.context(["default", _STYLE, {"svg.hashsalt": name}]):
         yield Figure(figsize=(width, height), layout="constrained")
 

@@ -23,7 +23,7 @@ class ReportContent:
     unmasked_loss: float  # of the base model on the mask-validation part with every feature
     # Each with n_features, the settings that led there, and the model_validation_loss.
     candidates: Sequence[Mapping[str, Any]]
-    # Each with parameters, and the cross-validated loss, or None for a single one.
+    # Each with parameters, and the cross-validated loss, or None for a single candidate.
     tuning: Sequence[Mapping[str, Any]]
     warnings: Sequence[str]
     # A row per column of the table: name, and what of `tables._PROFILE` applies.
@@ -40,7 +40,7 @@ class ReportContent:
     fold_sizes: Sequence[int] = ()  # of auto: features that each outer fold keeps
     size_chosen: int | None = None  # of auto: on the curve; constraints may leave fewer features
     widen: float = 1.0  # of auto: factor of intervals over the folds
-    masks: Sequence[MaskStep] | None = None  # where the method found whole masks
+    masks: Sequence[MaskStep] | None = None  # of a method that searches whole masks
     alternatives: Mapping[str, Any] | None = None  # as in alternatives.json
     # Where the method trains and masks in turn: slack, round, trained_loss, tried, rejected,
     # removed, loss and features_left.
@@ -75,7 +75,7 @@ class ReportContent:
 
     @property
     def is_sized(self) -> bool:
-        """Whether the method found the number of features without the model-validation rows."""
+        """Whether the method chose the number of features without the model-validation rows."""
         return self.sizes is not None or self.traits.finds_size
 
     @property

@@ -148,7 +148,7 @@ def _signs(contract: Contract) -> str | None:
 
 
 class PartLosses(NamedTuple):
-    """Losses of both final models on one part of the rows."""
+    """Losses of both final models on a part of the rows."""
 
     part: str
     n_rows: int

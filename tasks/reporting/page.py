@@ -1,4 +1,4 @@
-"""The report: one HTML page without scripts, made of its first screen and of sections."""
+"""The report: an HTML page without scripts, made of its first screen and of sections."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ _SECTIONS = (
 
 
 def render_report(content: ReportContent) -> bytes:
-    """Return the report as one HTML file in UTF-8, without scripts; equal content, equal bytes."""
+    """Return the report as an HTML file in UTF-8, without scripts; equal content, equal bytes."""
     verdict, part = content.contract.comparison.verdict, content.contract.judged_on
     if verdict not in _MEANING:
         raise ValueError(f"verdict must be one of {', '.join(_MEANING)} but is {verdict!r}")

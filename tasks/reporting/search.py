@@ -1,4 +1,4 @@
-"""The report's section on the search: how the method found the features and their number."""
+"""The report's section on the search: how the method chose the features and their number."""
 
 from __future__ import annotations
 

@@ -39,9 +39,9 @@ def number(value: float | None, sign: str = "") -> str:
 
 
 def numbers_alike(*values: float) -> list[str]:
-    """Return numbers of one unit to four digits of the largest, with as many decimals each.
+    """Return numbers of a unit to four digits of the largest, with as many decimals each.
 
-    Where that would leave fewer than two digits of one, each has four of its own.
+    Where that would leave a number fewer than two digits, each has four of its own.
     """
     sizes = [abs(value) for value in values if value]
     if not sizes or not all(map(math.isfinite, sizes)) or max(sizes) >= 999.95:
@@ -58,7 +58,7 @@ def counted(amount: int, thing: str) -> str:
 
 
 def interval(ends: Iterable[float] | None) -> str:
-    """Return an interval of signed numbers; a dash where there is none, as of one unit."""
+    """Return an interval of signed numbers; a dash where there is none, as of a single unit."""
     if ends is None:
         return NOTHING
     return f"[{', '.join(number(end, '+') for end in ends)}]"

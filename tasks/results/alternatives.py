@@ -48,7 +48,7 @@ class ScoredAlternatives(dict[str, Any]):
         return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
 
     def __repr__(self) -> str:
-        """Return what was found, and the table."""
+        """Return the summary and the table."""
         table = self._shown().to_string(index=False, na_rep=NOTHING)
         return f"{found_in_words(self)}\n{table}"
 

@@ -27,7 +27,7 @@ from chaffinch.tasks.statistics.drift import is_other_scale, reach
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST_NAMES = 10  # of one message
+_MOST_NAMES = 10  # of a message
 
 
 @dataclass(frozen=True)

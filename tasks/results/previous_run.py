@@ -72,7 +72,7 @@ def _read_contract(path: Path) -> FeatureContract:
     except LaterReleaseError:
         raise
     except (StorageError, ValueError) as error:
-        # the remedy after it is one for a store
+        # the remedy after it is for a store
         reason = str(error).rpartition("; ")[0] if isinstance(error, StorageError) else error
         raise InputError(f"{path.name} is no feature contract ({reason}); {_GIVE}") from error
 
@@ -200,5 +200,5 @@ def _model_of(before: ModelSettings, name: str | None) -> ModelSettings:
 
 
 def may_be_own_estimator(model: ModelSettings) -> bool:
-    """Return whether a user's estimator may have been given in place of a model's name."""
+    """Return whether the model may be a user's estimator rather than a model's name."""
     return model.tuning == "none" and model.name not in _OURS

@@ -1,4 +1,4 @@
-"""The result of a selection: one frozen record for all methods."""
+"""The result of a selection: a frozen record for all methods."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Return a run as one row of a catalog; results of stages that are not finished are None.
+    """Return a run as a row of a catalog; results of stages that are not finished are None.
 
     Only the manifests are read, so that a store of many runs is listed quickly. The state is
     "finished", "unfinished" (waiting, failed or running), or "damaged" if a manifest is.
@@ -74,7 +74,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def is_unfinished_comparison(comparison: Run) -> bool:
-    """Return whether a comparison was begun and not concluded; False for a damaged one."""
+    """Return whether a comparison has begun but not ended; False if it is damaged."""
     stages, state = _readable(comparison)
     return state is None and "conclude" not in stages
 
@@ -208,7 +208,7 @@ class SelectionResult:
         rows = [(name, *map(metric.get, names)) for name, metric in self.metrics.items()]
         return pd.DataFrame(rows, columns=["metric", *names])
 
-    # Lists, since pandas takes a tuple for one name; new ones, since a list can be changed.
+    # New lists: pandas takes a tuple for a single name, and a user may change a list.
     @property
     def features(self) -> list[Any]:
         """Kept features, in the table's order."""
