@@ -1,6 +1,6 @@
 """The flow of differentiable selection: large files in; a folder with the features chosen out.
 
-It does what `chaffinch shuffle` and `chaffinch descend` do, one after the other.
+It does what `chaffinch shuffle` and `chaffinch descend` do in turn.
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.

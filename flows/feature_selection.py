@@ -37,7 +37,7 @@ def run_title(parameters: Mapping[str, Any]) -> str:
 
 
 def data_set_in_title(parameters: Mapping[str, Any]) -> str:
-    """Return the name of a run's data set: the one that was given, or the table's."""
+    """Return the name of a run's data set, by default the table's."""
     promotion, limits = parameters["promotion"], parameters["limits"]
     name = (promotion and promotion.name) or (limits and limits.data_set)
     return name or name_in_title(parameters["data"])

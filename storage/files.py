@@ -74,7 +74,7 @@ def file_to_write(path: Path, what: str) -> Path:
 
 
 def check_regular(path: Path, what: str, remedy: str = "name another file") -> None:
-    """Refuse a device, a pipe or a socket: opening or reading one may block for ever.
+    """Refuse a device, a pipe or a socket: opening or reading it may block for ever.
 
     Folders and missing files are left to the caller.
     """
@@ -143,7 +143,7 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def check_name(name: str, longest: int = _LONGEST) -> str:
-    """Return `name` if it can name a run or one level of a file name.
+    """Return `name` if it can name a run or a level of a file name.
 
     It must be 1 to `longest` ASCII letters, digits, dots, dashes and underscores that start with a
     letter or a digit. This excludes hidden names and paths out of the folder.

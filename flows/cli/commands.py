@@ -152,7 +152,7 @@ def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
     """Return names as a list in SQL, or as a SELECT from a table."""
     from sqlalchemy.dialects import registry
 
-    # paramstyle: the default one would double per cent signs
+    # paramstyle: the default would double per cent signs
     quote = registry.load(dialect)(paramstyle="named").identifier_preparer.quote_identifier
     if table is None:
         return ", ".join(map(quote, names))
@@ -210,7 +210,7 @@ def reselect(
 
 
 def server_of(with_prefect: bool | None) -> Server | None:
-    """Return the Prefect server of a run, by default a configured one; None to run without."""
+    """Return the Prefect server of a run, by default the configured server; None to run without."""
     prepare(quiet=True)
     if with_prefect is None:
         with_prefect = is_configured()
@@ -539,7 +539,7 @@ for command in (
 
 
 def exit_code(run_command: Callable[..., Any]) -> int:
-    """Run a command, and print in one line why it failed or was stopped."""
+    """Run a command, and print why it failed or was stopped."""
     try:
         code = run_command(prog_name="chaffinch", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -54,7 +54,7 @@ def verbosity_flags(command: Command) -> Command:
 
 
 class Names(click.ParamType[tuple[str, ...]]):
-    """Names between commas, as one row of CSV."""
+    """Names between commas, as a row of CSV."""
 
     name = "names"
 
@@ -73,7 +73,7 @@ class Names(click.ParamType[tuple[str, ...]]):
         return tuple(rows[0]) if rows else ()
 
 
-# options that may be given without a value, and what they mean then
+# options that need no value, and what they mean without it
 _WITHOUT_VALUE: dict[str, dict[str, Any]] = {
     "--wait-for-approval": {"is_flag": False, "flag_value": "12"},
 }
@@ -82,7 +82,7 @@ _WITHOUT_VALUE: dict[str, dict[str, Any]] = {
 def settings_options(
     settings: type[BaseModel], fields: Mapping[str, str], *, optional: bool = False
 ) -> Command:
-    """Return a decorator that gives a command one option per field.
+    """Return a decorator that gives a command an option per field.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def settings_options(
 
 
 def nested(options: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the given options as the nested mapping that the settings read."""
+    """Return the options as the nested mapping that the settings read."""
     values: dict[str, Any] = {}
     for path in fields.values():
         value = options[path.replace(".", "_")]
@@ -122,7 +122,7 @@ def nested(options: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, A
 
 
 def values_of(settings: type[BaseModel], texts: Sequence[str]) -> dict[str, Any]:
-    """Return settings given as NAME=VALUE by name; several values are separated by commas."""
+    """Return the settings of NAME=VALUE texts by name; commas separate several values."""
     values: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -154,7 +154,9 @@ def _click_arguments(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
     kinds = list(types_in(annotation))
     if kinds[0] is bool:
         # all values are kept: click would take the last of two contradictory flags
-        both = {"multiple": True, "callback": _one_of_two} if has_two_flags else {"default": None}
+        both = (
+            {"multiple": True, "callback": _read_flag_pair} if has_two_flags else {"default": None}
+        )
         return {"is_flag": True, **both}
     for kind in kinds:
         if get_origin(kind) is Literal:
@@ -162,10 +164,10 @@ def _click_arguments(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
     if get_origin(kinds[0]) is tuple:
         numbers = all(kind in (int, float) for kind in types_in(get_args(kinds[0])[0]))
         metavar = "NUMBERS" if numbers else "NAMES"
-        # the option may be given several times
-        return {"type": Names(), "metavar": metavar, "multiple": True, "callback": _joined}
+        # the option may be repeated
+        return {"type": Names(), "metavar": metavar, "multiple": True, "callback": _join_names}
     if get_origin(kinds[0]) is dict:
-        return {"type": str, "metavar": "NAME=NUMBER", "multiple": True, "callback": _by_name}
+        return {"type": str, "metavar": "NAME=NUMBER", "multiple": True, "callback": _read_pairs}
     if kinds[0] is int:
         return {"type": int, "metavar": "N"}
     return {"type": str, "metavar": "NUMBER" if kinds[0] is float else "TEXT"}
@@ -182,17 +184,17 @@ def types_in(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _joined(
+def _join_names(
     context: click.Context, option: click.Parameter, occurrences: tuple[tuple[str, ...], ...]
 ) -> tuple[str, ...] | None:
-    """Return all names of an option; None if it was not given."""
+    """Return all names of an option; None without the option."""
     return tuple(name for names in occurrences for name in names) if occurrences else None
 
 
-def _by_name(
+def _read_pairs(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, str] | None:
-    """Return values by name; None if the option was not given."""
+    """Return values by name; None without the option."""
     values: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
@@ -206,10 +208,10 @@ def _by_name(
     return values or None
 
 
-def _one_of_two(
+def _read_flag_pair(
     context: click.Context, option: click.Parameter, flags_set: tuple[bool, ...]
 ) -> bool | None:
-    """Return which of two flags was given; None if neither was."""
+    """Return the value of a pair of flags; None without either flag."""
     if len(set(flags_set)) > 1:
         flags = " and ".join([*option.opts, *option.secondary_opts])
         raise InputError(f"{flags} go against each other; give one of them")

@@ -25,10 +25,10 @@ from chaffinch.tasks.pipeline.progress_display import bar, lines
 from chaffinch.tasks.pipeline.run import Preflight
 from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.alternatives import (
-    found_in_words,
+    joint_proof,
     proof,
-    proof_of_all,
-    what_makes_room,
+    suggest_remedies,
+    summarise_alternatives,
     why_undecided,
     why_worthless,
 )
@@ -69,10 +69,10 @@ def lines_of_alternatives(
     `n_units` are the rows, groups or blocks of time that judge.
     """
     n_requested, part = alternatives["settings"]["number"], part_in_words(judged_on(alternatives))
-    yield found_in_words(alternatives)
-    if len(alternatives["sets"]) < n_requested and (room := what_makes_room(alternatives)):
+    yield summarise_alternatives(alternatives)
+    if len(alternatives["sets"]) < n_requested and (room := suggest_remedies(alternatives)):
         yield f"  {room}"
-    for known in filter(None, (proof_of_all(alternatives), why_worthless(alternatives))):
+    for known in filter(None, (joint_proof(alternatives), why_worthless(alternatives))):
         yield f"  {known}."
     chosen = alternatives["chosen"]["quality"]
     of_chosen = "" if chosen is None else f" (chosen: {chosen:.4g})"
@@ -459,7 +459,7 @@ def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
         return
     table = Table()
     for column in rows[0]:
-        # a name that is cut short cannot be given to a command
+        # a shortened name is of no use in a command
         table.add_column(column, no_wrap=column in ("run", "data set"))
     for row in rows:
         table.add_row(*(Text(printable(value)) for value in row.values()))

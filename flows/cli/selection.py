@@ -20,11 +20,11 @@ from chaffinch.flows.cli.options import (
 from chaffinch.flows.cli.settings_file import (
     COMMANDS,
     data_of,
-    each_table,
     execution_of,
     group_of,
     merged,
     read_settings,
+    settings_by_table,
 )
 from chaffinch.tasks.settings.method import Method, as_kind, kinds, method_of, method_settings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
@@ -77,7 +77,7 @@ def selection_options(command: Command) -> Command:
         file = read_settings(config)
         of_selection = {name: options.pop(name) for name in _OWN}
         of_method = {name: options.pop(name) for name in _OF_METHOD}
-        files = each_table(file, command.__name__)
+        files = settings_by_table(file, command.__name__)
         if len(files) > 1 and data is not None:
             raise InputError(f"--data names one table but the file has {len(files)}; leave it out")
         tables = [_read_selected(settings, data, of_selection, of_method) for settings in files]

@@ -1,4 +1,4 @@
-"""A file of settings for ``--config``, in TOML or YAML, and ``chaffinch init``, which writes one.
+"""A file of settings for ``--config``, in TOML or YAML, and ``chaffinch init``, which writes it.
 
 The settings of a selection stand at the top by their names, those of a group in a table, such as
 ``[columns]``; ``data`` is the table. ``[execution]`` has the store and the cluster. ``[serve]``,
@@ -31,7 +31,7 @@ COMMANDS: dict[str, type[Settings]] = {
     "compare": ComparisonSettings,
     "reselect": ReselectionSettings,
 }
-# Groups that may be given by one value, as in method = "gbmo".
+# Groups that may be a single value, as in method = "gbmo".
 _BY_ONE_VALUE = {"method": "kind", "model": "name", "alternatives": "number"}
 _TABLES, _FILE = "tables", "settings_file"
 _WIDTH = 96
@@ -70,7 +70,7 @@ def read_settings(path: str | None) -> dict[str, Any]:
 
 
 def _check_names(settings: dict[str, Any], where: str, groups: Sequence[str]) -> None:
-    """Check the names of settings; give the groups that have one value the form of a table."""
+    """Check the names of settings; turn groups with a single value into tables."""
     known = [*SelectionSettings.model_fields, "data", *groups]
     for name in settings:
         if name not in known:
@@ -85,8 +85,8 @@ def _check_names(settings: dict[str, Any], where: str, groups: Sequence[str]) ->
             settings[group] = {name: settings[group]}
 
 
-def each_table(settings: Mapping[str, Any], command: str) -> list[dict[str, Any]]:
-    """Return the settings of each of the ``[tables]``, or of the one table at the top."""
+def settings_by_table(settings: Mapping[str, Any], command: str) -> list[dict[str, Any]]:
+    """Return the settings of each of the ``[tables]``, or those at the top for a single table."""
     shared = {name: value for name, value in settings.items() if name != _TABLES}
     tables = group_of(settings, _TABLES)
     if not tables:
@@ -134,7 +134,7 @@ def data_of(settings: Mapping[str, Any], argument: Any) -> Any:
 
 
 def merged(settings: Mapping[str, Any], replacing: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings, with those that are also given replaced, group by group."""
+    """Return settings with the replacing settings put in, group by group."""
     both = {**settings, **replacing}
     for name in settings.keys() & replacing.keys():
         if isinstance(settings[name], dict) and isinstance(replacing[name], dict):
@@ -185,7 +185,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _lines(kind: type[BaseModel], settings: BaseModel | None) -> Iterator[str]:
-    """Yield the settings of one class, those of its groups last; None are the defaults."""
+    """Yield the settings of a class, those of its groups last; None are the defaults."""
     groups: dict[str, tuple[type[BaseModel], BaseModel | None]] = {}
     for name, field in kind.model_fields.items():
         if name == _FILE:

@@ -12,7 +12,7 @@ STARTING_PREFECT = "starting Prefect"
 
 
 def echo(line: str, *, err: bool = False) -> None:
-    """Print one line, with characters that are not printable escaped."""
+    """Print a line, with characters that are not printable escaped."""
     click.echo(printable(line), err=err)
 
 

@@ -33,7 +33,7 @@ from chaffinch.tasks.reporting.losses import (
     losses_of_parts,
     metric_rows,
 )
-from chaffinch.tasks.reporting.text import stability_in_words, verdict_in_brief
+from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.stage_titles import title_of
@@ -71,7 +71,7 @@ def warn(warnings: Sequence[str]) -> None:
 def key_of(data_set: str, kind: str) -> str:
     """Return the key of an artifact, such as ``orders-verdict``: small letters, digits, dashes.
 
-    The UI shows artifacts with one key as versions: those of a data set, night by night.
+    The UI shows artifacts with the same key as versions: those of a data set, night by night.
     """
     return re.sub(r"[^a-z0-9]+", "-", f"{data_set} {kind}".lower()).strip("-")
 
@@ -118,7 +118,7 @@ class ProgressArtifact(RunProgress):
 
 def summary_line(result: SelectionResult) -> str:
     """Return the verdict on a result in a few words."""
-    return verdict_in_brief(result.contract)
+    return summarise_verdict(result.contract)
 
 
 def publish(
@@ -209,7 +209,7 @@ def _publish_charts(
 
 
 def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, list[str]]:
-    """Return the feature sets to compare with the chosen one."""
+    """Return the chosen feature set and those to compare it with."""
     sets = {"chosen": result.features}
     if difference is not None:
         stayed = [name for name in result.features if name not in difference.gained]

@@ -120,7 +120,7 @@ def name_in_title(data: str) -> str:
 def shown_as(source: Source, promotion: PromotionSettings | None = None) -> str:
     """Return the name that a run and its artifacts have for its data set.
 
-    That is the name of its promotions, if there is one, or the table's without its endings.
+    That is the name of its promotions, if there is any, or the table's without its endings.
     """
     if promotion is not None and promotion.name:
         return promotion.name
@@ -246,7 +246,7 @@ def table_flow(
 
 
 def from_block(variable: str) -> str | None:
-    """Return the value of the Secret block for a variable, if there is one.
+    """Return the value of the Secret block for a variable, if there is any.
 
     Block names have small letters and dashes: ``AWS_SECRET_ACCESS_KEY`` is stored in
     ``aws-secret-access-key``, and ``PGPASSWORD`` in ``pgpassword``.
@@ -263,7 +263,7 @@ _last_task: ContextVar[tuple[str, State[Any]] | None] = ContextVar("last_task", 
 
 
 def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs a plain step as a Prefect task, after the last one of its flow.
+    """Return a function that runs a plain step as a Prefect task, after the last task of its flow.
 
     Not cached by Prefect: a step stores its finished work in the run's folder, verified by
     content hash, where every entry point finds it.

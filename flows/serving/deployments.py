@@ -1,4 +1,4 @@
-"""Deployments served by one process: on demand from the UI, every night, and on new data."""
+"""Deployments that a process serves: on demand from the UI, every night, and on new data."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -77,7 +77,7 @@ NIGHTLY, ON_NEW_DATA = "nightly", "on-new-data"
 SELECT, COMPARE = "select-on-demand", "compare-on-demand"
 RESELECT, DESCEND = "reselect-on-demand", "descend-on-demand"
 
-# Triggered runs: for one table, the next waits until the last has ended.
+# Triggered runs: for the same table, the next waits until the last has ended.
 _ONE_AFTER_THE_OTHER = ConcurrencyLimitConfig(
     limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
 )
@@ -178,7 +178,7 @@ def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
             [
                 _deployment(feature_selection, SELECT, selecting),
                 *chain.from_iterable(
-                    _of_data_set(table.name, table.unasked(execution), table.schedule)
+                    _deployments_of(table.name, table.unasked(execution), table.schedule)
                     for table in tables
                 ),
                 _deployment(comparison, COMPARE, comparing),
@@ -209,10 +209,10 @@ def _schedule(cron: str, timezone: str) -> Schedule:
     return schedule
 
 
-def _of_data_set(
+def _deployments_of(
     name: str, parameters: dict[str, Any], schedule: Schedule
 ) -> Iterator[RunnerDeployment]:
-    """Yield the deployments of one data set, named after it."""
+    """Yield the deployments of a data set, named after it."""
     resource = resource_of(name)
     new_data = DeploymentEventTrigger(
         name=f"new data of {resource}",

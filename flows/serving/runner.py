@@ -55,7 +55,7 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
             _serve(ids, processes)
         except KeyboardInterrupt as error:
             stop_once()
-            _end(
+            _end_runs(
                 processes,
                 [deployment.full_name for deployment in deployments if deployment.schedules],
             )
@@ -71,7 +71,7 @@ def _serve(deployments: list[UUID], processes: Processes) -> NoReturn:
         try:
             # a client that was never connected says at once that the server is away
             with get_client(sync_client=True) as client:
-                _look_after(client, processes)
+                _reap_processes(client, processes)
                 _start_due(client, deployments, processes, settings.process_limit)
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
             status = getattr(getattr(error, "response", None), "status_code", 503)
@@ -110,8 +110,8 @@ def _start_due(
             )
 
 
-def _look_after(client: SyncPrefectClient, processes: Processes) -> None:
-    """Give a final state to runs whose process ended without one; kill what cancelling leaves."""
+def _reap_processes(client: SyncPrefectClient, processes: Processes) -> None:
+    """Set the final state of runs whose process has ended; kill cancelled runs that go on."""
     for run, process in list(processes.items()):
         code = process.poll()
         with suppress(ObjectNotFound):  # deleted meanwhile
@@ -128,7 +128,7 @@ def _look_after(client: SyncPrefectClient, processes: Processes) -> None:
             del processes[run]
 
 
-def _end(processes: Processes, scheduled: Sequence[str]) -> None:
+def _end_runs(processes: Processes, scheduled: Sequence[str]) -> None:
     """Pause the schedules, and end all runs."""
     try:
         with get_client(sync_client=True) as client:
@@ -147,7 +147,7 @@ def _end(processes: Processes, scheduled: Sequence[str]) -> None:
             process.kill()
             process.wait()
     with suppress(httpx.HTTPError), get_client(sync_client=True) as client:
-        _look_after(client, processes)
+        _reap_processes(client, processes)
 
 
 def _served_lines(deployments: Sequence[RunnerDeployment]) -> str:

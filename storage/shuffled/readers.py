@@ -32,7 +32,7 @@ _VALUES_AT_A_TIME, _FEWEST_ROWS, _MOST_ROWS = 2**21, 128, 65_536
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """Open a Parquet file given by the user."""
+    """Open a Parquet file of the user."""
     with (
         reading(path),
         reading_parquet(path.name),
@@ -65,7 +65,7 @@ def parquet_pieces(
     *,
     sparse: bool,
 ) -> Iterator[Piece]:
-    """Yield the rows of Parquet files with one schema, in chunks."""
+    """Yield the rows of Parquet files with the same schema, in chunks."""
     pieces = _sparse if sparse else _dense
     for path in files:
         n_before = 0
@@ -118,7 +118,7 @@ def _filled(rows: Any, names: Sequence[str], dtype: Any, name_row: NameRow) -> N
 
 
 def _whole(column: Any) -> pa.Array:
-    """Return a column of a batch, or of a one-chunk table, as one array."""
+    """Return a column of a batch, or of a one-chunk table, as an array."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)

@@ -1,4 +1,4 @@
-"""A table in random order on disk, sparse or dense, read one block of rows at a time.
+"""A table in random order on disk, sparse or dense, read block by block.
 
 One Parquet file, each of whose row groups is a sample of all rows; see `README.md`.
 """
@@ -60,7 +60,7 @@ class ShuffledTable:
     counted_from: int = 0
 
     def name_of(self, column: int) -> str:
-        """Return a column's name in the source, given its position from 0."""
+        """Return a column's name in the source by its position from 0."""
         return str(column + self.counted_from) if self.columns is None else self.columns[column]
 
     def read(self, block: int) -> tuple[Any, NDArray[Any]]:
@@ -159,7 +159,7 @@ def open_shuffled(path: str | Path) -> ShuffledTable:
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
-    """Open a Parquet file; raise errors of one line."""
+    """Open a Parquet file; raise short errors."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file that chaffinch shuffle wrote")
     if not begins_as_parquet(path):

@@ -207,7 +207,7 @@ def _sizes(kind: Kind, block_rows: int | None) -> Iterator[int]:
 
 
 def _blocks(tables: Iterator[pa.Table], sizes: Iterator[int]) -> Iterator[pa.Table]:
-    """Yield the same rows split into blocks of the given sizes."""
+    """Yield the same rows split into blocks of the sizes."""
     waiting: list[pa.Table] = []
     n_waiting = 0
     for size in sizes:
@@ -372,7 +372,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _paths(source: Sources) -> list[Path]:
-    """Return one or several paths as a list of existing paths."""
+    """Return a path or several as a list of existing paths."""
     paths = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not paths:
         raise InputError("the source must be at least one file but is none; name one")

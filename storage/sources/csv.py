@@ -53,7 +53,7 @@ def _read_header(file: Any, name: str) -> _Header:
         ending = f"{Path(name).suffix.lower()}.gz"
         raise InputError(f"{name} is compressed by gzip; rename it so that it ends in {ending}")
     packed = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
-    # bytes after the header that are not UTF-8 are found when the rows are read
+    # bytes after the header that are not UTF-8 raise when the rows are read
     text = io.TextIOWrapper(packed, "utf-8-sig", errors="surrogateescape", newline="")
     try:
         with _unpacking(name):
@@ -270,7 +270,7 @@ def _converted(texts: pa.StringArray, kinds: _Kinds) -> tuple[pa.Array, _Kinds]:
 
 
 def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Return texts in a type; raise ArrowInvalid if one is not of it, or may lose digits."""
+    """Return texts in a type; raise ArrowInvalid if a text is not of it, or may lose digits."""
     if pa.types.is_boolean(kind):
         is_word = pc.is_in(texts.drop_null(), pa.array(_TRUTH))
         if not pc.all(is_word).as_py():

@@ -97,7 +97,7 @@ class FileSource(Source):
 
 
 def shape_of(form: Format, files: Iterable[tuple[str, Any]]) -> tuple[int, int] | None:
-    """Return the shape of a table in files, given by name and by path or as open files."""
+    """Return the shape of a table in files, pairs of a name and a path or an open file."""
     if form.n_rows is None:
         return None
     n_rows = n_columns = 0

@@ -352,7 +352,7 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
 
 
 def _of_one_schema(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return all batches as one table; integers become floats if any batch has floats."""
+    """Return all batches as a table; integers become floats if any batch has floats."""
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

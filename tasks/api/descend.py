@@ -106,7 +106,7 @@ def descend(
         # with the names: they are in a state, and equal rows may have others
         checkpoints, key = Checkpoints(unfinished), digest(description | {"names": table.columns})
         _clear_others(unfinished, key)
-        state, way = _kept(checkpoints, key) or (None if begun is None else begun[0], [])
+        state, way = _read_checkpoint(checkpoints, key) or (None if begun is None else begun[0], [])
         n_before, keep = len(way), checkpoints.now_and_then(key + _ENDING)
 
         def report(descent: Descent, way: Sequence[Step]) -> None:
@@ -148,7 +148,7 @@ def _clear_others(unfinished: Path, key: str) -> None:
         )
 
 
-def _kept(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]] | None:
+def _read_checkpoint(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]] | None:
     """Return the last state of this very descent and its steps; None without a checkpoint."""
     content = checkpoints.read(key + _ENDING)
     if content is None:

@@ -132,10 +132,10 @@ def differentiable_selection(
         _check_state("start", start)
     with sharing_of(X, cluster, workers) as sharing:
         aim = Aim(n_features, penalty)
-        return _named(select_by_descent(X, y, aim, rules, sharing, start), X)
+        return _with_labels(select_by_descent(X, y, aim, rules, sharing, start), X)
 
 
-def _named(selection: DifferentiableSelection, X: Any) -> DifferentiableSelection:
+def _with_labels(selection: DifferentiableSelection, X: Any) -> DifferentiableSelection:
     """Return a result with the labels of its features, if the columns of X have some."""
     labels = getattr(X, "columns", None)
     if labels is None:
@@ -191,7 +191,7 @@ def differentiable_path(
         ) from error
     with as_input_error(), sharing_of(X, cluster, workers) as sharing:
         path = path_by_descent(X, y, penalties, rules, sharing)
-        return tuple(_named(selection, X) for selection in path)
+        return tuple(_with_labels(selection, X) for selection in path)
 
 
 def save_state(state: DescentState, path: str | Path) -> None:

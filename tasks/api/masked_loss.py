@@ -138,7 +138,7 @@ def evaluator_of(
     baseline: str | ArrayLike | Mapping[str, Any] | pd.Series = "zero",
     sample_weight: ArrayLike | None = None,
 ) -> tuple[Given, MaskEvaluator, bool]:
-    """Return the user's model, an evaluator of its rows, and whether it reads X as plain numbers."""
+    """Return the user's model, an evaluator of its rows, and whether it reads X as numbers."""
     user_model = read_model(model, loss)
     check_same_order(X, y)
     check_same_order(X, sample_weight, "sample_weight")

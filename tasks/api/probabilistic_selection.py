@@ -100,7 +100,7 @@ def _read_layers(sizes: Any, *, has_network: bool) -> tuple[int, ...]:
             f"hidden_layer_sizes must have at most {MOST_UNITS:,} units in each layer but is "
             f"{short_repr(sizes)}"
         )
-    return sizes
+    return layers
 
 
 def _read_path(path: Any) -> Path | None:

@@ -175,10 +175,12 @@ def difference(
     StorageError
         If a run is damaged, or a later release wrote it.
     """
-    return between(read_former(before, store), read_former(after, store), path_from(store, "store"))
+    return difference_of(
+        read_former(before, store), read_former(after, store), path_from(store, "store")
+    )
 
 
-def between(before: Former, after: Former, store: Path) -> Difference:
+def difference_of(before: Former, after: Former, store: Path) -> Difference:
     """Return what differs between two contracts that were read; see `difference`."""
     _check_targets(before, after)
     first, second = before.contract.types, after.contract.types
@@ -326,7 +328,7 @@ def _loss_difference(
 
 def lines_of_difference(difference: Difference) -> list[str]:
     """Return what differs in lines of text, for a terminal and the Prefect UI."""
-    lines = [_of_features(difference)]
+    lines = [_features_line(difference)]
     lines += [f"  Gone: {visible(name)} ({why})" for name, why in difference.gone.items()]
     lines += [f"  Rescaled: {visible(name)} ({how})" for name, how in difference.rescaled.items()]
     lines += [
@@ -335,7 +337,7 @@ def lines_of_difference(difference: Difference) -> list[str]:
         for name in difference.leaks
     ]
     if difference.loss is not None:
-        lines.append(_of_loss(difference, difference.loss))
+        lines.append(_loss_line(difference, difference.loss))
     elif not difference.is_same:
         lines.append(f"What that does to the loss is not known: {difference.why_no_loss}.")
     moved = sorted(difference.drift, key=_distance, reverse=True)[:_MOST_MOVED]
@@ -344,14 +346,14 @@ def lines_of_difference(difference: Difference) -> list[str]:
     elif moved:
         lines.append(
             "Largest drift between the tables (0: same distribution, 1: no overlap): "
-            f"{', '.join(map(_of_drift, moved))}."
+            f"{', '.join(map(_describe_drift, moved))}."
         )
     elif difference.why_no_drift:
         lines.append(f"How the features moved is not known: {difference.why_no_drift}.")
     return lines
 
 
-def _of_features(difference: Difference) -> str:
+def _features_line(difference: Difference) -> str:
     if not (difference.gained or difference.lost):
         by_name = " by name" * bool(difference.gone)
         return f"Both keep the same {_counted(difference.n_after)}{by_name}."
@@ -365,7 +367,7 @@ def _of_features(difference: Difference) -> str:
     )
 
 
-def _of_loss(difference: Difference, loss: LossDifference) -> str:
+def _loss_line(difference: Difference, loss: LossDifference) -> str:
     former = f"the former {difference.n_before}"
     if difference.gone:
         former = f"what is left of the former {number(difference.n_before)}"
@@ -391,17 +393,17 @@ def _distance(drift: FeatureDrift) -> float:
     return max(values, abs(drift.missing_after - drift.missing_before))
 
 
-def _of_drift(drift: FeatureDrift) -> str:
+def _describe_drift(drift: FeatureDrift) -> str:
     about = []
     if drift.missing_before != drift.missing_after:
         about.append(f"missing {share(drift.missing_before)}, now {share(drift.missing_after)}")
     if min(drift.values_before, drift.values_after) < FEWEST_UNITS:
         about.append(f"of {number(drift.values_before)} values, now {number(drift.values_after)}")
-    text = f"{visible(drift.feature)} {_how_far(drift.distance)}"
+    text = f"{visible(drift.feature)} {_describe_distance(drift.distance)}"
     return f"{text} ({'; '.join(about)})" if about else text
 
 
-def _how_far(distance: float | None) -> str:
+def _describe_distance(distance: float | None) -> str:
     """Return a distance to three digits; nothing is rounded to 0 or 1."""
     if distance is None or distance in (0, 1):
         return number(distance)

@@ -42,7 +42,7 @@ def alternatives_of(content: ReportContent) -> Iterator[Block]:
     if alternatives["sets"]:
         yield from _sets(content, alternatives)
     else:
-        yield paragraph(nothing_found(alternatives))
+        yield paragraph(explain_no_alternatives(alternatives))
     if why := why_worthless(alternatives):
         yield note(f"{why}.")
     if (chart := price_chart(alternatives)) is not None:
@@ -68,19 +68,19 @@ def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[B
         ", higher is better, and comes from rows that were used for choosing; the "
         f"{losses}. {decided}.",
     )
-    yield sets_found(alternatives, contract.judged_losses.selected)
+    yield table_of_sets(alternatives, contract.judged_losses.selected)
     yield folded(features_of_sets(alternatives))
-    if of_all := proof_of_all(alternatives):
+    if of_all := joint_proof(alternatives):
         yield note(f"{of_all}.")
     if n_missing := settings["number"] - len(alternatives["sets"]):
         yield note(
             f"{n_missing} of the sets asked for {'is' if n_missing == 1 else 'are'} not there: "
-            f"{why_missing(alternatives)}. {what_makes_room(alternatives)}"
+            f"{why_missing(alternatives)}. {suggest_remedies(alternatives)}"
         )
     yield folded(overlaps(alternatives), is_open=True)
 
 
-def found_in_words(alternatives: Mapping[str, Any]) -> str:
+def summarise_alternatives(alternatives: Mapping[str, Any]) -> str:
     """Return the number of alternatives, and why there are fewer than requested."""
     settings, n_found = alternatives["settings"], len(alternatives["sets"])
     n_requested, tau, quality = settings["number"], settings["tau"], settings["quality"]
@@ -91,7 +91,7 @@ def found_in_words(alternatives: Mapping[str, Any]) -> str:
     return f"{text}."
 
 
-def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
+def table_of_sets(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
     """Return the sets side by side, the chosen set first.
 
     `chosen_loss` is for runs of earlier releases, which judged all sets alike.
@@ -130,9 +130,9 @@ def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
 
 def proof(alternatives: Mapping[str, Any], alternative: Mapping[str, Any]) -> str:
     """Return the proof that a set is the best; empty where the quality of the worst set counts."""
-    if _is_smallest_counted(alternatives):
+    if _counts_worst_set(alternatives):
         return ""
-    if _is_found_at_once(alternatives):
+    if _is_simultaneous(alternatives):
         # there may be better ones next to the chosen set alone
         proven, best = "the best together with the others", "the best together with the others"
     else:
@@ -144,17 +144,17 @@ def proof(alternatives: Mapping[str, Any], alternative: Mapping[str, Any]) -> st
     )
 
 
-def proof_of_all(alternatives: Mapping[str, Any]) -> str:
+def joint_proof(alternatives: Mapping[str, Any]) -> str:
     """Return the proof that all sets together are the best; empty for a sequential search."""
     if not alternatives["sets"]:
         return ""
     is_proven, bound = alternatives["status"] == "optimal", alternatives.get("bound")
     qualities = [alternative["quality"] for alternative in alternatives["sets"]]
-    if _is_smallest_counted(alternatives):
+    if _counts_worst_set(alternatives):
         if is_proven:
             return "The worst of them is the best that it can be: proven"
         return f"The worst of them is {_unproven(min(qualities), bound, 'the best it can be')}"
-    if not _is_found_at_once(alternatives):
+    if not _is_simultaneous(alternatives):
         return ""
     if is_proven:
         return "No other such sets are worth more in all: proven"
@@ -173,11 +173,11 @@ def why_undecided(alternatives: Mapping[str, Any], n_units: int) -> str:
     return f"{lacking}, so that these {what} decide nothing"
 
 
-def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
+def _counts_worst_set(alternatives: Mapping[str, Any]) -> bool:
     return bool(alternatives["settings"]["aggregate"] == "min")
 
 
-def _is_found_at_once(alternatives: Mapping[str, Any]) -> bool:
+def _is_simultaneous(alternatives: Mapping[str, Any]) -> bool:
     settings = alternatives["settings"]
     return bool(settings.get("search") == "simultaneous" and settings["number"] > 1)
 
@@ -186,14 +186,14 @@ def _unproven(quality: float, bound: float | None, best: str) -> str:
     """Return how far a quality is below its upper bound."""
     if bound is None:
         return "not proven best"
-    if _is_reached(quality, bound):
+    if _equals_bound(quality, bound):
         return f"{best}, but for rounding"
     if quality >= 0 and bound > 0:
         return f"at most {share((bound - quality) / bound)} short of {best}"
     return f"at most {number(bound - quality)} short of {best}"
 
 
-def _is_reached(quality: float, bound: float | None) -> bool:
+def _equals_bound(quality: float, bound: float | None) -> bool:
     """Return whether a quality equals its upper bound, up to rounding."""
     return bound is not None and bound - quality <= _ROUNDING * abs(bound)
 
@@ -237,7 +237,7 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
         "The line marks the tau asked for. The chosen set was not found by this quality, so other "
         "sets can have a higher one."
     )
-    taus = [number(price["tau"]) for price in prices if any(_are_open(settings, price))]
+    taus = [number(price["tau"]) for price in prices if any(_are_unproven(settings, price))]
     if taus:
         text += f" An open point, as at a tau of {listed(taus)}, is "
         text += (
@@ -252,7 +252,7 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     # of runs from before the status was kept, nothing is known
     if any(price.get("status") == "infeasible" for price in ends):
         none = "is no such set"
-        if _is_found_at_once(alternatives):
+        if _is_simultaneous(alternatives):
             none = f"are no {number(settings['number'])} such sets at once"
         text += f" A curve ends where it is proven that there {none}."
     unproven = [number(price["tau"]) for price in ends if price.get("status") == "not_solved"]
@@ -262,7 +262,7 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     return text
 
 
-def _are_open(settings: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
+def _are_unproven(settings: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
     """Return for each set drawn at a tau whether a better set is possible, up to rounding.
 
     The simultaneous search has a single answer for all of its sets.
@@ -274,10 +274,10 @@ def _are_open(settings: Mapping[str, Any], price: Mapping[str, Any]) -> list[boo
         if price.get("status") != "feasible":
             return [False] * n_drawn
         total = min(qualities) if settings["aggregate"] == "min" else math.fsum(qualities)
-        return [not _is_reached(total, price.get("bound"))] * n_drawn
+        return [not _equals_bound(total, price.get("bound"))] * n_drawn
     bounds = price.get("bounds", [None] * len(qualities))
     return [
-        status == "feasible" and not _is_reached(quality, bound)
+        status == "feasible" and not _equals_bound(quality, bound)
         for status, quality, bound in zip(
             price["statuses"][:n_drawn], qualities, bounds, strict=False
         )
@@ -310,7 +310,7 @@ def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
             there = [price for price in prices if len(price["qualities"]) > place]
             taus = [price["tau"] for price in there]
             worths = [price["qualities"][place] for price in there]
-            are_open = [_are_open(alternatives["settings"], price)[place] for price in there]
+            are_open = [_are_unproven(alternatives["settings"], price)[place] for price in there]
             axes.plot(
                 taus,
                 worths,
@@ -361,14 +361,14 @@ _LONGER = (
 def why_missing(alternatives: Mapping[str, Any]) -> str:
     """Return why there are fewer sets than requested."""
     if alternatives["status"] == "infeasible":
-        return _proven(alternatives)
+        return _explain_infeasible(alternatives)
     which = "no further one" if alternatives["sets"] else "none"
     if alternatives["settings"]["quality"] in CLIMBED:
         return f"{which} was found before the time was over, or on the way of the climb"
     return f"{which} was found before the time was over"
 
 
-def what_makes_room(alternatives: Mapping[str, Any]) -> str:
+def suggest_remedies(alternatives: Mapping[str, Any]) -> str:
     """Return in a sentence what may make room for more sets; nothing where nothing is known."""
     if alternatives["status"] != "infeasible":
         return _LONGER
@@ -380,7 +380,7 @@ def what_makes_room(alternatives: Mapping[str, Any]) -> str:
     return f"{text[0].upper()}{text[1:]} may make room."
 
 
-def nothing_found(alternatives: Mapping[str, Any]) -> str:
+def explain_no_alternatives(alternatives: Mapping[str, Any]) -> str:
     """Return why there is no alternative and what would help."""
     size, tau = len(alternatives["chosen"]["features"]), number(alternatives["settings"]["tau"])
     different = f"differs from the chosen one by a tau of {tau}"
@@ -391,10 +391,10 @@ def nothing_found(alternatives: Mapping[str, Any]) -> str:
         text = f"There is no set of {counted(size, 'feature')} that {different}."
     else:
         text = f"There are no alternatives: {why_missing(alternatives)}."
-    return f"{text} {what_makes_room(alternatives)}".strip()
+    return f"{text} {suggest_remedies(alternatives)}".strip()
 
 
-def _proven(alternatives: Mapping[str, Any]) -> str:
+def _explain_infeasible(alternatives: Mapping[str, Any]) -> str:
     """Return why no further set can exist."""
     is_first, size = not alternatives["sets"], len(alternatives["chosen"]["features"])
     other = f"no {'other' if is_first else 'further'} possible set of {counted(size, 'feature')}"
@@ -415,5 +415,5 @@ def _proven(alternatives: Mapping[str, Any]) -> str:
 
 def _missing(alternatives: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return reason and remedies; a general reason for runs that recorded none."""
-    reason = "at_once" if _is_found_at_once(alternatives) else "tau"
+    reason = "at_once" if _is_simultaneous(alternatives) else "tau"
     return alternatives.get("missing") or {"reason": reason, "remedies": []}

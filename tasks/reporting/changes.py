@@ -49,7 +49,7 @@ def since_the_former_run(content: ReportContent) -> Iterator[Block]:
         f". All sets were refitted on the newer rows, and their test losses ({loss}, lower is "
         "better) are of the same rows, which chose nothing.",
     )
-    yield each_set(changes)
+    yield table_of_refitted_sets(changes)
     if changes["changes"] or changes["gone"]:
         yield note(
             "The mask-validation difference, and what it is at most, decided; of a feature that "
@@ -58,11 +58,11 @@ def since_the_former_run(content: ReportContent) -> Iterator[Block]:
             "undone; below zero the change is for the better. Each interval is for itself: of "
             "many, some miss."
         )
-        yield folded(each_change(changes))
+        yield folded(table_of_changes(changes))
     yield folded(trials(content.trials or ()), is_open=False)
 
 
-def each_change(changes: Mapping[str, Any]) -> Table:
+def table_of_changes(changes: Mapping[str, Any]) -> Table:
     """Return the features that left or came in, with their differences of loss."""
     rows = [
         (change["feature"], "left", change["reason"], *[NOTHING] * 3) for change in changes["gone"]
@@ -87,7 +87,7 @@ def each_change(changes: Mapping[str, Any]) -> Table:
     return Table("What changed", columns, rows)
 
 
-def each_set(changes: Mapping[str, Any]) -> Table:
+def table_of_refitted_sets(changes: Mapping[str, Any]) -> Table:
     """Return the former set, the new set and all features, refitted on the newer rows."""
     against_all = {
         comparison["set"]: comparison
@@ -138,7 +138,7 @@ def _measured(comparison: Mapping[str, Any]) -> str:
 _NAMED_IN_BRIEF = 10
 
 
-def promotion_in_brief(promoted: Mapping[str, Any]) -> str:
+def summarise_promotion(promoted: Mapping[str, Any]) -> str:
     """Return what changed since the last promotion, in short sentences."""
     name = promoted["name"]
     under = f"as {name}" if name else "for this table"

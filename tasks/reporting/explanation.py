@@ -74,7 +74,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
     if any(feature["interval"] is not None for feature in features):
         intervals = f" A line is the {measured['confidence']:.0%} interval of a paired bootstrap; "
         intervals += "each holds for one feature, so that of many intervals some are wrong."
-        intervals += _not_shown_to_matter(features, is_cross_fitted=content.traits.is_cross_fitted)
+        intervals += _count_undecided(features, is_cross_fitted=content.traits.is_cross_fitted)
     yield Figure(
         _importance_chart(features[:_BARS]),
         f"By how much the loss ({loss_in_words(contract.loss)}) of {number(measured['rows'])} "
@@ -92,7 +92,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
     yield folded(_importance_table(features, measured["confidence"]), is_open=False)
 
 
-def _not_shown_to_matter(features: Sequence[Mapping[str, Any]], *, is_cross_fitted: bool) -> str:
+def _count_undecided(features: Sequence[Mapping[str, Any]], *, is_cross_fitted: bool) -> str:
     """Return how many intervals do not exclude zero, in a sentence; empty if all do."""
     n = sum(feature["interval"] is not None and feature["interval"][0] <= 0 for feature in features)
     if not n:
@@ -213,7 +213,7 @@ def predictions(content: ReportContent) -> Iterator[Block]:
     if "true" in figures:
         yield Pair([Figure(_scatter_chart(figures), _scatter_caption(figures, contract, part))])
     elif "calibration" in figures:
-        yield Pair(_of_two_classes(figures, contract, part))
+        yield Pair(_binary_charts(figures, contract, part))
     elif "confusion" in figures:
         caption = (
             f"The {part} rows by their class and the likeliest class of the model with the "
@@ -259,7 +259,7 @@ def _scatter_chart(figures: Mapping[str, Any]) -> Markup:
         return markup(figure, f"True against predicted values of {number(len(true))} rows.")
 
 
-def _of_two_classes(figures: Mapping[str, Any], contract: Contract, part: str) -> list[Figure]:
+def _binary_charts(figures: Mapping[str, Any], contract: Contract, part: str) -> list[Figure]:
     positive, charts = figures["positive"], []
     if figures["roc"] is not None:
         auc = contract.metrics.get("roc_auc")

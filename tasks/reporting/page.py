@@ -210,7 +210,7 @@ def _summary(content: ReportContent) -> Iterator[tuple[list[str | Link], list[st
         yield [f"{label}{closest}"], [f"{shorten_list(dropped_candidates(content), _NAMED)}."]
     if (promoted := content.promoted) is not None:
         since = "Since the last promotion"
-        brief, command = changes.promotion_in_brief(promoted), []
+        brief, command = changes.summarise_promotion(promoted), []
         if promoted["run"] is None and not (promoted.get("damage") or promoted.get("target")):
             name = "" if promoted["name"] else " --name NAME"
             command = [" ", Code(f"chaffinch promote RUN{name}"), _PROMOTES]

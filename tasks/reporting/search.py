@@ -86,7 +86,7 @@ def _rounds(content: ReportContent, rounds: Sequence[Mapping[str, Any]]) -> Iter
 
 @section("The searches")
 def _searches(content: ReportContent) -> Iterator[Block]:
-    left_out, made = not_searched(content), content.searches_made
+    left_out, made = explain_skipped_searches(content), content.searches_made
     if not made:
         yield paragraph(left_out or "")
         return
@@ -196,7 +196,7 @@ def _masks(content: ReportContent, masks: Sequence[MaskStep]) -> Iterator[Block]
     )
     if content.method == "particle_swarm":
         yield note("A step is a generation, and its mask the best so far.")
-    yield folded(masks_found(masks))
+    yield folded(table_of_masks(masks))
 
 
 @section("The ranking")
@@ -299,7 +299,7 @@ def sizes_of_the_curve(content: ReportContent) -> Table:
     return Table("Numbers of features", {**columns, "Choice": "text"}, rows, chosen)
 
 
-def masks_found(masks: Sequence[MaskStep]) -> Table:
+def table_of_masks(masks: Sequence[MaskStep]) -> Table:
     rows = [(number(step), number(size), number(loss)) for step, size, loss in masks]
     return Table("Masks found", numbers("Step", "Features", "Mask-validation loss"), rows)
 
@@ -354,7 +354,7 @@ def searches_by_probabilities(searches: Sequence[Mapping[str, Any]]) -> Table:
 _SEVERAL = {"slack": "slacks", "penalty": "penalties", "size": "sizes asked for"}
 
 
-def not_searched(content: ReportContent) -> str | None:
+def explain_skipped_searches(content: ReportContent) -> str | None:
     """Return why PEFS left out searches; None where it made all of them."""
     left_out = [search for search in content.searches or () if search not in content.searches_made]
     if not left_out:

@@ -106,7 +106,7 @@ def flattened(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[st
             yield f"{above}{key}", plain(value)
 
 
-def verdict_in_brief(contract: Contract) -> str:
+def summarise_verdict(contract: Contract) -> str:
     """Return the verdict in a few words, for lists of runs."""
     comparison, kept, total = contract.comparison, len(contract.kept), len(contract.candidates)
     some = f"{number(kept)} of {counted(total, 'feature')}"
