@@ -133,12 +133,12 @@ def data_of(settings: Mapping[str, Any], argument: Any) -> Any:
     raise InputError("DATA must be given, on the command line or as `data` in the file of --config")
 
 
-def merged(settings: Mapping[str, Any], replacing: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with the replacing settings put in, group by group."""
-    both = {**settings, **replacing}
-    for name in settings.keys() & replacing.keys():
-        if isinstance(settings[name], dict) and isinstance(replacing[name], dict):
-            both[name] = merged(settings[name], replacing[name])
+def merged(settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, replaced by those of `overrides`, group by group."""
+    both = {**settings, **overrides}
+    for name in settings.keys() & overrides.keys():
+        if isinstance(settings[name], dict) and isinstance(overrides[name], dict):
+            both[name] = merged(settings[name], overrides[name])
     return both
 
 

@@ -262,7 +262,7 @@ def typed_columns(
 
 
 def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return a category column in a chunk, its categories sorted as in `type_columns`."""
+    """Return a category column in a single chunk, its categories sorted as in `type_columns`."""
     whole = one_chunk(column.unify_dictionaries())
     return category_of(whole.indices, whole.dictionary)
 

@@ -207,7 +207,7 @@ def _sizes(kind: Kind, block_rows: int | None) -> Iterator[int]:
 
 
 def _blocks(tables: Iterator[pa.Table], sizes: Iterator[int]) -> Iterator[pa.Table]:
-    """Yield the same rows split into blocks of the sizes."""
+    """Yield the same rows split into blocks of these sizes."""
     waiting: list[pa.Table] = []
     n_waiting = 0
     for size in sizes:

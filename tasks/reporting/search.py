@@ -95,14 +95,14 @@ def _searches(content: ReportContent) -> Iterator[Block]:
         " The penalty was steered towards the number of features asked for, and so many of the "
         "most probable ones make the set."
     )
-    each = (
+    networks = (
         f" Each search, for each {'number of features' if is_sized else 'penalty'} and each seed, "
         "has a network of its own."
     )
     yield paragraph(
         "A network and the probability of each feature were trained at the same time: on each "
         "mini-batch of training rows masks were drawn by these probabilities, and those of the "
-        f"features of the better mask rose.{steered * is_sized}{each * (len(made) > 1)}"
+        f"features of the better mask rose.{steered * is_sized}{networks * (len(made) > 1)}"
     )
     if left_out is not None:
         yield note(left_out)

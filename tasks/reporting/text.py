@@ -144,9 +144,9 @@ def as_used(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**settings, "history": {**history, "columns": [settings["target"]]}}
 
 
-def made_of_earlier_rows(history_settings: Mapping[str, Any]) -> str | None:
+def made_of_earlier_rows(settings: Mapping[str, Any]) -> str | None:
     """Return which features the run itself made; None where it made none."""
-    history = as_used(history_settings).get("history")
+    history = as_used(settings).get("history")
     if history is None:
         return None
     lags = HistorySettings(**history)
