@@ -42,15 +42,15 @@ Minutes = Annotated[float, Field(gt=0, title="Minutes")]
 def comparison_title(parameters: Mapping[str, Any]) -> str:
     """Return the name of a flow run: its tables, and the numbers of methods and models."""
     settings = parameters["settings"]
-    asked = (_counted(settings.methods, "method"), _counted(settings.models, "model"))
-    return f"{_tables(parameters['data'])}: {', '.join(asked)},"
+    counts = (_counted(settings.methods, "method"), _counted(settings.models, "model"))
+    return f"{_tables(parameters['data'])}: {', '.join(counts)},"
 
 
 def verdicts_line(result: ComparisonResult) -> str:
     """Return how many of the methods have each verdict against all features."""
     outcomes = [outcome for table in result.summary.tables for outcome in table.outcomes]
-    found = Counter(outcome.verdict for outcome in outcomes if outcome.contender.method != ALL)
-    return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
+    counts = Counter(outcome.verdict for outcome in outcomes if outcome.contender.method != ALL)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
 
 
 def _counted(things: Sequence[object], word: str) -> str:

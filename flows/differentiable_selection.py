@@ -1,6 +1,6 @@
 """The flow of differentiable selection: large files in; a folder with the features chosen out.
 
-It does what `chaffinch shuffle` and `chaffinch descend` do, one after the other.
+It does what `chaffinch shuffle` and `chaffinch descend` do in turn.
 """
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
@@ -72,9 +72,10 @@ def descent_title(parameters: Mapping[str, Any]) -> str:
     return f"{name_in_title(parameters['data'])} {aim}"
 
 
-def summary_line(found: Descended) -> str:
+def summary_line(descended: Descended) -> str:
     """Return how many features a descent chose."""
-    return f"{len(found.content['features']):,} of {found.content['table']['columns']:,} features"
+    content = descended.content
+    return f"{len(content['features']):,} of {content['table']['columns']:,} features"
 
 
 @table_flow(
@@ -104,29 +105,31 @@ def differentiable_selection(
     progress = ProgressArtifact(PROGRESS, "Differentiable selection", steps)
     if files is not None:
         as_task(shuffle_files)(files, data, shuffle, on_progress=progress)
-    found: Descended = as_task(descend)(
+    descended: Descended = as_task(descend)(
         data, folder, settings, start=start, sharing=sharing, on_progress=progress
     )
-    _publish(found)
-    return found
+    _publish(descended)
+    return descended
 
 
 def _check_files_for(shuffle: ShuffleSettings, files: list[str] | None) -> None:
     if files is None and shuffle != ShuffleSettings():
-        given = ", ".join(sorted(shuffle.model_dump(exclude_defaults=True)))
+        changed = ", ".join(sorted(shuffle.model_dump(exclude_defaults=True)))
         raise InputError(
             "the settings of the shuffle are for files, and there are none to shuffle, but they "
-            f"set {given}; give files, or leave shuffle out"
+            f"set {changed}; give files, or leave shuffle out"
         )
 
 
-def _publish(found: Descended) -> None:
+def _publish(descended: Descended) -> None:
     """Put the features into the UI, the best first."""
-    best_first = sorted(found.content["features"], key=lambda one: -one["score"])
+    path = Path(descended.folder) / "features.json"
+    best_first = sorted(descended.content["features"], key=lambda feature: -feature["score"])
     create_table_artifact(
-        [{"feature": one["name"], "score": one["score"]} for one in best_first[:MOST_ROWS]],
+        [
+            {"feature": feature["name"], "score": feature["score"]}
+            for feature in best_first[:MOST_ROWS]
+        ],
         key=FEATURES,
-        description=(
-            f"{summary_line(found)}, the best first: `{Path(found.folder) / 'features.json'}`"
-        ),
+        description=f"{summary_line(descended)}, the best first: `{path}`",
     )

@@ -37,10 +37,10 @@ def run_title(parameters: Mapping[str, Any]) -> str:
 
 
 def data_set_in_title(parameters: Mapping[str, Any]) -> str:
-    """Return the name of a run's data set: the one that was given, or the table's."""
+    """Return the name of a run's data set, by default the table's."""
     promotion, limits = parameters["promotion"], parameters["limits"]
-    given = (promotion and promotion.name) or (limits and limits.data_set)
-    return given or name_in_title(parameters["data"])
+    name = (promotion and promotion.name) or (limits and limits.data_set)
+    return name or name_in_title(parameters["data"])
 
 
 @table_flow(

@@ -1,4 +1,4 @@
-"""The reselection flow: the steps of `feature_selection`, and one that judges the changes."""
+"""The reselection flow: the steps of `feature_selection`, and the step that judges the changes."""
 
 # No `from __future__ import annotations` in flow modules: a served run could not resolve them.
 from collections.abc import Mapping

@@ -28,19 +28,19 @@ _SHOWN = 40
 GIVE_A_PATH = "give a path"
 
 
-def path_from(given: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PATH) -> Path:
+def path_from(location: str | os.PathLike[str], what: str, remedy: str = GIVE_A_PATH) -> Path:
     """Return the path that the user gave, which `what` names in the error.
 
     InputError if it is no path, empty text, an address such as ``s3://bucket/key``, begins with
     ``~``, or is not a valid file name; see `check_path`.
     """
-    if not isinstance(given, str | os.PathLike):
-        written = repr(given)
+    if not isinstance(location, str | os.PathLike):
+        written = repr(location)
         is_short = len(written) <= _SHOWN and written.isprintable()
-        value = written if is_short else f"of type {type(given).__name__}"
+        value = written if is_short else f"of type {type(location).__name__}"
         raise InputError(f"{what} must be a path but is {value}; {remedy}")
-    path = Path(given)
-    check_named(given, what, remedy)
+    path = Path(location)
+    check_named(location, what, remedy)
     if str(path).startswith("~"):  # only a shell expands it
         raise InputError(
             f"{what} must be a path written out but {_shown(path)!r} begins with '~'; give what "
@@ -74,7 +74,7 @@ def file_to_write(path: Path, what: str) -> Path:
 
 
 def check_regular(path: Path, what: str, remedy: str = "name another file") -> None:
-    """Refuse a device, a pipe or a socket: opening or reading one may block for ever.
+    """Refuse a device, a pipe or a socket: opening or reading it may block for ever.
 
     Folders and missing files are left to the caller.
     """
@@ -88,11 +88,11 @@ def check_regular(path: Path, what: str, remedy: str = "name another file") -> N
         )
 
 
-def check_named(given: object, what: str, remedy: str = GIVE_A_PATH) -> None:
+def check_named(location: object, what: str, remedy: str = GIVE_A_PATH) -> None:
     """Refuse empty text and addresses; see `path_from`."""
-    if isinstance(given, str) and not given.strip():
+    if isinstance(location, str) and not location.strip():
         raise InputError(f"{what} must be named but is empty text; {remedy}")
-    if isinstance(given, str) and "://" in given:  # a Path collapses the slashes
+    if isinstance(location, str) and "://" in location:  # a Path collapses the slashes
         # the message omits the address, which may hold a secret
         raise InputError(f"{what} must be on this disk but is an address; {remedy}")
 
@@ -143,7 +143,7 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def check_name(name: str, longest: int = _LONGEST) -> str:
-    """Return `name` if it can name a run or one level of a file name.
+    """Return `name` if it can name a run or a level of a file name.
 
     It must be 1 to `longest` ASCII letters, digits, dots, dashes and underscores that start with a
     letter or a digit. This excludes hidden names and paths out of the folder.

@@ -27,7 +27,7 @@ def free_memory(root: Path = Path("/")) -> int:
 
 
 def _left_of_own_limit() -> Iterator[int]:
-    """Yield what the limit of this process's data (ulimit -d) leaves; nothing without one."""
+    """Yield what the limit of this process's data (ulimit -d) leaves; nothing without a limit."""
     process = psutil.Process()
     if hasattr(process, "rlimit"):  # Linux
         most, _ = process.rlimit(psutil.RLIMIT_DATA)

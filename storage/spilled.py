@@ -37,7 +37,7 @@ def spill_folder(folder: Path) -> Iterator[Path]:
 
 
 class SpilledColumns(MutableMapping[str, pa.Array]):
-    """Columns of one table, each in one chunk, in the order in which they are first set.
+    """Columns of a table, each in a single chunk, in the order in which they are first set.
 
     A column that is set again or removed keeps its place in the file until the folder is removed.
     """
@@ -122,7 +122,7 @@ def _column_at(file: pa.NativeFile, place: tuple[int, int]) -> pa.Array:
 class SpilledRows:
     """Batches of rows in the order in which they are added.
 
-    `join` makes one table of tables, whose schemas it may adapt.
+    `join` makes a table of tables, whose schemas it may adapt.
     """
 
     def __init__(

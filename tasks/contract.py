@@ -203,8 +203,8 @@ class Contract(_Part):
             return cls.model_validate_json(content)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            found = f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}".removeprefix(": ")
-            raise ValueError(f"{found:.300}") from error
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+            raise ValueError(f"{reason.removeprefix(': '):.300}") from error
 
     @classmethod
     def read(cls, content: bytes, path: Path) -> Self:

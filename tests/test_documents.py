@@ -12,7 +12,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import chaffinch
 from chaffinch.flows.cli.commands import cli
-from chaffinch.flows.cli.settings_file import COMMANDS, each_table, read_settings
+from chaffinch.flows.cli.settings_file import COMMANDS, read_settings, settings_by_table
 from chaffinch.tasks.settings.method import class_of, declared, kinds
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from tests.documents import (
@@ -67,7 +67,7 @@ def test_every_command_has_the_options_that_it_is_given(page):
 def test_every_file_of_settings_is_one(page, tmp_path):
     for text in blocks(page, "toml"):
         (tmp_path / "selection.toml").write_text(text)
-        for settings in each_table(read_settings(str(tmp_path / "selection.toml")), "serve"):
+        for settings in settings_by_table(read_settings(str(tmp_path / "selection.toml")), "serve"):
             groups = {"execution": ExecutionSettings, **COMMANDS}
             assert settings.pop("data")
             for group in settings.keys() & groups:

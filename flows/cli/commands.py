@@ -134,12 +134,12 @@ def columns(
     elif form == "parquet":
         echo_exactly(json.dumps(contract.columns, ensure_ascii=False))
     else:
-        found = {
+        content = {
             "columns": contract.columns,
             "features": contract.types,
             "bytes": None if read is None else {"kept": read.kept, "all": read.all},
         }
-        echo_json(found)
+        echo_json(content)
     if read is not None:
         click.echo(
             f"{len(contract.columns)} columns are {read.kept:,} of {read.all:,} bytes: "
@@ -152,7 +152,7 @@ def as_select(names: Sequence[str], table: str | None, dialect: str) -> str:
     """Return names as a list in SQL, or as a SELECT from a table."""
     from sqlalchemy.dialects import registry
 
-    # paramstyle: the default one would double per cent signs
+    # paramstyle: the default would double per cent signs
     quote = registry.load(dialect)(paramstyle="named").identifier_preparer.quote_identifier
     if table is None:
         return ", ".join(map(quote, names))
@@ -176,7 +176,7 @@ def reselect(
     with_prefect: bool | None,
     as_json: bool,
     verbosity: str | None,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Start from the features of RUN, and change them only where newer rows show a reason.
 
@@ -194,23 +194,23 @@ def reselect(
     from chaffinch.tasks.results.previous_run import read_former, settings_of
 
     file = read_settings(config)
-    data, execution = data_of(file, data), execution_of(file, given)
+    data, execution = data_of(file, data), execution_of(file, options)
     own = group_of(file, "reselect")
-    asked = ReselectionSettings(**merged(own, nested(given, RESELECTION)))
-    settings = settings_of(read_former(run, execution.store), asked)
+    changes = ReselectionSettings(**merged(own, nested(options, RESELECTION)))
+    settings = settings_of(read_former(run, execution.store), changes)
     source, steps = source_of(data), steps_of(with_changes=True)
     with output.progress(steps, verbosity) as shown:
         if server is None:
             result, _ = _selected(source, settings, execution, shown)
         else:
             checked = partial(_checked, source, settings, execution)
-            arguments = (run, data, asked, execution)
+            arguments = (run, data, changes, execution)
             result = _run_flow(server, "reselection", arguments, shown, checked).result()
     output.show(result, as_json=as_json, with_warnings=False)
 
 
 def server_of(with_prefect: bool | None) -> Server | None:
-    """Return the Prefect server of a run, by default a configured one; None to run without."""
+    """Return the Prefect server of a run, by default the configured server; None to run without."""
     prepare(quiet=True)
     if with_prefect is None:
         with_prefect = is_configured()
@@ -437,7 +437,7 @@ def compare(
     with_prefect: bool | None,
     as_json: bool,
     verbosity: str | None,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Compare methods of selection on TABLES, one or more, by nested folds and over seeds.
 
@@ -463,8 +463,8 @@ def compare(
     tables = data_of(file, list(data))
     shared = {name: file[name] for name in file.keys() & ComparisonSettings.model_fields.keys()}
     own = merged(shared, group_of(file, "compare"))
-    settings = ComparisonSettings(**merged(own, nested(given, COMPARISON)))
-    execution = execution_of(file, given)
+    settings = ComparisonSettings(**merged(own, nested(options, COMPARISON)))
+    execution = execution_of(file, options)
     tables = [tables] if isinstance(tables, str) else tables
     with output.progress(STEPS, verbosity) as shown:
         if server is None:
@@ -539,7 +539,7 @@ for command in (
 
 
 def exit_code(run_command: Callable[..., Any]) -> int:
-    """Run a command, and print in one line why it failed or was stopped."""
+    """Run a command, and print why it failed or was stopped."""
     try:
         code = run_command(prog_name="chaffinch", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -40,45 +40,45 @@ class Target:
     options: frozenset[str]
 
 
-def _exported(target: str, asked: ExportRequest) -> str:
+def _export_run(target: str, request: ExportRequest) -> str:
     """Export a run, and return the lines to print; InputError for an option of other targets."""
     known = TARGETS[target]
     for option in ("output", "name", "table"):
-        if getattr(asked, option) is not None and option not in known.options:
-            fitting = [name for name, one in TARGETS.items() if option in one.options]
+        if getattr(request, option) is not None and option not in known.options:
+            fitting = [name for name, other in TARGETS.items() if option in other.options]
             raise InputError(
                 f"--{option} is for --to {' or '.join(fitting)} but this is --to {target}; leave "
                 "it out"
             )
-    return known.export(asked)
+    return known.export(request)
 
 
-def _mlflow(asked: ExportRequest) -> str:
+def _mlflow(request: ExportRequest) -> str:
     from chaffinch.tasks.exports.mlflow import to_mlflow
 
-    return to_mlflow(asked.run, experiment=asked.name, store=asked.store)
+    return to_mlflow(request.run, experiment=request.name, store=request.store)
 
 
-def _openlineage(asked: ExportRequest) -> str:
+def _openlineage(request: ExportRequest) -> str:
     from chaffinch.tasks.exports.openlineage import as_json, send, to_openlineage
 
-    event = to_openlineage(asked.run, name=asked.name, table=asked.table, store=asked.store)
-    return send(event) if asked.output is None else asked.written(as_json(event))
+    event = to_openlineage(request.run, name=request.name, table=request.table, store=request.store)
+    return send(event) if request.output is None else request.written(as_json(event))
 
 
-def _pandera(asked: ExportRequest) -> str:
+def _pandera(request: ExportRequest) -> str:
     from chaffinch.tasks.exports.pandera import to_pandera
 
-    return asked.written(to_pandera(asked.run, store=asked.store).to_yaml() or "")
+    return request.written(to_pandera(request.run, store=request.store).to_yaml() or "")
 
 
-def _dbt(asked: ExportRequest) -> str:
+def _dbt(request: ExportRequest) -> str:
     from chaffinch.tasks.exports.dbt import to_dbt
 
-    if asked.output is None:
+    if request.output is None:
         raise InputError("dbt needs --output, the folder of its models, as in --output models")
-    folder = path_from(asked.output, "--output")
-    texts = to_dbt(asked.run, name=asked.name, table=asked.table, store=asked.store)
+    folder = path_from(request.output, "--output")
+    texts = to_dbt(request.run, name=request.name, table=request.table, store=request.store)
     files = {file_to_write(folder / name, "--output"): text for name, text in texts.items()}
     for file, text in files.items():
         write_file(file, text.encode())
@@ -131,4 +131,4 @@ def export(
     or, for all but mlflow, its selection.json.
     """
     store = str(ExecutionSettings().store) if store is None else store
-    echo_exactly(_exported(tool, ExportRequest(run, store, output, name, table)))
+    echo_exactly(_export_run(tool, ExportRequest(run, store, output, name, table)))

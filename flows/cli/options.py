@@ -54,7 +54,7 @@ def verbosity_flags(command: Command) -> Command:
 
 
 class Names(click.ParamType[tuple[str, ...]]):
-    """Names between commas, as one row of CSV."""
+    """Names between commas, as a row of CSV."""
 
     name = "names"
 
@@ -73,7 +73,7 @@ class Names(click.ParamType[tuple[str, ...]]):
         return tuple(rows[0]) if rows else ()
 
 
-# options that may be given without a value, and what they mean then
+# options that need no value, and what they mean without it
 _WITHOUT_VALUE: dict[str, dict[str, Any]] = {
     "--wait-for-approval": {"is_flag": False, "flag_value": "12"},
 }
@@ -82,7 +82,7 @@ _WITHOUT_VALUE: dict[str, dict[str, Any]] = {
 def settings_options(
     settings: type[BaseModel], fields: Mapping[str, str], *, optional: bool = False
 ) -> Command:
-    """Return a decorator that gives a command one option per field.
+    """Return a decorator that gives a command an option per field.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def settings_options(
                 path.replace(".", "_"),
                 required=field.is_required() and "." not in path and not optional,
                 help=_help(field),
-                **_how_it_is_given(field.annotation, has_two_flags="/" in option),
+                **_click_arguments(field.annotation, has_two_flags="/" in option),
                 **_WITHOUT_VALUE.get(option, {}),
             )(command)
         return command
@@ -106,11 +106,11 @@ def settings_options(
     return decorate
 
 
-def nested(given: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the given options as the nested mapping that the settings read."""
+def nested(options: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options as the nested mapping that the settings read."""
     values: dict[str, Any] = {}
     for path in fields.values():
-        value = given[path.replace(".", "_")]
+        value = options[path.replace(".", "_")]
         if value is None:
             continue
         *groups, last = path.split(".")
@@ -121,10 +121,10 @@ def nested(given: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any
     return values
 
 
-def values_of(settings: type[BaseModel], given: Sequence[str]) -> dict[str, Any]:
-    """Return settings given as NAME=VALUE by name; several values are separated by commas."""
+def values_of(settings: type[BaseModel], texts: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of NAME=VALUE texts by name; commas separate several values."""
     values: dict[str, Any] = {}
-    for text in given:
+    for text in texts:
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")
         if not name or not equals:
@@ -149,26 +149,28 @@ def _find(settings: type[BaseModel], path: str) -> FieldInfo:
     return settings.model_fields[last]
 
 
-def _how_it_is_given(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
+def _click_arguments(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
     """Return the arguments of a click option for the first type of an annotation."""
-    found = list(types_in(annotation))
-    if found[0] is bool:
+    kinds = list(types_in(annotation))
+    if kinds[0] is bool:
         # all values are kept: click would take the last of two contradictory flags
-        both = {"multiple": True, "callback": _one_of_two} if has_two_flags else {"default": None}
+        both = (
+            {"multiple": True, "callback": _read_flag_pair} if has_two_flags else {"default": None}
+        )
         return {"is_flag": True, **both}
-    for one in found:
-        if get_origin(one) is Literal:
-            return {"type": click.Choice(get_args(one)), "metavar": None}
-    if get_origin(found[0]) is tuple:
-        numbers = all(one in (int, float) for one in types_in(get_args(found[0])[0]))
+    for kind in kinds:
+        if get_origin(kind) is Literal:
+            return {"type": click.Choice(get_args(kind)), "metavar": None}
+    if get_origin(kinds[0]) is tuple:
+        numbers = all(kind in (int, float) for kind in types_in(get_args(kinds[0])[0]))
         metavar = "NUMBERS" if numbers else "NAMES"
-        # the option may be given several times
-        return {"type": Names(), "metavar": metavar, "multiple": True, "callback": _joined}
-    if get_origin(found[0]) is dict:
-        return {"type": str, "metavar": "NAME=NUMBER", "multiple": True, "callback": _by_name}
-    if found[0] is int:
+        # the option may be repeated
+        return {"type": Names(), "metavar": metavar, "multiple": True, "callback": _join_names}
+    if get_origin(kinds[0]) is dict:
+        return {"type": str, "metavar": "NAME=NUMBER", "multiple": True, "callback": _read_pairs}
+    if kinds[0] is int:
         return {"type": int, "metavar": "N"}
-    return {"type": str, "metavar": "NUMBER" if found[0] is float else "TEXT"}
+    return {"type": str, "metavar": "NUMBER" if kinds[0] is float else "TEXT"}
 
 
 def types_in(annotation: Any) -> Iterator[Any]:
@@ -182,19 +184,19 @@ def types_in(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _joined(
-    context: click.Context, option: click.Parameter, given: tuple[tuple[str, ...], ...]
+def _join_names(
+    context: click.Context, option: click.Parameter, occurrences: tuple[tuple[str, ...], ...]
 ) -> tuple[str, ...] | None:
-    """Return all names of an option; None if it was not given."""
-    return tuple(name for names in given for name in names) if given else None
+    """Return all names of an option; None without the option."""
+    return tuple(name for names in occurrences for name in names) if occurrences else None
 
 
-def _by_name(
-    context: click.Context, option: click.Parameter, given: tuple[str, ...]
+def _read_pairs(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, str] | None:
-    """Return values by name; None if the option was not given."""
+    """Return values by name; None without the option."""
     values: dict[str, str] = {}
-    for text in given:
+    for text in texts:
         name, equals, value = text.rpartition("=")
         if not name or not equals:
             raise InputError(
@@ -206,14 +208,14 @@ def _by_name(
     return values or None
 
 
-def _one_of_two(
-    context: click.Context, option: click.Parameter, given: tuple[bool, ...]
+def _read_flag_pair(
+    context: click.Context, option: click.Parameter, flags_set: tuple[bool, ...]
 ) -> bool | None:
-    """Return which of two flags was given; None if neither was."""
-    if len(set(given)) > 1:
+    """Return the value of a pair of flags; None without either flag."""
+    if len(set(flags_set)) > 1:
         flags = " and ".join([*option.opts, *option.secondary_opts])
         raise InputError(f"{flags} go against each other; give one of them")
-    return given[0] if given else None
+    return flags_set[0] if flags_set else None
 
 
 def _help(field: FieldInfo) -> str:
@@ -225,7 +227,7 @@ def _help(field: FieldInfo) -> str:
 
 def _in_words(default: Any) -> str:
     if isinstance(default, tuple):
-        return ",".join(_in_words(one) for one in default)
+        return ",".join(_in_words(value) for value in default)
     if isinstance(default, float):
         return f"{default:.4g}"
     if isinstance(default, BaseModel):

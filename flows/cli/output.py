@@ -25,10 +25,10 @@ from chaffinch.tasks.pipeline.progress_display import bar, lines
 from chaffinch.tasks.pipeline.run import Preflight
 from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.alternatives import (
-    found_in_words,
+    joint_proof,
     proof,
-    proof_of_all,
-    what_makes_room,
+    suggest_remedies,
+    summarise_alternatives,
     why_undecided,
     why_worthless,
 )
@@ -61,32 +61,34 @@ from chaffinch.tasks.workers.logging import ContextFilter
 NAMES_SHOWN, NAMES_MISSING = 40, 5
 
 
-def lines_of_alternatives(found: dict[str, Any], loss_name: str, n_units: int) -> Iterator[str]:
+def lines_of_alternatives(
+    alternatives: dict[str, Any], loss_name: str, n_units: int
+) -> Iterator[str]:
     """Yield the content of ``alternatives.json`` in lines: what is missing, and two lines per set.
 
     `n_units` are the rows, groups or blocks of time that judge.
     """
-    asked, part = found["settings"], part_in_words(judged_on(found))
-    yield found_in_words(found)
-    if len(found["sets"]) < asked["number"] and (room := what_makes_room(found)):
+    n_requested, part = alternatives["settings"]["number"], part_in_words(judged_on(alternatives))
+    yield summarise_alternatives(alternatives)
+    if len(alternatives["sets"]) < n_requested and (room := suggest_remedies(alternatives)):
         yield f"  {room}"
-    for known in filter(None, (proof_of_all(found), why_worthless(found))):
+    for known in filter(None, (joint_proof(alternatives), why_worthless(alternatives))):
         yield f"  {known}."
-    chosen = found["chosen"]["quality"]
+    chosen = alternatives["chosen"]["quality"]
     of_chosen = "" if chosen is None else f" (chosen: {chosen:.4g})"
-    for place, one in enumerate(found["sets"], start=1):
-        difference = number(one["difference"], "+")
-        if one["interval"] is not None:
-            difference += f" {interval(one['interval'])}"
-        known = proof(found, one)
+    for place, alternative in enumerate(alternatives["sets"], start=1):
+        difference = number(alternative["difference"], "+")
+        if alternative["interval"] is not None:
+            difference += f" {interval(alternative['interval'])}"
+        known = proof(alternatives, alternative)
         yield (
-            f"  {place}. {part} {loss_name} {one['test_loss']:.4g}, {difference} "
-            f"to the chosen; quality {one['quality']:.4g}{of_chosen}"
+            f"  {place}. {part} {loss_name} {alternative['test_loss']:.4g}, {difference} "
+            f"to the chosen; quality {alternative['quality']:.4g}{of_chosen}"
             f"{known and f', {known}'}"
         )
-        where = " (--json lists all)" if len(one["features"]) > NAMES_SHOWN else ""
-        yield f"     {listed(one['features'], NAMES_SHOWN)}{where}"
-    if undecided := why_undecided(found, n_units):
+        where = " (--json lists all)" if len(alternative["features"]) > NAMES_SHOWN else ""
+        yield f"     {listed(alternative['features'], NAMES_SHOWN)}{where}"
+    if undecided := why_undecided(alternatives, n_units):
         yield f"  {undecided}."
 
 
@@ -166,13 +168,14 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     console = console_of_results()
     if as_json:
         where = {"run": result.run, "folder": str(result.folder)}
-        found = {
+        search_results = {
             "ranks": result.ranks,
             "scores": result.scores,
             "alternatives": result.alternatives,
         }
         console.out(
-            json.dumps({**where, **result.contract.to_dict(), **found}, indent=2), highlight=False
+            json.dumps({**where, **result.contract.to_dict(), **search_results}, indent=2),
+            highlight=False,
         )
         return
     kept, total = len(result.features), len(result.candidates)
@@ -197,13 +200,13 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     table.add_column(loss + f", all {total}", justify="right")
     table.add_column(f"selected {kept}", justify="right")
     table.add_column("difference", justify="right")
-    for one in losses_of_parts(contract):
+    for losses in losses_of_parts(contract):
         table.add_row(
-            part_in_words(one.part),
-            f"{one.n_rows:,}",
-            *numbers_alike(one.all_features, one.selected),
-            signed(one.difference),
-            style="bold" if one.part == contract.judged_on else None,
+            part_in_words(losses.part),
+            f"{losses.n_rows:,}",
+            *numbers_alike(losses.all_features, losses.selected),
+            signed(losses.difference),
+            style="bold" if losses.part == contract.judged_on else None,
         )
     console.print(table)
     is_cross_fitted = declared(contract.settings["method"]["kind"]).traits.is_cross_fitted
@@ -227,10 +230,11 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         _print_path(console, result.folder / "report.html")
 
 
-def show_check(found: Preflight, settings: SelectionSettings, *, as_json: bool) -> None:
+def show_check(preflight: Preflight, settings: SelectionSettings, *, as_json: bool) -> None:
     """Print what a run would take the columns of a table for, or its profile in JSON."""
-    description, seconds = found.description, found.seconds_of_fits
-    profile, parts = description.profile, {part: n for part, n in found.rows_by_part.items() if n}
+    description, seconds = preflight.description, preflight.seconds_of_fits
+    profile = description.profile
+    parts = {part: n for part, n in preflight.rows_by_part.items() if n}
     if as_json:
         content = {
             "task": description.task,
@@ -239,7 +243,7 @@ def show_check(found: Preflight, settings: SelectionSettings, *, as_json: bool) 
             "features": list(description.features),
             "left_out": description.excluded,
             "rows_by_part": parts,
-            "memory": {"needed": round(found.bytes_needed), "free": found.bytes_free},
+            "memory": {"needed": round(preflight.bytes_needed), "free": preflight.bytes_free},
             "seconds_of_fits": None if seconds is None else round(seconds, 1),
             "warnings": list(description.warnings),
             "notes": list(description.notes),
@@ -254,12 +258,16 @@ def show_check(found: Preflight, settings: SelectionSettings, *, as_json: bool) 
     judged = "" if "test" in parts else "; folds of these rows judge"
     words = ", ".join(f"{n:,} {part_in_words(part)}" for part, n in parts.items())
     echo(f"Rows: {words}{judged}.")
-    needed, free = gigabytes(found.bytes_needed), gigabytes(found.bytes_free)
+    needed, free = gigabytes(preflight.bytes_needed), gigabytes(preflight.bytes_free)
     echo(f"Memory: about {needed} of {free} that are free.")
     if seconds is not None:
         fits = f"fits of {settings.model.name}"
         echo(f"Time: about {duration(seconds)} of {fits}; masked losses and scores are extra.")
-    shares = {one["name"]: one["missing"] / one["rows"] for one in profile if one["missing"]}
+    shares = {
+        column["name"]: column["missing"] / column["rows"]
+        for column in profile
+        if column["missing"]
+    }
     if shares:
         most = sorted(shares, key=shares.__getitem__, reverse=True)[:NAMES_MISSING]
         named = ", ".join(f"{name!r} {shares[name]:.1%}" for name in most)
@@ -288,7 +296,7 @@ def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: b
     """Print the verdicts of a comparison in lines, or every scored set in JSON."""
     console = console_of_results()
     if as_json:
-        found = {
+        content = {
             "comparison": result.name,
             "folder": str(result.folder),
             "warnings": list(result.warnings),
@@ -302,7 +310,7 @@ def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: b
             "rankings": [asdict(ranking) for ranking in result.summary.rankings],
             "results": result.table.to_pylist(),
         }
-        console.out(json.dumps(found, indent=2), highlight=False)
+        console.out(json.dumps(content, indent=2), highlight=False)
         return
     for line in result.lines:
         console.out(printable(line), highlight=False)
@@ -327,8 +335,8 @@ def show_runs(store: Store, *, as_json: bool) -> None:
             _print_line(console, _REMEDIES[state])
     if not as_json:
         comparisons = store.comparisons()
-        unfinished = [one.name for one in comparisons if is_unfinished_comparison(one)]
-        finished = [one.name for one in comparisons if one.name not in unfinished]
+        unfinished = [run.name for run in comparisons if is_unfinished_comparison(run)]
+        finished = [run.name for run in comparisons if run.name not in unfinished]
         for about, names in (
             ("Comparisons, for chaffinch show", finished),
             (
@@ -451,7 +459,7 @@ def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
         return
     table = Table()
     for column in rows[0]:
-        # a name that is cut short cannot be given to a command
+        # a shortened name is of no use in a command
         table.add_column(column, no_wrap=column in ("run", "data set"))
     for row in rows:
         table.add_row(*(Text(printable(value)) for value in row.values()))

@@ -33,8 +33,8 @@ def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
     """
     from chaffinch.tasks.promotion.difference import difference, lines_of_difference
 
-    found = difference(before, after, store=_store(store))
-    _show(lines_of_difference(found), found.as_json(), as_json=as_json)
+    differing = difference(before, after, store=_store(store))
+    _show(lines_of_difference(differing), differing.as_json(), as_json=as_json)
 
 
 @click.command(short_help="Make the contract of a run the one in use.")
@@ -70,9 +70,9 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
         seen=len(against.history),
         owes_event=is_configured(),
     )
-    found = against.difference
-    if found is not None:
-        lines = lines_of_difference(found)
+    difference = against.difference
+    if difference is not None:
+        lines = lines_of_difference(difference)
     elif against.damage:
         lines = [f"What that changes is not known: {against.damage}."]
     else:
@@ -82,12 +82,12 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
         {
             "name": against.name,
             "promotion": asdict(entry),
-            "difference": None if found is None else found.as_json(),
+            "difference": None if difference is None else difference.as_json(),
             "damage": against.damage,
         },
         as_json=as_json,
     )
-    _send_owed(against.name, _store(store))
+    _send_pending(against.name, _store(store))
 
 
 @click.command(short_help="Show the contracts in use, or the history of a data set.")
@@ -109,10 +109,10 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
         is_whole = show_names(histories, as_json=as_json)
     else:
         is_whole = show_history(histories, name, as_json=as_json)
-    for one in histories.names() if name is None else [name]:
+    for data_set in histories.names() if name is None else [name]:
         with suppress(InputError, StorageError):  # of a damaged history, which was reported
-            if histories.pending_events(one):
-                _send_owed(one, _store(store))
+            if histories.pending_events(data_set):
+                _send_pending(data_set, _store(store))
     if not is_whole:
         raise click.exceptions.Exit(1)
 
@@ -135,22 +135,22 @@ def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
     entry = histories.rollback(name, reason, owes_event=is_configured())
     content = {"name": name, "promotion": asdict(entry)}
     _show([f"The contract of {entry.run} is in use again for {name}."], content, as_json=as_json)
-    _send_owed(name, _store(store))
+    _send_pending(name, _store(store))
 
 
-def _show(lines: list[str], found: dict[str, Any], *, as_json: bool) -> None:
+def _show(lines: list[str], content: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        echo_json(found)
+        echo_json(content)
         return
     for line in lines:
         echo(line)
 
 
-def _store(given: str | None) -> Path:
-    return ExecutionSettings().store if given is None else path_from(given, "store")
+def _store(store: str | None) -> Path:
+    return ExecutionSettings().store if store is None else path_from(store, "store")
 
 
-def _send_owed(name: str, store: Path) -> None:
+def _send_pending(name: str, store: Path) -> None:
     """Send unsent events if a server is configured; print a warning if that fails."""
     if not is_configured():
         return

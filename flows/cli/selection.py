@@ -20,11 +20,11 @@ from chaffinch.flows.cli.options import (
 from chaffinch.flows.cli.settings_file import (
     COMMANDS,
     data_of,
-    each_table,
     execution_of,
     group_of,
     merged,
     read_settings,
+    settings_by_table,
 )
 from chaffinch.tasks.settings.method import Method, as_kind, kinds, method_of, method_settings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
@@ -75,13 +75,13 @@ def selection_options(command: Command) -> Command:
     @wraps(command)
     def with_settings(*, data: str | None, config: str | None, **options: Any) -> Any:
         file = read_settings(config)
-        given = {name: options.pop(name) for name in _OWN}
+        of_selection = {name: options.pop(name) for name in _OWN}
         of_method = {name: options.pop(name) for name in _OF_METHOD}
-        files = each_table(file, command.__name__)
+        files = settings_by_table(file, command.__name__)
         if len(files) > 1 and data is not None:
             raise InputError(f"--data names one table but the file has {len(files)}; leave it out")
-        tables = [_asked(one, data, given, of_method) for one in files]
-        execution = execution_of(file, given)
+        tables = [_read_selected(settings, data, of_selection, of_method) for settings in files]
+        execution = execution_of(file, of_selection)
         if command.__name__ == "serve":
             return command(tables=tables, execution=execution, **options)
         (table,) = tables
@@ -106,14 +106,14 @@ class Selected:
     serve: Mapping[str, Any]
 
 
-def _asked(
+def _read_selected(
     file: Mapping[str, Any],
     data: str | None,
-    given: Mapping[str, Any],
+    of_selection: Mapping[str, Any],
     of_method: Mapping[str, Any],
 ) -> Selected:
     names = file.keys() - {"data", "execution", *COMMANDS}
-    chosen = merged({name: file[name] for name in names}, nested(given, SELECTION))
+    chosen = merged({name: file[name] for name in names}, nested(of_selection, SELECTION))
     method = _method_of(group_of(file, "method"), **of_method)
     settings = SelectionSettings(**{**chosen, "method": method})
     return Selected(data_of(file, data), settings, group_of(file, "serve"))

@@ -22,7 +22,7 @@ from chaffinch.tasks.workers.signals import Stopped
 @click.option("--data", metavar="PATH", help="Table of the nightly run.")
 @settings_options(ServeSettings, SERVE)
 @selection_options
-def serve(tables: Sequence[Selected], execution: ExecutionSettings, **given: Any) -> None:
+def serve(tables: Sequence[Selected], execution: ExecutionSettings, **own_options: Any) -> None:
     """Serve the flows: started from the Prefect UI, every night, and by `chaffinch announce`.
 
     Several data sets are served by one command with a file of settings, one table
@@ -33,15 +33,15 @@ def serve(tables: Sequence[Selected], execution: ExecutionSettings, **given: Any
     from chaffinch.flows.serving.deployments import Served, serve_flows
     from chaffinch.storage.sources import source_of
 
-    options = nested(given, SERVE)
+    options = nested(own_options, SERVE)
     if len(tables) > 1 and "name" in options:
         raise InputError(
             f"--name names one data set but the file has {len(tables)}; leave it out, as the file "
             "names each"
         )
     served = [
-        Served(source_of(one.data), one.settings, ServeSettings(**merged(one.serve, options)))
-        for one in tables
+        Served(source_of(table.data), table.settings, ServeSettings(**merged(table.serve, options)))
+        for table in tables
     ]
     raise Stopped(serve_flows(served, execution))
 

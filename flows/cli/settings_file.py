@@ -1,4 +1,4 @@
-"""A file of settings for ``--config``, in TOML or YAML, and ``chaffinch init``, which writes one.
+"""A file of settings for ``--config``, in TOML or YAML, and ``chaffinch init``, which writes it.
 
 The settings of a selection stand at the top by their names, those of a group in a table, such as
 ``[columns]``; ``data`` is the table. ``[execution]`` has the store and the cluster. ``[serve]``,
@@ -31,7 +31,7 @@ COMMANDS: dict[str, type[Settings]] = {
     "compare": ComparisonSettings,
     "reselect": ReselectionSettings,
 }
-# Groups that may be given by one value, as in method = "gbmo".
+# Groups that may be a single value, as in method = "gbmo".
 _BY_ONE_VALUE = {"method": "kind", "model": "name", "alternatives": "number"}
 _TABLES, _FILE = "tables", "settings_file"
 _WIDTH = 96
@@ -54,39 +54,39 @@ def read_settings(path: str | None) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not text in UTF-8; save it as such") from error
-    found = _parsed(path, text)
-    if not isinstance(found, dict):
+    settings = _parsed(path, text)
+    if not isinstance(settings, dict):
         raise InputError(f'{path} must hold names with values, as in target = "price"')
-    tables = group_of(found, _TABLES)
-    _check_names(found, path, ["execution", *COMMANDS, _TABLES])
+    tables = group_of(settings, _TABLES)
+    _check_names(settings, path, ["execution", *COMMANDS, _TABLES])
     for name in tables:
         _check_names(group_of(tables, name), f"[{_TABLES}.{name}] of {path}", ["serve"])
     digest = hashlib.sha256(content).hexdigest()
-    execution = group_of(found, "execution")
+    execution = group_of(settings, "execution")
     return {
-        **found,
+        **settings,
         "execution": execution | {_FILE: {"name": Path(path).name, "sha256": digest}},
     }
 
 
-def _check_names(found: dict[str, Any], where: str, groups: Sequence[str]) -> None:
-    """Check the names of settings; give the groups that have one value the form of a table."""
+def _check_names(settings: dict[str, Any], where: str, groups: Sequence[str]) -> None:
+    """Check the names of settings; turn groups with a single value into tables."""
     known = [*SelectionSettings.model_fields, "data", *groups]
-    for name in found:
+    for name in settings:
         if name not in known:
             raise InputError(f"{where} has no setting {name!r}{nearest_or_all(str(name), known)}")
-    for group in COMMANDS.keys() & found.keys():
+    for group in COMMANDS.keys() & settings.keys():
         fields = list(COMMANDS[group].model_fields)
-        for name in group_of(found, group).keys() - fields:
+        for name in group_of(settings, group).keys() - fields:
             remedy = nearest_or_all(str(name), fields)
             raise InputError(f"[{group}] of {where} has no setting {name!r}{remedy}")
     for group, name in _BY_ONE_VALUE.items():
-        if group in found and not isinstance(found[group], dict):
-            found[group] = {name: found[group]}
+        if group in settings and not isinstance(settings[group], dict):
+            settings[group] = {name: settings[group]}
 
 
-def each_table(settings: Mapping[str, Any], command: str) -> list[dict[str, Any]]:
-    """Return the settings of each of the ``[tables]``, or of the one table at the top."""
+def settings_by_table(settings: Mapping[str, Any], command: str) -> list[dict[str, Any]]:
+    """Return the settings of each of the ``[tables]``, or those at the top for a single table."""
     shared = {name: value for name, value in settings.items() if name != _TABLES}
     tables = group_of(settings, _TABLES)
     if not tables:
@@ -120,25 +120,25 @@ def group_of(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     return group
 
 
-def execution_of(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ExecutionSettings:
+def execution_of(settings: Mapping[str, Any], options: Mapping[str, Any]) -> ExecutionSettings:
     """Return the store and the cluster of a file, or of the options."""
-    return ExecutionSettings(**merged(group_of(settings, "execution"), nested(given, STRICT)))
+    return ExecutionSettings(**merged(group_of(settings, "execution"), nested(options, STRICT)))
 
 
-def data_of(settings: Mapping[str, Any], given: Any) -> Any:
+def data_of(settings: Mapping[str, Any], argument: Any) -> Any:
     """Return the table, or tables, of the command line or of a file."""
-    data = settings.get("data") if given is None or given == [] else given
+    data = settings.get("data") if argument is None or argument == [] else argument
     if data is not None:
         return data
     raise InputError("DATA must be given, on the command line or as `data` in the file of --config")
 
 
-def merged(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings, with those that are also given replaced, group by group."""
-    both = {**settings, **given}
-    for name in settings.keys() & given.keys():
-        if isinstance(settings[name], dict) and isinstance(given[name], dict):
-            both[name] = merged(settings[name], given[name])
+def merged(settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, replaced by those of `overrides`, group by group."""
+    both = {**settings, **overrides}
+    for name in settings.keys() & overrides.keys():
+        if isinstance(settings[name], dict) and isinstance(overrides[name], dict):
+            both[name] = merged(settings[name], overrides[name])
     return both
 
 
@@ -185,22 +185,22 @@ def _comment(text: str) -> list[str]:
 
 
 def _lines(kind: type[BaseModel], settings: BaseModel | None) -> Iterator[str]:
-    """Yield the settings of one class, those of its groups last; None are the defaults."""
+    """Yield the settings of a class, those of its groups last; None are the defaults."""
     groups: dict[str, tuple[type[BaseModel], BaseModel | None]] = {}
     for name, field in kind.model_fields.items():
         if name == _FILE:
             continue
-        given = field.default if settings is None else getattr(settings, name)
+        value = field.default if settings is None else getattr(settings, name)
         of_field = next(types_in(field.annotation))
-        if isinstance(given, BaseModel):
-            groups[name] = type(given), given
+        if isinstance(value, BaseModel):
+            groups[name] = type(value), value
         elif isinstance(of_field, type) and issubclass(of_field, BaseModel):
             groups[name] = of_field, None
         else:
-            is_default = settings is None or (given == field.default and name != "kind")
+            is_default = settings is None or (value == field.default and name != "kind")
             yield from ("", *_comment(field.description or ""))
-            has_value = given is not None and not (settings is None and field.is_required())
-            line = f"{name} = {_value(given) if has_value else ''}".rstrip()
+            has_value = value is not None and not (settings is None and field.is_required())
+            line = f"{name} = {_value(value) if has_value else ''}".rstrip()
             yield f"# {line}" if is_default else line
     for name, (of_group, group) in groups.items():
         yield from ("", f"[{name}]" if group is not None else f"# [{name}]")
@@ -212,7 +212,7 @@ def _value(value: Any) -> str:
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", exclude_defaults=True)
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_value(key)} = {_value(one)}' for key, one in value.items())}}}"
-    if isinstance(value, list | tuple) and any(isinstance(one, BaseModel) for one in value):
+        return f"{{{', '.join(f'{_value(key)} = {_value(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list | tuple) and any(isinstance(item, BaseModel) for item in value):
         return f"[{', '.join(map(_value, value))}]"
     return json.dumps(value, ensure_ascii=False, default=str)

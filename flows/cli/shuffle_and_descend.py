@@ -30,7 +30,7 @@ _NAMES_SHOWN = 40
 @verbosity_flags
 @json_flag
 def shuffle(
-    files: tuple[str, ...], to: str, as_json: bool, verbosity: str | None, **given: Any
+    files: tuple[str, ...], to: str, as_json: bool, verbosity: str | None, **options: Any
 ) -> None:
     """Write FILES as one table in random order, which `chaffinch descend` reads block by block.
 
@@ -45,19 +45,19 @@ def shuffle(
     from chaffinch.tasks.api.shuffle import SHUFFLE as STEP
     from chaffinch.tasks.api.shuffle import shuffle_files
 
-    settings = ShuffleSettings(**nested(given, SHUFFLE))
+    settings = ShuffleSettings(**nested(options, SHUFFLE))
     with output.progress((STEP,), verbosity) as (on_progress, _, _):
         table = shuffle_files(files, to, settings, on_progress=on_progress)
     (n_rows, n_columns), n_blocks = table.shape, len(table.block_rows)
     if as_json:
-        found = {
+        content = {
             "table": str(table.path),
             "rows": n_rows,
             "columns": n_columns,
             "blocks": n_blocks,
             "hash": table.hash,
         }
-        echo_exactly(json.dumps(found, indent=2))
+        echo_exactly(json.dumps(content, indent=2))
     else:
         shape = f"{n_rows:,} rows of {n_columns:,} columns, blocks: {n_blocks:,}"
         echo(f"Wrote {table.path}: {shape}")
@@ -87,7 +87,7 @@ def descend(
     start: str | None,
     as_json: bool,
     verbosity: str | None,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Choose features of TABLE for a linear model, by differentiable feature selection.
 
@@ -98,25 +98,25 @@ def descend(
     from chaffinch.flows.cli import output
     from chaffinch.tasks.api import descend as descending
 
-    settings = DescentSettings(**nested(given, DESCENT))
-    sharing = SharingSettings(**nested(given, WORKERS))
+    settings = DescentSettings(**nested(options, DESCENT))
+    sharing = SharingSettings(**nested(options, WORKERS))
     with output.progress(descending.STEPS, verbosity) as (on_progress, _, _):
-        found = descending.descend(
+        descended = descending.descend(
             table, to, settings, start=start, sharing=sharing, on_progress=on_progress
         )
     if as_json:
-        echo_exactly(json.dumps(found.content, indent=2, ensure_ascii=False))
+        echo_exactly(json.dumps(descended.content, indent=2, ensure_ascii=False))
     else:
-        _show(found)
+        _show(descended)
 
 
-def _show(found: "Descended") -> None:
+def _show(descended: "Descended") -> None:
     """Print the features chosen, the best first, and where they are all kept."""
-    best_first = sorted(found.content["features"], key=lambda one: -one["score"])
-    names = [one["name"] for one in best_first]
+    best_first = sorted(descended.content["features"], key=lambda feature: -feature["score"])
+    names = [feature["name"] for feature in best_first]
     more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
     shown = ", ".join(names[:_NAMES_SHOWN])
-    total = found.content["table"]["columns"]
+    total = descended.content["table"]["columns"]
     best = f", the best first: {shown}{more}" if names else ""
     echo(f"Kept {len(names):,} of {total:,}{best}")
-    echo(f"Features: {(found.folder / 'features.json').resolve()}")
+    echo(f"Features: {(descended.folder / 'features.json').resolve()}")

@@ -12,7 +12,7 @@ STARTING_PREFECT = "starting Prefect"
 
 
 def echo(line: str, *, err: bool = False) -> None:
-    """Print one line, with characters that are not printable escaped."""
+    """Print a line, with characters that are not printable escaped."""
     click.echo(printable(line), err=err)
 
 
@@ -21,8 +21,8 @@ def echo_exactly(text: str) -> None:
     click.echo(text, color=True)
 
 
-def echo_json(found: Any) -> None:
-    echo_exactly(json.dumps(found, indent=2, ensure_ascii=False))
+def echo_json(content: Any) -> None:
+    echo_exactly(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 class Showing(NamedTuple):

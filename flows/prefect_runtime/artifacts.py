@@ -33,7 +33,7 @@ from chaffinch.tasks.reporting.losses import (
     losses_of_parts,
     metric_rows,
 )
-from chaffinch.tasks.reporting.text import stability_in_words, verdict_in_brief
+from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.stage_titles import title_of
@@ -71,7 +71,7 @@ def warn(warnings: Sequence[str]) -> None:
 def key_of(data_set: str, kind: str) -> str:
     """Return the key of an artifact, such as ``orders-verdict``: small letters, digits, dashes.
 
-    The UI shows artifacts with one key as versions: those of a data set, night by night.
+    The UI shows artifacts with the same key as versions: those of a data set, night by night.
     """
     return re.sub(r"[^a-z0-9]+", "-", f"{data_set} {kind}".lower()).strip("-")
 
@@ -118,7 +118,7 @@ class ProgressArtifact(RunProgress):
 
 def summary_line(result: SelectionResult) -> str:
     """Return the verdict on a result in a few words."""
-    return verdict_in_brief(result.contract)
+    return summarise_verdict(result.contract)
 
 
 def publish(
@@ -136,12 +136,12 @@ def publish(
     )
     losses = [
         {
-            "part": part_in_words(one.part),
+            "part": part_in_words(part.part),
             # selection.json has all digits
-            "all features": float(f"{one.all_features:.6g}"),
-            "selected": float(f"{one.selected:.6g}"),
+            "all features": float(f"{part.all_features:.6g}"),
+            "selected": float(f"{part.selected:.6g}"),
         }
-        for one in losses_of_parts(result.contract)
+        for part in losses_of_parts(result.contract)
     ]
     create_table_artifact(
         losses,
@@ -150,13 +150,13 @@ def publish(
     )
     metrics = [
         {
-            "metric": one.name,
-            "all features": float(f"{one.all_features:.6g}"),
-            "selected": float(f"{one.selected:.6g}"),
-            "constant": float(f"{one.constant:.6g}"),
-            DIFFERENCE_OF_METRICS.lower(): one.difference,
+            "metric": metric.name,
+            "all features": float(f"{metric.all_features:.6g}"),
+            "selected": float(f"{metric.selected:.6g}"),
+            "constant": float(f"{metric.constant:.6g}"),
+            DIFFERENCE_OF_METRICS.lower(): metric.difference,
         }
-        for one in metric_rows(result.contract)
+        for metric in metric_rows(result.contract)
     ]
     about = f"Metrics of the {judged_part(result.contract)} rows"
     if shares := class_shares(result.contract):
@@ -166,13 +166,15 @@ def publish(
     ranked = result.to_frame().sort_values(["kept", "rank"], ascending=[False, True])
     features = [
         {
-            "feature": one["feature"],
-            "rank": int(one["rank"]),
-            "kept": bool(one["kept"]),
-            "removed at step": int(one["step"]) if one["step"] and not one["kept"] else None,
-            **({} if shares is None else {"share of folds": shares[one["feature"]]}),
+            "feature": feature["feature"],
+            "rank": int(feature["rank"]),
+            "kept": bool(feature["kept"]),
+            "removed at step": int(feature["step"])
+            if feature["step"] and not feature["kept"]
+            else None,
+            **({} if shares is None else {"share of folds": shares[feature["feature"]]}),
         }
-        for one in ranked.to_dict("records")
+        for feature in ranked.to_dict("records")
     ]
     create_table_artifact(
         features,
@@ -207,14 +209,16 @@ def _publish_charts(
 
 
 def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, list[str]]:
-    """Return the feature sets to compare with the chosen one."""
+    """Return the chosen feature set and those to compare it with."""
     sets = {"chosen": result.features}
     if difference is not None:
         stayed = [name for name in result.features if name not in difference.gained]
         sets["promoted"] = [*stayed, *difference.lost]
     others = () if result.alternatives is None else result.alternatives["sets"]
     numbered = enumerate(others, start=1)
-    return sets | {f"alternative {place}": one["features"] for place, one in numbered}
+    return sets | {
+        f"alternative {place}": alternative["features"] for place, alternative in numbered
+    }
 
 
 def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[str]) -> None:

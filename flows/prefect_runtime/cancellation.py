@@ -33,7 +33,7 @@ _SECONDS_BETWEEN_LOOKS = 2.0
 def ended_by_cancelling(function: Callable[P, R]) -> Callable[P, R]:
     """Wrap a flow function so that it ends soon after its run is cancelled.
 
-    Only in the main thread, the only one that can be interrupted.
+    Only in the main thread: no other thread can be interrupted.
     """
 
     @wraps(function)
@@ -71,31 +71,31 @@ class _Watch:
         self._flow_run = flow_run
         self._parent = parent
         self._over = threading.Event()
-        self._striking = threading.Lock()
+        self._interrupt_lock = threading.Lock()
 
     def __enter__(self) -> None:
-        look = copy_context().run, self._look  # Prefect's settings are in the context
+        look = copy_context().run, self._poll_state  # Prefect's settings are in the context
         threading.Thread(target=look[0], args=look[1:], name="cancelled?", daemon=True).start()
 
     def __exit__(self, *error: object) -> None:
-        with self._striking:
+        with self._interrupt_lock:
             self._over.set()
 
-    def _look(self) -> None:
+    def _poll_state(self) -> None:
         with get_client(sync_client=True) as client:
             while not self._over.wait(_SECONDS_BETWEEN_LOOKS):
                 if self._parent not in (None, os.getppid()):
-                    self._strike()
+                    self._interrupt()
                     return
                 with suppress(httpx.HTTPError):  # the server may come back
                     state = client.read_flow_run(self._flow_run).state
                     if state is not None and (state.is_cancelling() or state.is_cancelled()):
                         self.is_cancelled = True
-                        self._strike()
+                        self._interrupt()
                         return
 
-    def _strike(self) -> None:
-        with self._striking:
+    def _interrupt(self) -> None:
+        with self._interrupt_lock:
             if not self._over.is_set():
                 # Prefect raises TerminationSignal for it; a real signal also ends blocking waits
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)

@@ -1,7 +1,7 @@
-"""The Prefect server of one run: a separate program that ends with the run, however it ends.
+"""The Prefect server of a run: a separate program that ends with the run, however it ends.
 
 Started by `chaffinch.flows.prefect_runtime.server` with the descriptor of a listening socket. It
-prints Prefect's configuration as one line of JSON, and serves once it reads a line. The parent
+prints Prefect's configuration as a line of JSON, and serves once it reads a line. The parent
 closes standard input to end it, as does the parent's death. Before it serves it changes nothing,
 so it may be killed.
 """
@@ -38,7 +38,7 @@ def _serve(listener: socket.socket) -> None:
     from prefect.settings import PREFECT_HOME
 
     class OneAtATime(uvicorn.Server):
-        """Locks the start: two first starts in one home would both create the database."""
+        """Locks the start: two first starts in the same home would both create the database."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             home = PREFECT_HOME.value()

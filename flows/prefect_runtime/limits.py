@@ -62,7 +62,7 @@ def within_limits(
         with ExitStack() as turns:
             for name in names:
                 turns.enter_context(Store.open(store).turn(name))
-            with _at_most(limits.timeout, "the run"):
+            with _time_limited(limits.timeout, "the run"):
                 yield _timed_tasks(limits.stage_timeout)
     except (InputError, TableTooLargeError, TimeLimitError):
         _set_retries(run, retries=0)
@@ -72,9 +72,9 @@ def within_limits(
 def data_sets(
     limits: LimitSettings, sources: Sequence[Source], promotion: PromotionSettings | None
 ) -> list[str]:
-    given = limits.data_set or (promotion.name if promotion is not None else None)
-    if given:
-        return [given]
+    name = limits.data_set or (promotion.name if promotion is not None else None)
+    if name:
+        return [name]
     remedy = "limits.data_set: orders"
     return sorted({name_of_data_set(source, None, remedy) for source in sources})
 
@@ -89,7 +89,7 @@ def _register(limits: LimitSettings, names: Sequence[str]) -> FlowRun:
     return run
 
 
-def try_no_more() -> None:
+def stop_retries() -> None:
     """Keep Prefect from trying the present flow run again."""
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(UUID(runtime.flow_run.id))
@@ -107,7 +107,7 @@ def _timed_tasks(minutes: float | None) -> WrapStep:
     def wrap_step(step: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(step)
         def timed(*arguments: Any) -> Any:
-            with _at_most(minutes, title_of(step.__name__)):
+            with _time_limited(minutes, title_of(step.__name__)):
                 return step(*arguments)
 
         return as_task(timed)
@@ -116,21 +116,21 @@ def _timed_tasks(minutes: float | None) -> WrapStep:
 
 
 @contextmanager
-def _at_most(minutes: float | None, what: str) -> Iterator[None]:
+def _time_limited(minutes: float | None, what: str) -> Iterator[None]:
     try:
         if minutes is None:
             yield
             return
         message = f"{what} took longer than the {minutes:g} min that it may; {_GOES_ON}"
         seconds = 60 * minutes
-        with _ended_at_last(seconds + _SECONDS_OF_GRACE, message), stopped_after(seconds, message):
+        with _killed_after(seconds + _SECONDS_OF_GRACE, message), stopped_after(seconds, message):
             yield
     except OutOfTime as error:
         raise TimeLimitError(error.message) from error
 
 
 @contextmanager
-def _ended_at_last(seconds: float, message: str) -> Iterator[None]:
+def _killed_after(seconds: float, message: str) -> Iterator[None]:
     """End the process of this run if the block exceeds the limit; helper processes end with it.
 
     Only if the process was started for this run, as that of a deployment is: a caller's program is

@@ -1,4 +1,4 @@
-"""The log of a flow run: lines with their context, and explained errors in one line."""
+"""The log of a flow run: lines with their context, and explained errors without a traceback."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from chaffinch.tasks.workers.logging import ContextFilter
 
 
 class TimeLimitError(TimeoutError):
-    """A run or one of its stages took longer than its limits allow."""
+    """A run or a stage took longer than its limits allow."""
 
 
 _in_context = ContextFilter()

@@ -1,6 +1,6 @@
 """Promotion after a run: comparison with the promoted contract, and the gate.
 
-If the gate needs a decision and the settings allow to wait for one, the flow run pauses with a form
+If the gate needs a decision and the settings allow to wait for it, the flow run pauses with a form
 in the UI.
 """
 
@@ -22,7 +22,7 @@ from pydantic import Field
 from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, say
 from chaffinch.flows.prefect_runtime.events import send_pending
-from chaffinch.flows.prefect_runtime.limits import try_no_more
+from chaffinch.flows.prefect_runtime.limits import stop_retries
 from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.promotions import How, Promotions
@@ -51,7 +51,7 @@ _SECONDS_OF_GRACE = 600
 
 
 class UndecidedError(RuntimeError):
-    """A run needs a decision, and its settings make it fail without one."""
+    """A run needs a decision, and its settings make it fail without a decision."""
 
 
 class Answer(RunInput):
@@ -115,7 +115,7 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
         ]
     verdict = publish(run, result, data_set, _logged([*outcome, *differs]), against.difference)
     if decision.outcome == "wait" and promotion.wait is not None:
-        # an answer is about one contract beside one that is promoted, also where a run starts again
+        # an answer is for a pair of contracts, new and promoted, also where a run starts again
         question = f"{digest(result.contract.to_dict())[:16]}-{len(against.history)}"
         answer, is_answered = _answer([outcome[0], *differs], promotion.wait, question)
         answered = f"Not promoted as {name}{f': {answer.reason}' if answer.reason else '.'}"
@@ -137,7 +137,7 @@ def ended(
     message = f"needs a decision: {undecided}"
     get_run_logger().warning(message)
     if promotion is not None and promotion.unattended == "fail":
-        try_no_more()
+        stop_retries()
         # by the usual name, for which the automation of failed runs and people's own wait
         return Failed(message=message, data=UndecidedError(message))
     return Completed(name=NEEDS_DECISION, message=message, data=result)
@@ -164,8 +164,8 @@ def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> tupl
 def _answer(lines: list[str], hours: float, question: str) -> tuple[Answer, bool]:
     """Pause this flow run until a person has answered, or the time is over.
 
-    Returns the answer, and whether a person gave it. One that was given to the same question before
-    the run was started again counts.
+    Returns the answer, and whether a person gave it. An answer to the same question before the run
+    was started again counts.
     """
     run_id, seconds = runtime.flow_run.id, 3600 * hours
     no_answer = {"promote": False, "reason": f"no answer came in {hours:g} h."}

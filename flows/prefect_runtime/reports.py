@@ -21,8 +21,8 @@ from chaffinch.storage.runs.store import Store
 # A browser opens no file links from a server's page. So `chaffinch serve` can serve the reports of
 # its store, and nothing else, on the loopback interface; in a container, whose port is published
 # on that of its machine, on the interface of _LISTEN. Environment of the processes of runs: the
-# address of served reports, and their store; any store if that is not set, e.g. with a web server
-# of one's own.
+# address of served reports, and their store; any store if that is not set, e.g. with another web
+# server.
 _URL, _STORE = "CHAFFINCH_REPORTS_URL", "CHAFFINCH_REPORTS_STORE"
 _LISTEN = "CHAFFINCH_REPORTS_HOST"
 _REPORT = "report.html"

@@ -1,4 +1,4 @@
-"""Prefect's environment, and the server of a run: the configured one, or one that the run starts.
+"""Prefect's environment, and the server of a run: the configured server, or its own.
 
 Importing this module does not import Prefect, so that its environment can be set before. Prefect
 can embed a server too, but starts it only at the first request, lets the first SIGTERM end it
@@ -46,7 +46,7 @@ _DEFAULTS = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     # A run without a heartbeat for three times as long is marked as crashed: see `automations`.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
-    # Send our log lines to the flow run; ignore those logged before one begins.
+    # Send our log lines to the flow run; ignore those logged before it begins.
     "PREFECT_LOGGING_EXTRA_LOGGERS": "chaffinch",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
@@ -72,7 +72,7 @@ class ServerError(RuntimeError):
 def is_configured() -> bool:
     """Return whether Prefect's environment or files name a server.
 
-    Prefect is imported only if one of its files may name one, as that takes two seconds.
+    Prefect is imported only if its files may name a server, as that takes two seconds.
     """
     if os.environ.get("PREFECT_API_URL"):
         return True
@@ -125,7 +125,7 @@ class Server:
 
     def start(self) -> None:
         """Start the embedded server, if any, and point Prefect to it; before its import."""
-        # a remote server may be restarted soon; an embedded one is not
+        # a remote server may be restarted soon; an embedded server is not
         retries = "3" if self._embedded is None else "2"
         os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", retries)
         if self._embedded is not None:
@@ -135,7 +135,7 @@ class Server:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Wait until the server is up; raise a one-line error if it is lost in the block."""
+        """Wait until the server is up; raise an error if it is lost in the block."""
         import httpx
         from prefect.exceptions import CancelledRun
 

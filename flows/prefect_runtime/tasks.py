@@ -120,7 +120,7 @@ def name_in_title(data: str) -> str:
 def shown_as(source: Source, promotion: PromotionSettings | None = None) -> str:
     """Return the name that a run and its artifacts have for its data set.
 
-    That is the name of its promotions, if there is one, or the table's without its endings.
+    That is the name of its promotions, if there is any, or the table's without its endings.
     """
     if promotion is not None and promotion.name:
         return promotion.name
@@ -162,13 +162,17 @@ class TableFlow(Flow[P, R]):
 
     if not TYPE_CHECKING:  # the overloads are those of Flow
 
-        def __call__(self, *args: Any, return_state: bool = False, wait_for: Any = None, **given):
+        def __call__(
+            self, *args: Any, return_state: bool = False, wait_for: Any = None, **parameters
+        ):
             """Run the flow; InputError for a parameter that is missing or unknown."""
             try:
-                signature(self.fn).bind(*args, **given)
+                signature(self.fn).bind(*args, **parameters)
             except TypeError as error:
                 raise InputError(f"{self.fn.__name__}: {error}; see its parameters") from None
-            return super().__call__(*args, return_state=return_state, wait_for=wait_for, **given)
+            return super().__call__(
+                *args, return_state=return_state, wait_for=wait_for, **parameters
+            )
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters as Prefect stores them; refuse tables and secrets before that."""
@@ -224,9 +228,9 @@ def table_flow(
             return cast(R, Completed(message=summary_line(result), data=result))
 
         def run_name() -> str:
-            given = str(runtime.flow_run.name)
-            if not _is_generated(given):  # a person has named the run
-                return given
+            name = str(runtime.flow_run.name)
+            if not _is_generated(name):  # a person has named the run
+                return name
             return f"{title(runtime.flow_run.parameters)} {date_in_title()}"
 
         return TableFlow(
@@ -242,7 +246,7 @@ def table_flow(
 
 
 def from_block(variable: str) -> str | None:
-    """Return the value of the Secret block for a variable, if there is one.
+    """Return the value of the Secret block for a variable, if there is any.
 
     Block names have small letters and dashes: ``AWS_SECRET_ACCESS_KEY`` is stored in
     ``aws-secret-access-key``, and ``PGPASSWORD`` in ``pgpassword``.
@@ -259,7 +263,7 @@ _last_task: ContextVar[tuple[str, State[Any]] | None] = ContextVar("last_task", 
 
 
 def as_task(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs a plain step as a Prefect task, after the last one of its flow.
+    """Return a function that runs a plain step as a Prefect task, after the last task of its flow.
 
     Not cached by Prefect: a step stores its finished work in the run's folder, verified by
     content hash, where every entry point finds it.

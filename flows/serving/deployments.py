@@ -1,4 +1,4 @@
-"""Deployments served by one process: on demand from the UI, every night, and on new data."""
+"""Deployments that a process serves: on demand from the UI, every night, and on new data."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -77,7 +77,7 @@ NIGHTLY, ON_NEW_DATA = "nightly", "on-new-data"
 SELECT, COMPARE = "select-on-demand", "compare-on-demand"
 RESELECT, DESCEND = "reselect-on-demand", "descend-on-demand"
 
-# Triggered runs: for one table, the next waits until the last has ended.
+# Triggered runs: for the same table, the next waits until the last has ended.
 _ONE_AFTER_THE_OTHER = ConcurrencyLimitConfig(
     limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
 )
@@ -152,16 +152,16 @@ def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
 
     Missing automations are created too; see `chaffinch.flows.serving.automations`.
     """
-    for one in tables:
-        one.check()
-    names = [one.name for one in tables]
+    for table in tables:
+        table.check()
+    names = [table.name for table in tables]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"two tables are named {twice[0]!r}; name each data set once")
     check_server("serving")
     with extra_credentials(from_block):
-        for one in tables:
-            named = [one.settings.target, *one.settings.columns.named]
-            check_known(named, one.source.columns())
+        for table in tables:
+            named = [table.settings.target, *table.settings.columns.named]
+            check_known(named, table.source.columns())
     Store.open(execution.store)  # fail now rather than every night
     execution = execution.model_copy(update={"store": execution.store.absolute()})
     first = tables[0]
@@ -178,7 +178,8 @@ def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
             [
                 _deployment(feature_selection, SELECT, selecting),
                 *chain.from_iterable(
-                    _of_data_set(one.name, one.unasked(execution), one.schedule) for one in tables
+                    _deployments_of(table.name, table.unasked(execution), table.schedule)
+                    for table in tables
                 ),
                 _deployment(comparison, COMPARE, comparing),
                 _deployment(reselection, RESELECT, {**common, "data": selecting["data"]}),
@@ -208,10 +209,10 @@ def _schedule(cron: str, timezone: str) -> Schedule:
     return schedule
 
 
-def _of_data_set(
+def _deployments_of(
     name: str, parameters: dict[str, Any], schedule: Schedule
 ) -> Iterator[RunnerDeployment]:
-    """Yield the deployments of one data set, named after it."""
+    """Yield the deployments of a data set, named after it."""
     resource = resource_of(name)
     new_data = DeploymentEventTrigger(
         name=f"new data of {resource}",

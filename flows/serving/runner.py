@@ -49,12 +49,16 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
     processes: Processes = {}
     with stopped_by_signals():
         try:
-            ids = [cast(UUID, one.apply()) for one in deployments]  # no event loop runs here
+            # no event loop runs here
+            ids = [cast(UUID, deployment.apply()) for deployment in deployments]
             click.echo(_served_lines(deployments))
             _serve(ids, processes)
         except KeyboardInterrupt as error:
             stop_once()
-            _end(processes, [one.full_name for one in deployments if one.schedules])
+            _end_runs(
+                processes,
+                [deployment.full_name for deployment in deployments if deployment.schedules],
+            )
             return error.signal if isinstance(error, Stopped) else SIGINT
 
 
@@ -67,7 +71,7 @@ def _serve(deployments: list[UUID], processes: Processes) -> NoReturn:
         try:
             # a client that was never connected says at once that the server is away
             with get_client(sync_client=True) as client:
-                _look_after(client, processes)
+                _reap_processes(client, processes)
                 _start_due(client, deployments, processes, settings.process_limit)
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
             status = getattr(getattr(error, "response", None), "status_code", 503)
@@ -106,8 +110,8 @@ def _start_due(
             )
 
 
-def _look_after(client: SyncPrefectClient, processes: Processes) -> None:
-    """Give a final state to runs whose process ended without one; kill what cancelling leaves."""
+def _reap_processes(client: SyncPrefectClient, processes: Processes) -> None:
+    """Set the final state of runs whose process has ended; kill cancelled runs that go on."""
     for run, process in list(processes.items()):
         code = process.poll()
         with suppress(ObjectNotFound):  # deleted meanwhile
@@ -124,7 +128,7 @@ def _look_after(client: SyncPrefectClient, processes: Processes) -> None:
             del processes[run]
 
 
-def _end(processes: Processes, scheduled: Sequence[str]) -> None:
+def _end_runs(processes: Processes, scheduled: Sequence[str]) -> None:
     """Pause the schedules, and end all runs."""
     try:
         with get_client(sync_client=True) as client:
@@ -143,7 +147,7 @@ def _end(processes: Processes, scheduled: Sequence[str]) -> None:
             process.kill()
             process.wait()
     with suppress(httpx.HTTPError), get_client(sync_client=True) as client:
-        _look_after(client, processes)
+        _reap_processes(client, processes)
 
 
 def _served_lines(deployments: Sequence[RunnerDeployment]) -> str:
@@ -152,7 +156,7 @@ def _served_lines(deployments: Sequence[RunnerDeployment]) -> str:
     return "\n".join(
         [
             "These deployments are served until this is stopped:",
-            *(f"  {one.full_name}" for one in deployments),
+            *(f"  {deployment.full_name}" for deployment in deployments),
             f"Start one in the Prefect UI{where}, or by `prefect deployment run NAME`.",
         ]
     )

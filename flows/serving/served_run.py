@@ -1,4 +1,4 @@
-"""The process of one served run: ``python -m chaffinch.flows.serving.served_run ID``."""
+"""The process of a served run: ``python -m chaffinch.flows.serving.served_run ID``."""
 
 import signal
 import sys

@@ -88,7 +88,7 @@ def _are_codes(texts: pa.Array) -> bool:
 def _as_if_typed(texts: pa.Array) -> pa.Array:
     """Return categories in the form they would have if the source held numbers or booleans.
 
-    They stay unchanged if a program would not write the values so, or two would become one.
+    They stay unchanged if a program would not write the values so, or if two would become equal.
     """
     if all_match(texts, _TRUTH):
         typed = pc.utf8_lower(texts)
@@ -123,7 +123,7 @@ def _parsed(name: str, codes: pa.Array, texts: pa.Array, numeric: bool, ordered:
 
 
 def _whole(values: pa.Array, *, keep: bool) -> pa.Array:
-    """Return int64 values, or their digits as categories if one is beyond 2^53."""
+    """Return int64 values, or their digits as categories if a value is beyond 2^53."""
     ends = pc.min_max(values).as_py()
     if keep or ends["max"] is None or max(-ends["min"], ends["max"]) <= EXACT:
         return values
@@ -241,7 +241,7 @@ def typed_columns(
     ordered: Collection[str] = (),
     has_others: bool = False,
 ) -> Iterator[tuple[str, pa.Array]]:
-    """Yield a table's columns typed, one by one, removing each source column."""
+    """Yield a table's typed columns in turn, removing each source column."""
     check_known([*categorical, *numeric], columns)
     both = sorted(set(categorical) & set(numeric))
     if both:
@@ -262,7 +262,7 @@ def typed_columns(
 
 
 def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return a category column in one chunk, its categories sorted as in `type_columns`."""
+    """Return a category column in a single chunk, its categories sorted as in `type_columns`."""
     whole = one_chunk(column.unify_dictionaries())
     return category_of(whole.indices, whole.dictionary)
 
@@ -315,7 +315,7 @@ def _typed(
 
 
 def _other(column: pa.ChunkedArray, kind: str) -> pa.Array:
-    """Return the name of a type, shortened to one line, in each row that has a value."""
+    """Return the shortened name of a type, in each row that has a value."""
     is_short = len(kind) <= _LONGEST and kind.isprintable()
     name = kind if is_short else kind.split("<")[0]
     return one_chunk(pc.if_else(column.is_valid(), name, None).cast(OTHER))

@@ -45,15 +45,14 @@ def shuffle_rows(table: pa.Table) -> pa.Table:
 
     Each row has a hash of its values and column names; rows are sorted by it. The order does not
     depend on the order of rows or columns in the source, nor on int64 against float64 for whole
-    numbers. An added row does not change the order of the others. Equal rows stay in the given
-    order.
+    numbers. An added row does not change the order of the others. Equal rows keep their order.
     """
     columns = dict(_arrays(table))
     return pa.table(dict(shuffled(columns, row_order(columns.items()))))
 
 
 def row_order(columns: Iterable[tuple[str, pa.Array]]) -> pa.Array:
-    """Return the order of `shuffle_rows`, shape (n,), of columns that are given one by one."""
+    """Return the order of `shuffle_rows`, shape (n,), from an iterable of columns."""
     total = np.empty(0, np.uint64)
     for number, (name, array) in enumerate(columns):
         if not number:
@@ -87,7 +86,7 @@ def content_hash(table: pa.Table) -> str:
 def hash_columns(
     types: Mapping[str, str], n_rows: int, columns: Iterable[tuple[str, pa.Array]]
 ) -> str:
-    """Return the `content_hash` of columns that are given one by one."""
+    """Return the `content_hash` of an iterable of columns."""
     digest = hashlib.sha256(f"{_CONTENT_VERSION} {n_rows}\n".encode())
     for name, column in columns:
         array = _encoded(column)

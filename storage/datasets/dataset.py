@@ -69,7 +69,7 @@ _MOST_TEXT_LABELS = 50  # with more the target is a quantity, not classes
 _MOST_WHOLE_LABELS = 20  # up to here integers are classes
 _READING = 4  # version of the reading rules; raise it if a source reads differently
 _CELLS_AT_A_TIME = 2**22  # of a `LazyTable`: 32 MiB of numbers
-_COLUMNS_AT_A_TIME = 8  # decoded but not yet combined into one chunk
+_COLUMNS_AT_A_TIME = 8  # decoded but not yet combined
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Dataset:
 
 
 class LazyTable:
-    """A dataset as a pyarrow.Table shows it, with each column read when it is asked for."""
+    """A dataset as a pyarrow.Table shows it, with each column read when it is used."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset, self.num_rows = dataset, dataset.n_rows
@@ -196,8 +196,8 @@ def ingest(
     if labels in numeric or not source.has_types():
         labels = None  # a source without types gives it none of its own
     if fingerprint is not None:
-        asked = [sorted(set(names)) for names in (categorical, numeric, ordered, drop)]
-        note = _note(folder, [fingerprint, *asked, *([] if labels is None else [[labels]])])
+        roles = [sorted(set(names)) for names in (categorical, numeric, ordered, drop)]
+        note = _note(folder, [fingerprint, *roles, *([] if labels is None else [[labels]])])
         try:
             return replace(Dataset.open(folder, _hash_in_note(note)), source_order=note)
         except FileNotFoundError:
@@ -225,10 +225,10 @@ def ingest(
                     yield column
                     on_done(next(done), 2 * n_columns)
 
-            each = typed_columns(
+            new_columns = typed_columns(
                 raw, categorical=categorical, numeric=numeric, ordered=ordered, has_others=True
             )
-            order = row_order(each_done(typed.kept(each)))
+            order = row_order(each_done(typed.kept(new_columns)))
             types = column_types(typed.schema)
             in_order = columns.kept(shuffled(typed, order))
             dataset_hash = hash_columns(types, len(order), each_done(in_order))
@@ -257,7 +257,7 @@ def _write_note(path: Path, dataset_hash: str, order: pa.Array) -> None:
 
 @contextmanager
 def _reading_note(path: Path | None) -> Iterator[None]:
-    """Raise StorageError for a damaged note; one that is missing stays FileNotFoundError."""
+    """Raise StorageError for a damaged note; a missing note stays FileNotFoundError."""
     try:
         yield
     except FileNotFoundError:
@@ -292,7 +292,7 @@ def _are_whole_labels(column: pa.ChunkedArray) -> bool:
 
 
 def write_dataset(table: pa.Table, folder: Path) -> Dataset:
-    """Store a table as a dataset in `folder`, or return the one there if it is intact."""
+    """Store a table as a dataset in `folder`, or return the dataset there if it is intact."""
     types, columns = column_types(table.schema), SpilledColumns()
     for name in table.column_names:
         columns[name] = one_chunk(table[name])

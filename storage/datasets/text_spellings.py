@@ -1,8 +1,8 @@
 """Text that stands for numbers or dates but is not read as them.
 
 A column of numbers in another spelling, such as 1'200, 21% or (4), would otherwise be a category
-without notice, and so would one of numbers and a few other texts, such as "?" for missing values.
-Both are refused, with a remedy that loses nothing. Dates are read where they are written as
+without notice, and so would a column of numbers and a few other texts, such as "?" for missing
+values. Both are refused, with a remedy that loses nothing. Dates are read where they are written as
 2023-01-31; in other spellings day and month may be confused, so these are only recognised.
 """
 
@@ -39,7 +39,7 @@ _LIKE_NUMBER = (
 # groups of three digits of one length, as in telephone numbers
 _GROUPED_CODE, _LEAST_CODE = r"^\d{3}(?:[ \x{A0}]\d{3})+$", 11
 _WITH_UNIT = r"^\s*[+-]?(?:0|[1-9]\d*)(?:[.,]\d+)?(?P<unit>\s*[\p{L}°µ/²³]+)\s*$"
-# Units that one column may mix, and letters for thousands and more.
+# Units that a column may mix, and letters for thousands and more.
 _UNITS = (
     r"^\s*(?:k|K|M|Mio|bn|[kmµ]?g|lbs?|oz|[kcm]?m|mi|ft|in|m?s|sec|min|h|hrs?|days?|[kKMGT]?B|m?l|k?W)"
     r"\s*$"
@@ -169,7 +169,7 @@ def _refuse_text(
 
 
 def _spelling(text: str) -> tuple[str, str]:
-    """Return what makes a text no plain number, and how to write it as one."""
+    """Return what makes a text no plain number, and how to write it as a number."""
     if _has(text, _COMMAS):
         return "commas", "write them with a decimal point alone"
     marks, expression, result = _in_pandas(text)
@@ -215,8 +215,8 @@ def _in_pandas(text: str) -> tuple[str, str, str]:
 
 def _part(text: str, pattern: str) -> str:
     """Return the first part of a text that matches, or an empty text."""
-    found = pc.extract_regex(pa.array([text]), f"(?P<part>{pattern})")[0].as_py()
-    return found["part"] if found else ""
+    match = pc.extract_regex(pa.array([text]), f"(?P<part>{pattern})")[0].as_py()
+    return match["part"] if match else ""
 
 
 def _has(text: str, pattern: str) -> bool:
@@ -224,8 +224,8 @@ def _has(text: str, pattern: str) -> bool:
 
 
 def _matches(texts: pa.Array, pattern: str) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.match_substring_regex(texts, pattern).to_numpy(False)
-    return found
+    matches: NDArray[np.bool_] = pc.match_substring_regex(texts, pattern).to_numpy(False)
+    return matches
 
 
 def all_match(texts: pa.Array, pattern: str) -> bool:

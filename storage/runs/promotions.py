@@ -50,19 +50,19 @@ class Promotion:
 _FIELDS = tuple(field.name for field in fields(Promotion))
 
 
-def read_entry(given: Any) -> Promotion | None:
+def read_entry(content: Any) -> Promotion | None:
     """Return an entry from JSON, without unknown fields; None if it is invalid."""
-    known = isinstance(given, dict) and all(isinstance(given.get(f), str) for f in _FIELDS)
-    if not known or given["how"] not in get_args(How):
+    known = isinstance(content, dict) and all(isinstance(content.get(f), str) for f in _FIELDS)
+    if not known or content["how"] not in get_args(How):
         return None
-    return Promotion(**{field: given[field] for field in _FIELDS})
+    return Promotion(**{field: content[field] for field in _FIELDS})
 
 
-def standing(history: tuple[Promotion, ...]) -> tuple[Promotion, ...]:
-    """Return the entries that rollbacks go back through, the one in use last.
+def rollback_stack(history: tuple[Promotion, ...]) -> tuple[Promotion, ...]:
+    """Return the entries that rollbacks go back through, the entry in use last.
 
     A promotion is pushed on a stack and a rollback pops it. So a second rollback goes further back,
-    and never returns to what the first one rolled back. A contract that was promoted twice in a row
+    and never returns to what the first rolled back. A contract that was promoted twice in a row
     appears once.
     """
     stack: list[Promotion] = []
@@ -80,7 +80,7 @@ _REMEDY = "bring back a copy of it, or move it away and promote a run by hand"
 
 
 class OvertakenError(InputError):
-    """The contract in use is no longer the one the decision was based on."""
+    """The contract in use has changed since the decision."""
 
 
 _History: TypeAlias = tuple[Promotion, ...]
@@ -146,7 +146,7 @@ class Promotions:
         seen: int | None = None,
         owes_event: bool = False,
     ) -> Promotion:
-        """Make a contract, the content of a ``selection.json``, the one in use.
+        """Put a contract, the content of a ``selection.json``, in use.
 
         `seen` is the number of entries when the decision was made: OvertakenError if there are
         more. `owes_event` records that an event is to be sent for it; see `mark_sent`.
@@ -160,16 +160,16 @@ class Promotions:
                     "then promote again"
                 )
             entry = Promotion(run, hashlib.sha256(contract).hexdigest(), now(), how, reason)
-            # contract first, so that no entry refers to a missing one
+            # contract first, so that no entry refers to a missing contract
             write_file(self.path(entry), contract)
             return self._add(name, history, entry, pending, owes_event)
 
     def rollback(self, name: str, reason: str, *, owes_event: bool = False) -> Promotion:
-        """Make the previous contract the one in use again; see `standing`."""
+        """Put the previous contract in use again; see `rollback_stack`."""
         self.existing(name)
         with self._locked():
             history, pending = self._read(name)
-            earlier = standing(history)[:-1]
+            earlier = rollback_stack(history)[:-1]
             if not earlier:
                 raise InputError(
                     f"{history[-1].run!r} is the first contract of {name!r}; there is none before "
@@ -184,11 +184,11 @@ class Promotions:
         """Record that the event of the entry at a position was sent."""
         with self._locked():
             history, pending = self._read(name)
-            self._write(name, history, tuple(one for one in pending if one != place))
+            self._write(name, history, tuple(other for other in pending if other != place))
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """Lock the events, so that one process at a time sends unsent ones."""
+        """Lock the events, so that a single process at a time sends pending events."""
         with locked(self.folder / ".events.lock", f"the events of {self.folder}"):
             yield
 
@@ -215,7 +215,7 @@ class Promotions:
         document: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "name": name,
-            "entries": [asdict(one) for one in history],
+            "entries": [asdict(entry) for entry in history],
         }
         if pending:
             document["owed"] = list(pending)
@@ -236,7 +236,7 @@ class Promotions:
         if not (is_sealed(document) and document["name"] == name):
             raise StorageError(f"{path} is damaged (it was changed); {_REMEDY}")
         entries, pending = document["entries"], document.get("owed", [])
-        history = tuple(one for one in map(read_entry, entries) if one is not None)
+        history = tuple(entry for entry in map(read_entry, entries) if entry is not None)
         if len(history) < len(entries) or not set(pending) <= set(range(len(entries))):
             raise StorageError(f"{path} is damaged (an entry is none); {_REMEDY}")
         return history, tuple(pending)

@@ -1,7 +1,7 @@
 """Runs, their stages and checkpoints: files, small results, and a manifest written last.
 
-The manifest is the commit point: its files are complete, and a stage without one is run again.
-While a stage is running it has none, so that a partial stage is never taken for a finished one.
+The manifest is the commit point: its files are complete, and a stage without it is run again.
+While a stage is running it has no manifest, so that a partial stage is never taken for finished.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _SHARE = 0.01  # of the run time, at most, for writing checkpoints
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Checkpoints of one stage under one key, one file per part.
+    """Checkpoints of a stage under a key, a file per part.
 
-    They are optional: if one cannot be written, a warning is logged and the work continues.
+    They are optional: if writing fails, a warning is logged and the work continues.
 
     May be sent to workers: those that can access the folder write to it, others write nothing. The
     folder exists from `begin` until the stage is recorded.
@@ -86,7 +86,7 @@ class Checkpoints:
             return None
 
     def keep(self, name: str, make: Callable[[], bytes]) -> bool:
-        """Store a checkpoint atomically, replacing any earlier one of that name.
+        """Store a checkpoint atomically, replacing any earlier checkpoint of that name.
 
         `make` is not called where the folder is not accessible. Returns whether it was stored; if
         writing fails, a warning is logged.
@@ -102,7 +102,7 @@ class Checkpoints:
         return True
 
     def now_and_then(self, name: str) -> Callable[[Callable[[], bytes]], None]:
-        """Return a `keep` for one name that may be called often: most calls do nothing.
+        """Return a `keep` for a name that may be called often: most calls do nothing.
 
         Writes are at least 5 seconds apart, and take at most 1 % of the time. After a failed
         write no other is tried.
@@ -250,7 +250,7 @@ class StageWriter:
         }
         document = sealed(manifest)
         write_file(_manifest(self._folder, stage), document)
-        # round trip through JSON, so that a fresh stage and a resumed one are equal
+        # round trip through JSON, so that a fresh and a resumed stage are equal
         result = json.loads(document)["result"]
         self._record = StageRecord(stage, key, result, dict(self._files), seconds, self._folder)
 
@@ -288,7 +288,7 @@ class Run:
         return dict(self._document()["description"])
 
     def describe(self, description: dict[str, Any]) -> None:
-        """Write the run's description once; writing the same one again changes nothing."""
+        """Write the run's description once; writing it again changes nothing."""
         if not self.exists:
             document = {
                 "format_version": FORMAT_VERSION,
@@ -299,12 +299,12 @@ class Run:
             write_file(self.folder / _RUN, to_json(document))
             return
         before = self.description
-        asked = json.loads(to_json(description))
-        for field in [*before, *asked]:
-            if before.get(field) != asked.get(field):
+        after = json.loads(to_json(description))
+        for field in [*before, *after]:
+            if before.get(field) != after.get(field):
                 raise InputError(
                     f"run {self.name!r} began with {field} {before.get(field)!r} but is now asked "
-                    f"for {asked.get(field)!r}; give another run name or the same {field}"
+                    f"for {after.get(field)!r}; give another run name or the same {field}"
                 )
 
     @contextmanager

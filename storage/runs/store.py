@@ -1,4 +1,4 @@
-"""The run catalog: each run is a folder of a store, found by its name.
+"""The run catalog: each run is a folder of a store, named after it.
 
 See README.md in this folder for the format, and stages.py for the stages of a run.
 """
@@ -120,7 +120,7 @@ class Store:
             yield
 
     def existing(self, name: str) -> Run:
-        """Return a run by its name or the beginning of it, or the one promoted under a name.
+        """Return a run by its name or the beginning of it, or the run promoted under a name.
 
         InputError for another name, or if several begin so.
         """
@@ -132,7 +132,7 @@ class Store:
         return self.existing(self.promotions.existing(name)[-1].run)
 
     def full_name(self, begin: str, *, with_comparisons: bool = False) -> str:
-        """Return the only name that is or begins with a text: of a run, or a promoted one.
+        """Return the only name of a run or a promotion that is or begins with a text.
 
         InputError if there is none, or several begin so.
         """

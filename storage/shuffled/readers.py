@@ -32,7 +32,7 @@ _VALUES_AT_A_TIME, _FEWEST_ROWS, _MOST_ROWS = 2**21, 128, 65_536
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """Open a Parquet file given by the user."""
+    """Open a Parquet file of the user."""
     with (
         reading(path),
         reading_parquet(path.name),
@@ -65,7 +65,7 @@ def parquet_pieces(
     *,
     sparse: bool,
 ) -> Iterator[Piece]:
-    """Yield the rows of Parquet files with one schema, in chunks."""
+    """Yield the rows of Parquet files with the same schema, in chunks."""
     pieces = _sparse if sparse else _dense
     for path in files:
         n_before = 0
@@ -118,7 +118,7 @@ def _filled(rows: Any, names: Sequence[str], dtype: Any, name_row: NameRow) -> N
 
 
 def _whole(column: Any) -> pa.Array:
-    """Return a column of a batch, or of a one-chunk table, as one array."""
+    """Return a column of a batch, or of a one-chunk table, as an array."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)
@@ -236,22 +236,22 @@ def _parsed(lines: bytes, zero_based: bool, dtype: Any) -> tuple[Any, NDArray[An
     return X, y
 
 
-def _first_unusable(lines: bytes, zero_based: bool, dtype: Any) -> tuple[int, str]:
+def _first_unusable(text: bytes, zero_based: bool, dtype: Any) -> tuple[int, str]:
     """Return the 1-based number of the first line that cannot be parsed, and the reason."""
-    each, n_before = lines.splitlines(keepends=True), 0
-    while len(each) > 1:
-        half = len(each) // 2
+    lines, n_before = text.splitlines(keepends=True), 0
+    while len(lines) > 1:
+        half = len(lines) // 2
         try:
-            _parsed(b"".join(each[:half]), zero_based, dtype)
+            _parsed(b"".join(lines[:half]), zero_based, dtype)
         except _UNUSABLE:
-            each = each[:half]
+            lines = lines[:half]
         else:
-            each, n_before = each[half:], n_before + half
+            lines, n_before = lines[half:], n_before + half
     try:
-        _parsed(each[0], zero_based, dtype)
+        _parsed(lines[0], zero_based, dtype)
     except _UNUSABLE as error:
-        return n_before + 1, _why(each[0], zero_based, str(error))
-    return n_before + 1, _why(each[0], zero_based, "")
+        return n_before + 1, _why(lines[0], zero_based, str(error))
+    return n_before + 1, _why(lines[0], zero_based, "")
 
 
 def _why(line: bytes, zero_based: bool, message: str) -> str:

@@ -1,4 +1,4 @@
-"""Chunks of a large table while it is written: rows of numbers with one target each."""
+"""Chunks of a large table while it is written: rows of numbers with a target each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_sparse(
     name_row: NameRow,
     name_column: NameColumn,
 ) -> None:
-    """Refuse sparse rows as `check_rows` does, given their three arrays."""
+    """Refuse sparse rows as `check_rows` does, by their three arrays."""
 
     def place(wrong: NDArray[np.bool_]) -> tuple[str, int]:
         entry = int(np.argmax(wrong))
@@ -94,7 +94,7 @@ _TYPES = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64(), "U": pa.string()}
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Rows (n, D), an array or csr_array, with one target each; InputError if not."""
+    """Rows (n, D), an array or csr_array, with a target each; InputError if not."""
 
     X: Any
     y: NDArray[Any]
@@ -217,7 +217,7 @@ class Kind:
 
 
 def list_of(kind: Any, length: int = -1) -> Any:
-    """Return the Arrow type of lists without nulls, of one length if given."""
+    """Return the Arrow type of lists without nulls, of a fixed length if any."""
     return pa.list_(pa.field("element", kind, nullable=False), length)
 
 

@@ -1,4 +1,4 @@
-"""A table in random order on disk, sparse or dense, read one block of rows at a time.
+"""A table in random order on disk, sparse or dense, read block by block.
 
 One Parquet file, each of whose row groups is a sample of all rows; see `README.md`.
 """
@@ -60,7 +60,7 @@ class ShuffledTable:
     counted_from: int = 0
 
     def name_of(self, column: int) -> str:
-        """Return a column's name in the source, given its position from 0."""
+        """Return a column's name in the source by its position from 0."""
         return str(column + self.counted_from) if self.columns is None else self.columns[column]
 
     def read(self, block: int) -> tuple[Any, NDArray[Any]]:
@@ -88,17 +88,17 @@ class ShuffledTable:
         name_column = self.name_of if self.columns is None else by_names(self.columns)
         target = rows["target"].combine_chunks().to_numpy(zero_copy_only=False)
         values = rows["values"].combine_chunks()
-        given = values.flatten().to_numpy().copy()  # writable
+        numbers = values.flatten().to_numpy().copy()  # writable
         if "indices" not in rows.column_names:
-            X: Any = given.reshape(rows.num_rows, -1)
+            X: Any = numbers.reshape(rows.num_rows, -1)
             check_rows(X, self.shape[1], name_row, name_column)
             return X, target
         lists = rows["indices"].combine_chunks()
         indices, starts = lists.flatten().to_numpy().copy(), _starts(lists)
         if not np.array_equal(starts, _starts(values)):
             raise StorageError(_damaged(self.path, "a row has not as many indices as values"))
-        check_sparse(starts, indices, given, self.shape[1], name_row, name_column)
-        X = scipy.sparse.csr_array((given, indices, starts), (rows.num_rows, self.shape[1]))
+        check_sparse(starts, indices, numbers, self.shape[1], name_row, name_column)
+        X = scipy.sparse.csr_array((numbers, indices, starts), (rows.num_rows, self.shape[1]))
         X.has_canonical_format = True  # checked above
         return X, target
 
@@ -159,7 +159,7 @@ def open_shuffled(path: str | Path) -> ShuffledTable:
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
-    """Open a Parquet file; raise errors of one line."""
+    """Open a Parquet file; raise short errors."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file that chaffinch shuffle wrote")
     if not begins_as_parquet(path):

@@ -184,7 +184,7 @@ def _write(
         for block in chain([first], blocks):
             writer.write_table(block.cast(schema), row_group_size=block.num_rows)
             _add(digest, block)
-        found = {
+        content = {
             "format_version": FORMAT_VERSION,
             "format": FORMAT,
             "form": "sparse" if kind.is_sparse else "dense",
@@ -192,7 +192,7 @@ def _write(
             "n_columns": kind.n_columns,
             "labels": kind.labels,
         }
-        footer = to_json({**found, **metadata, "hash": digest.hexdigest()})
+        footer = to_json({**content, **metadata, "hash": digest.hexdigest()})
         writer.add_key_value_metadata({FOOTER: footer})
 
 
@@ -207,7 +207,7 @@ def _sizes(kind: Kind, block_rows: int | None) -> Iterator[int]:
 
 
 def _blocks(tables: Iterator[pa.Table], sizes: Iterator[int]) -> Iterator[pa.Table]:
-    """Yield the same rows split into blocks of the given sizes."""
+    """Yield the same rows split into blocks of these sizes."""
     waiting: list[pa.Table] = []
     n_waiting = 0
     for size in sizes:
@@ -340,9 +340,9 @@ def shuffle_parquet(
     """
     sources = _paths(source)
     files: list[Path] = []
-    for one in sources:
-        with reading(one):
-            files += parquet_files(one) if one.is_dir() else [one]
+    for place in sources:
+        with reading(place):
+            files += parquet_files(place) if place.is_dir() else [place]
     _check_another_place([*sources, *files], path)
     with opened(files[0]) as first:
         schema = first.schema_arrow
@@ -359,11 +359,11 @@ def shuffle_parquet(
 def are_parquet(source: Sources) -> bool:
     """Return whether the sources are folders or start as Parquet does, rather than text."""
     files = _paths(source)
-    found = [_is_parquet(file) for file in files]
-    if len(set(found)) > 1:
-        yes, no = files[found.index(True)], files[found.index(False)]
+    is_parquet = [_is_parquet(file) for file in files]
+    if len(set(is_parquet)) > 1:
+        yes, no = files[is_parquet.index(True)], files[is_parquet.index(False)]
         raise InputError(f"{yes.name} is Parquet but {no.name} is not; give files of one format")
-    return found[0]
+    return is_parquet[0]
 
 
 def _is_parquet(path: Path) -> bool:
@@ -372,17 +372,17 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _paths(source: Sources) -> list[Path]:
-    """Return one or several paths as a list of existing paths."""
-    given = [source] if isinstance(source, str | os.PathLike) else list(source)
-    if not given:
+    """Return a path or several as a list of existing paths."""
+    paths = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not paths:
         raise InputError("the source must be at least one file but is none; name one")
     files: list[Path] = []
-    for one in given:
-        file = FileSource.of(one, scheme_of(one))
+    for path in paths:
+        file = FileSource.of(path, scheme_of(path))
         if file is None:
             raise InputError(
-                f"{source_of(one).name} must be a file on this disk, as it is read piece by piece, "
-                "but is elsewhere or none; copy it here first"
+                f"{source_of(path).name} must be a file on this disk, as it is read piece by "
+                "piece, but is elsewhere or none; copy it here first"
             )
         with reading(file.path):
             files.append(file.path)

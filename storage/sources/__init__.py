@@ -50,8 +50,8 @@ def source_of(data: Any) -> Source:
         if isinstance(data, kind):
             return data
     scheme = scheme_of(data)
-    given = data.strip() if scheme else data
+    address = data.strip() if scheme else data
     for kind in KINDS:
-        if (source := kind.of(given, scheme)) is not None:
+        if (source := kind.of(address, scheme)) is not None:
             return source
     raise unknown_scheme(scheme)

@@ -24,14 +24,14 @@ def _any_case(word: str) -> str:
 
 _BARE = ("passwd", "passphrase", "pwd", "secret", "token", "access_?key")
 _NAMES = "|".join([_any_case("password") + r"(?!_from\b)", *map(_any_case, _BARE)])
-# What a text begins with where it holds a secret: a user and a password, behind a scheme or without
-# one; or the name of a secret with its value, before what is asked of a database.
+# What a text begins with where it holds a secret: a user and a password, with or without a
+# scheme; or the name of a secret with its value, before the query of a database.
 _SCHEMES = r"(?:(?:[A-Za-z0-9+.-]*:)+/*|[^/?#@]*//)"
 SECRET = (
     rf"\s*(?:{_SCHEMES}[^:/?#\s]*:|[^:/?#\s]*:(?!/))[^@\s]*@"
     rf"|(?:[^#]*\?[^#]*|(?:[^#?]*[;\s])?\w*)(?:{_NAMES})\w*\s*(?:=|%3[dD])"
 )
-_SCHEME = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]+:)+)/")  # a Path makes one slash of two
+_SCHEME = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]+:)+)/")  # a Path collapses two slashes
 _SHOWN = 40
 
 
@@ -48,13 +48,13 @@ def scheme_of(data: Any) -> str | None:
     check_no_secret(text, "the address of a source")
     if "\0" in text:
         raise InputError(f"source {text[:_SHOWN]!r} holds the character of code 0; leave it out")
-    found = _SCHEME.match(text)
-    if found is None:
+    match = _SCHEME.match(text)
+    if match is None:
         return ""
     if not isinstance(data, str):
         raise InputError("an address is given as text, but this is a path; leave out Path(...)")
-    scheme = found[1].removesuffix(":").lower()
-    if not text[found.end() :].startswith("/"):
+    scheme = match[1].removesuffix(":").lower()
+    if not text[match.end() :].startswith("/"):
         raise unknown_scheme(scheme)
     return scheme
 

@@ -53,7 +53,7 @@ def _read_header(file: Any, name: str) -> _Header:
         ending = f"{Path(name).suffix.lower()}.gz"
         raise InputError(f"{name} is compressed by gzip; rename it so that it ends in {ending}")
     packed = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
-    # bytes after the header that are not UTF-8 are found when the rows are read
+    # bytes after the header that are not UTF-8 raise when the rows are read
     text = io.TextIOWrapper(packed, "utf-8-sig", errors="surrogateescape", newline="")
     try:
         with _unpacking(name):
@@ -130,13 +130,13 @@ def _column_bytes(files: Iterable[tuple[str, Path]]) -> dict[str, int]:
     """Return the size of each column's fields in bytes, delimiters included."""
     ((_, path),) = files
     with _open(path) as text:
-        found = {name: len(name.encode()) + 1 for name in text.names}
+        sizes = {name: len(name.encode()) + 1 for name in text.names}
         with pa.csv.open_csv(path, **text.options(), convert_options=text.as_it_is) as stream:
             for batch in stream:
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                    found[name] += pc.sum(pc.binary_length(column)).as_py() + len(column)
-    found.pop("", None)  # an unnamed index
-    return found
+                    sizes[name] += pc.sum(pc.binary_length(column)).as_py() + len(column)
+    sizes.pop("", None)  # an unnamed index
+    return sizes
 
 
 def _n_rows(file: Any, name: str) -> int:
@@ -270,7 +270,7 @@ def _converted(texts: pa.StringArray, kinds: _Kinds) -> tuple[pa.Array, _Kinds]:
 
 
 def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Return texts in a type; raise ArrowInvalid if one is not of it, or may lose digits."""
+    """Return texts in a type; raise ArrowInvalid if a text is not of it, or may lose digits."""
     if pa.types.is_boolean(kind):
         is_word = pc.is_in(texts.drop_null(), pa.array(_TRUTH))
         if not pc.all(is_word).as_py():
@@ -322,10 +322,10 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
             f"a row of {text.path.name} is longer than {text.block} bytes; "
             "correct it, perhaps a quote is never closed"
         )
-    found = re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
-    if not found:
+    match = re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
+    if not match:
         return f"{text.path.name} cannot be read ({shorten(str(error), 200)}); correct it"
-    row, expected, actual = map(int, found.groups())
+    row, expected, actual = map(int, match.groups())
     return (
         f"row {row - 1} of {text.path.name} must have {expected} fields as the header but has "
         f"{actual}; correct it, or quote fields that hold {text.delimiter!r}"

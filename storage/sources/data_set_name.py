@@ -1,4 +1,4 @@
-"""The name of a data set: one rule for promotions, announcements and deployments."""
+"""The name of a data set: the rule for promotions, announcements and deployments."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ class DeltaSource(Source):
         with self._opened() as (_, dataset):
             storage = dataset.filesystem
             files = ((name, storage.open_input_file(name)) for name in dataset.files)
-            found = PARQUET.column_bytes(files)
-            return {name: found.get(name, 0) for name in self._names(dataset)}
+            sizes = PARQUET.column_bytes(files)
+            return {name: sizes.get(name, 0) for name in self._names(dataset)}
 
     def shape(self) -> tuple[int, int] | None:
         with self._opened() as (_, dataset):

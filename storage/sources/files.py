@@ -97,12 +97,12 @@ class FileSource(Source):
 
 
 def shape_of(form: Format, files: Iterable[tuple[str, Any]]) -> tuple[int, int] | None:
-    """Return the shape of a table in files, given by name and by path or as open files."""
+    """Return the shape of a table in files, pairs of a name and a path or an open file."""
     if form.n_rows is None:
         return None
     n_rows = n_columns = 0
-    for name, given in files:
-        with given.open("rb") if isinstance(given, Path) else nullcontext(given) as file:
+    for name, opened in files:
+        with opened.open("rb") if isinstance(opened, Path) else nullcontext(opened) as file:
             n_columns = n_columns or len(form.columns(file, name))
             file.seek(0)
             n_rows += form.n_rows(file, name)

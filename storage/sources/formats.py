@@ -24,9 +24,9 @@ def find_format(name: str) -> Format | None:
 
 
 def format_of(name: str) -> Format:
-    if (found := find_format(name)) is None:
+    if (known := find_format(name)) is None:
         raise InputError(f"{name} has no known ending; give {TAKEN}")
-    return found
+    return known
 
 
 def without_endings(name: str) -> str:

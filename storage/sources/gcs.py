@@ -47,9 +47,9 @@ class GcsSource(ObjectSource):
         )
 
     def explain(self, error: str) -> str:
-        if found := _NO_TOKEN.search(error):
+        if match := _NO_TOKEN.search(error):
             return (
-                f"there are no credentials for {self} ({found[1]}); name a file of them in "
+                f"there are no credentials for {self} ({match[1]}); name a file of them in "
                 "GOOGLE_APPLICATION_CREDENTIALS"
             )
         if any(code in error for code in _DENIED):

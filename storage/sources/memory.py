@@ -76,7 +76,7 @@ _BECOME_TABLES = {
 
 
 def _check_is_table(table: Any) -> None:
-    """Raise InputError for what is no table, with the method that makes one of it."""
+    """Raise InputError for what is no table, with the method that makes it a table."""
     is_column = callable(getattr(table, "to_frame", None))
     if hasattr(table, "__arrow_c_stream__") and not is_column:
         return

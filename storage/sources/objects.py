@@ -35,7 +35,7 @@ _OF_CONTENT = (*_TAG, "Content-Length", "size", "Last-Modified", "updated")
 
 @dataclass(frozen=True)
 class ObjectSource(Source):
-    """An object, or a folder of Parquet objects; one subclass for each kind of storage.
+    """An object, or a folder of Parquet objects; a subclass for each kind of storage.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class ObjectSource(Source):
         return cls(bucket, key.strip("/"))
 
     def connect(self, secrets: tuple[str | None, ...]) -> fs.FileSystem:
-        """Return the storage, given the values of `variables`."""
+        """Return the storage from the values of `variables`."""
         raise NotImplementedError
 
     @property

@@ -1,4 +1,4 @@
-"""Parquet files, one or a folder of them, as one Arrow table."""
+"""A Parquet file, or a folder of them, as an Arrow table."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ class _File:
         with _opened(self.path) as file:
             if _state(self.path) != self.state:
                 raise InputError(f"{self.path.name} has changed while it was read; run again")
-            # a name may begin as another one and a dot, which would be read as well
+            # a name may begin with another name and a dot, which would be read as well
             return file.read(columns=names).select(names).replace_schema_metadata(None)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     # ParquetFile, because read_table makes columns out of folder names such as "year=2024";
-    # pre_buffer would hold the whole file besides, and a local one gains nothing by it
+    # pre_buffer would hold the whole file besides, and a local file gains nothing by it
     with (
         reading_parquet(path.name),
         pa.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file,
@@ -117,7 +117,7 @@ def _state(path: Path) -> tuple[int, int]:
 
 
 def _open(paths: Sequence[Path], categorical: Collection[str], aside: Path | None) -> OpenTable:
-    """Open files of one schema in order, after checking all their footers."""
+    """Open files of the same schema in order, after checking all their footers."""
     files = [_File.of(path) for path in paths]
     first = files[0]
     for other in files[1:]:
@@ -152,15 +152,15 @@ def _n_rows(file: Any, name: str) -> int:
 
 def _column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
     """Return the compressed size of each column over all files, from their footers."""
-    found: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for name, file in files:
         with reading_parquet(name), pa.parquet.ParquetFile(file) as parquet:
             metadata, schema = parquet.metadata, parquet.schema_arrow
         columns = [field.name for field in schema for _ in range(_n_stored(field.type))]
         for group in map(metadata.row_group, range(metadata.num_row_groups)):
             for i, column in enumerate(columns):
-                found[column] += group.column(i).total_compressed_size
-    return found
+                sizes[column] += group.column(i).total_compressed_size
+    return sizes
 
 
 PARQUET = Format(
@@ -190,7 +190,7 @@ def without_unnamed_index(table: pa.Table) -> pa.Table:
 
 
 def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
-    """Refuse two files of one table whose columns differ; InputError names the first that does."""
+    """Refuse two files of a table whose columns differ; InputError names the first that does."""
     if first.names == other.names and first.types == other.types:
         return
     for column in dict.fromkeys([*first.names, *other.names]):

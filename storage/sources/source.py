@@ -166,7 +166,7 @@ class OpenTable:
 
 
 class Columns(MutableMapping[str, pa.ChunkedArray]):
-    """Columns of an open table, which are read and checked when they are asked for."""
+    """Columns of an open table, which are read and checked when they are used."""
 
     def __init__(self, table: OpenTable, label: str) -> None:
         self._table, self._label = table, label

@@ -175,7 +175,7 @@ class SqlSource(DatabaseSource):
 
 
 def _check_password_name(name: str | None) -> None:
-    listed = [one.strip() for one in os.environ.get(PASSWORD_NAMES, "").split(",")]
+    listed = [variable.strip() for variable in os.environ.get(PASSWORD_NAMES, "").split(",")]
     if name is not None and "PASSWORD" not in name.upper() and name not in listed:
         raise InputError(
             f"password_from names {name[:_SHOWN]!r}, which does not contain PASSWORD; rename the "
@@ -352,7 +352,7 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
 
 
 def _of_one_schema(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return all batches as one table; integers become floats if any batch has floats."""
+    """Return all batches as a table; integers become floats if any batch has floats."""
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

@@ -1,4 +1,4 @@
-"""`chaffinch.find_alternatives`: the search, once the package that it needs is found."""
+"""`chaffinch.find_alternatives`: the search, if its package is installed."""
 
 from __future__ import annotations
 

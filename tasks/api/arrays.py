@@ -1,4 +1,4 @@
-"""Arrays given beside a table, such as the target, as columns of that table."""
+"""Arrays beside a table, such as the target, as columns of that table."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _check_fits(matrix: Any) -> None:
 
 
 def with_column(table: pa.Table, name: str, values: Any) -> tuple[pa.Table, str]:
-    """Return a table with one more column, and its name, which underscores make unique."""
+    """Return a table with an added column, and its name, which underscores make unique."""
     if isinstance(values, str):
         raise InputError(
             f"{name} must hold a value for each row but is {values!r}; give that column's values"
@@ -94,7 +94,7 @@ def _values_of_rows(name: str, values: Any, n_rows: int) -> Any:
 
 
 def with_target(data: Any, target: Any) -> tuple[Any, Any]:
-    """Return a table and the name of its target, which may be given by its values."""
+    """Return a table and the name of its target, which may be an array of values."""
     if isinstance(target, str | bool | Integral | tuple | None):
         if isinstance(data, np.ndarray):
             raise InputError(

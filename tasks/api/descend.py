@@ -65,7 +65,7 @@ class Descended:
     @property
     def features(self) -> list[str]:
         """Names of the chosen ones in the table's order; of svmlight their numbers there."""
-        return [one["name"] for one in self.content["features"]]
+        return [feature["name"] for feature in self.content["features"]]
 
 
 def descend(
@@ -106,7 +106,7 @@ def descend(
         # with the names: they are in a state, and equal rows may have others
         checkpoints, key = Checkpoints(unfinished), digest(description | {"names": table.columns})
         _clear_others(unfinished, key)
-        state, way = _kept(checkpoints, key) or (None if begun is None else begun[0], [])
+        state, way = _read_checkpoint(checkpoints, key) or (None if begun is None else begun[0], [])
         n_before, keep = len(way), checkpoints.now_and_then(key + _ENDING)
 
         def report(descent: Descent, way: Sequence[Step]) -> None:
@@ -118,11 +118,11 @@ def descend(
         progress, began = as_progress(on_progress), perf_counter()
         progress(LOOK, 0, 1)
         with sharing_of(table, sharing.cluster, sharing.workers) as shared:
-            found = select_by_descent(
+            selection = select_by_descent(
                 table, None, aim, rules, shared, state, way=way, on_step=report
             )
-        left = to_bytes(found.state)
-        content = _content(table, found, description, left)
+        left = to_bytes(selection.state)
+        content = _content(table, selection, description, left)
         # the state last: it may be the start, by which one that is killed before knows itself
         write_file(features_file, sealed(content))
         write_file(state_file, left)
@@ -148,7 +148,7 @@ def _clear_others(unfinished: Path, key: str) -> None:
         )
 
 
-def _kept(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]] | None:
+def _read_checkpoint(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]] | None:
     """Return the last state of this very descent and its steps; None without a checkpoint."""
     content = checkpoints.read(key + _ENDING)
     if content is None:
@@ -159,14 +159,14 @@ def _kept(checkpoints: Checkpoints, key: str) -> tuple[DescentState, list[Step]]
         reason, _, _ = str(error).rpartition("; ")  # the remedy after it is one for a start
         checkpoints.discard(key + _ENDING, reason)
         return None
-    way = [Step(*one) for one in json.loads(words["way"])]
+    way = [Step(*step) for step in json.loads(words["way"])]
     logger.info("%d steps were made before", len(way))
     return state, way
 
 
 def _content(
     table: ShuffledTable,
-    found: DifferentiableSelection,
+    selection: DifferentiableSelection,
     description: dict[str, Any],
     state: bytes,
 ) -> dict[str, Any]:
@@ -174,17 +174,17 @@ def _content(
         {
             "position": position,
             "name": table.name_of(position),
-            "score": float(found.scores[position]),
-            "kept": float(found.kept[position]),
+            "score": float(selection.scores[position]),
+            "kept": float(selection.kept[position]),
         }
-        for position in found.features.tolist()
+        for position in selection.features.tolist()
     ]
-    steps = zip(found.losses, found.sums, found.penalties, strict=True)
+    steps = zip(selection.losses, selection.sums, selection.penalties, strict=True)
     return {
         "format_version": FORMAT_VERSION,
         "format": FORMAT,
         "table": description["table"],
-        "rows_seen": found.state.learned.columns.n_rows,
+        "rows_seen": selection.state.learned.columns.n_rows,
         "features": features,
         "path": [asdict(Step(*map(float, step))) for step in steps],
         "settings": description["settings"],

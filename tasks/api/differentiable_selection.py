@@ -132,15 +132,15 @@ def differentiable_selection(
         _check_state("start", start)
     with sharing_of(X, cluster, workers) as sharing:
         aim = Aim(n_features, penalty)
-        return _named(select_by_descent(X, y, aim, rules, sharing, start), X)
+        return _with_labels(select_by_descent(X, y, aim, rules, sharing, start), X)
 
 
-def _named(found: DifferentiableSelection, X: Any) -> DifferentiableSelection:
+def _with_labels(selection: DifferentiableSelection, X: Any) -> DifferentiableSelection:
     """Return a result with the labels of its features, if the columns of X have some."""
     labels = getattr(X, "columns", None)
     if labels is None:
-        return found
-    return replace(found, names=tuple(labels[j] for j in found.features))
+        return selection
+    return replace(selection, names=tuple(labels[j] for j in selection.features))
 
 
 def differentiable_path(
@@ -191,7 +191,7 @@ def differentiable_path(
         ) from error
     with as_input_error(), sharing_of(X, cluster, workers) as sharing:
         path = path_by_descent(X, y, penalties, rules, sharing)
-        return tuple(_named(found, X) for found in path)
+        return tuple(_with_labels(selection, X) for selection in path)
 
 
 def save_state(state: DescentState, path: str | Path) -> None:
@@ -217,17 +217,17 @@ def save_state(state: DescentState, path: str | Path) -> None:
     write_file(file_to_write(path_from(path, what), what), to_bytes(state))
 
 
-def _check_state(name: str, given: object) -> None:
-    if not isinstance(given, DescentState):
+def _check_state(name: str, state: object) -> None:
+    if not isinstance(state, DescentState):
         raise InputError(
-            f"{name} must be the state of a descent but is of type {type(given).__name__}; of a "
+            f"{name} must be the state of a descent but is of type {type(state).__name__}; of a "
             "result give its state, as in result.state"
         )
 
 
-def start_from(given: str | os.PathLike[str]) -> Path:
+def start_from(start: str | os.PathLike[str]) -> Path:
     """Return the path of a state; InputError if it can be none, as of a device or a pipe."""
-    path = path_from(given, "start")
+    path = path_from(start, "start")
     check_regular(path, "start", f"name the state that a descent left, such as {STATE}")
     return path
 

@@ -188,14 +188,14 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         DataQualityWarning
             For each entry of ``result_.warnings``, before training.
         """
-        given = {"group": groups, "time": time, "split": split, "weight": sample_weight}
+        row_roles = {"group": groups, "time": time, "split": split, "weight": sample_weight}
         table = self._validated(X, y)
-        for role, values in {"y": y, **given}.items():
+        for role, values in {"y": y, **row_roles}.items():
             check_same_order(X, values, _ARGUMENTS.get(role, role))
         names = table.column_names
         table, target = with_column(table, "target", y)
         roles: dict[str, Any] = {}
-        for role, values in given.items():
+        for role, values in row_roles.items():
             if values is not None:
                 table, roles[role] = with_column(table, role, values)
         kind = table[roles["weight"]].type if "weight" in roles else pa.null()
@@ -208,7 +208,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
         to_keep, to_drop, limits = named_constraints(
-            self.constraints, lambda one: _name_of(one, names)
+            self.constraints, lambda label: _name_of(label, names)
         )
         self.result_: SelectionResult = select(
             table,
@@ -217,10 +217,12 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             model=self.model,
             n_features=self.n_features,
             min_score=self.min_score,
-            keep=[*(_name_of(one, names) for one in listed("keep", self.keep)), *to_keep],
+            keep=[*(_name_of(label, names) for label in listed("keep", self.keep)), *to_keep],
             drop=to_drop,
             constraints=limits,
-            categorical=[_name_of(one, names) for one in listed("categorical", self.categorical)],
+            categorical=[
+                _name_of(label, names) for label in listed("categorical", self.categorical)
+            ],
             embargo=self.embargo,
             drop_leaks=self.drop_leaks,
             task=self.task,
@@ -256,8 +258,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 validate_data(self, X, y, skip_check_array=True)
                 return table
             at_least = {"ensure_min_samples": 2, "ensure_min_features": 2}
-            asked = {"accept_sparse": "csc", "ensure_all_finite": "allow-nan"}
-            return as_table(validate_data(self, X, y, **asked, **at_least)[0])
+            accepted = {"accept_sparse": "csc", "ensure_all_finite": "allow-nan"}
+            return as_table(validate_data(self, X, y, **accepted, **at_least)[0])
 
     def _ranking(self, names: list[str]) -> NDArray[np.int64]:
         candidates = self.result_.candidates
@@ -283,7 +285,7 @@ _ARGUMENTS = {"group": "groups", "weight": "sample_weight"}  # that are not call
 
 
 def _name_of(feature: Any, names: Sequence[str]) -> str:
-    """Return the name of a feature given by name, by its label, or by position in an array."""
+    """Return the name of a feature from its name, its label, or its position in an array."""
     name = text_of_label(feature)
     if name not in names and isinstance(feature, int | np.integer) and 0 <= feature < len(names):
         return names[int(feature)]

@@ -123,8 +123,8 @@ def masked_loss(
     """
     with as_input_error():
         _check_settings(loss, threads)
-        given, evaluator, plain = evaluator_of(model, X, y, loss, baseline, sample_weight)
-        engine = engine_of(given, evaluator, plain=plain, threads=threads)
+        user_model, evaluator, plain = evaluator_of(model, X, y, loss, baseline, sample_weight)
+        engine = engine_of(user_model, evaluator, plain=plain, threads=threads)
     cast(MaskState, engine).names = evaluator.model.schema.features
     return engine
 
@@ -138,31 +138,31 @@ def evaluator_of(
     baseline: str | ArrayLike | Mapping[str, Any] | pd.Series = "zero",
     sample_weight: ArrayLike | None = None,
 ) -> tuple[ExternalModel, MaskEvaluator, bool]:
-    """Return a model as it was given, its rows, and whether it reads X as plain numbers."""
-    given = read_model(model, loss)
+    """Return the user's model, an evaluator of its rows, and whether it reads X as numbers."""
+    user_model = read_model(model, loss)
     check_same_order(X, y)
     check_same_order(X, sample_weight, "sample_weight")
-    table = read_given_table(X, given.categories)
-    if given.n_features not in (None, len(table.names)):
+    table = read_given_table(X, user_model.categories)
+    if user_model.n_features not in (None, len(table.names)):
         raise InputError(
-            f"X must have the {given.n_features} features that the model was trained on but "
+            f"X must have the {user_model.n_features} features that the model was trained on but "
             f"has {len(table.names)}"
         )
-    prediction = _first_prediction(given, table)
-    classes = given.classes
+    prediction = _first_prediction(user_model, table)
+    classes = user_model.classes
     if classes is None:
         n_classes = prediction.shape[1] if prediction.ndim == 2 else 0
         classes = np.arange(n_classes if n_classes > 1 else 0)
     schema = Schema(table.names, (0,) * len(table.names), len(classes))
     truth = read_target(y, len(table.matrix))
-    if given.classes is None and len(classes):
+    if user_model.classes is None and len(classes):
         _check_classes_are_meant(loss, truth, len(classes))
     rows = _rows(table.matrix, truth, classes, sample_weight)
     own = GivenModel(
-        given.name,
+        user_model.name,
         schema,
-        lambda matrix: given.predict(table.as_given(matrix)),
-        given.used_features(len(table.names)),
+        lambda matrix: user_model.predict(table.as_given(matrix)),
+        user_model.used_features(len(table.names)),
     )
     evaluator = MaskEvaluator(
         own,
@@ -172,7 +172,7 @@ def evaluator_of(
         ),
         table.baseline(baseline, rows),
     )
-    return given, evaluator, given.categories is not None or not any(table.categories)
+    return user_model, evaluator, user_model.categories is not None or not any(table.categories)
 
 
 def _numeric_labels(classes: NDArray[Any]) -> tuple[int | float, ...] | None:
@@ -190,16 +190,16 @@ def _check_settings(loss: Any, threads: Any) -> None:
     check_count("threads", threads, 1)
 
 
-def _first_prediction(given: ExternalModel, table: GivenTable) -> Floats:
+def _first_prediction(user_model: ExternalModel, table: GivenTable) -> Floats:
     """Return the prediction of the unmasked table; InputError if it is invalid."""
     with single_thread():
-        predicted = given.predict(table.as_given(table.matrix))
+        predicted = user_model.predict(table.as_given(table.matrix))
     prediction = read_floats(
         predicted, "the model's prediction", "give a model that predicts numbers"
     )
     n_rows = len(table.matrix)
     n_values = prediction.shape[1] if prediction.ndim == 2 else 1
-    if given.classes is not None and not len(given.classes) and n_values > 1:
+    if user_model.classes is not None and not len(user_model.classes) and n_values > 1:
         raise InputError(
             f"the model must predict one value for each row but predicts {n_values}; give a "
             "function that predicts one of them"
@@ -217,7 +217,7 @@ def _first_prediction(given: ExternalModel, table: GivenTable) -> Floats:
             f"the model must predict finite numbers but does not for row {wrong[0]} of X{where}; "
             "leave such rows out, or fill them in"
         )
-    if given.classes is None and n_values > 1:
+    if user_model.classes is None and n_values > 1:
         _check_probabilities(prediction)
     return prediction
 

@@ -1,4 +1,4 @@
-"""`chaffinch.probabilistic_selection`: one search by PEFS of a table at hand."""
+"""`chaffinch.probabilistic_selection`: a search by PEFS of a table."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def check_values(rows: Rows, schema: Schema) -> None:
-    """Refuse a target with one value, and numbers that are too large, as `select` does."""
+    """Refuse a constant target, and numbers that are too large, as `select` does."""
     if schema.n_classes == 1 or (rows.y == rows.y[0]).all():
         raise InputError(
             "y has the same value in every row, so there is nothing to learn: give rows with at "
@@ -80,32 +80,32 @@ def check_varying(prepared: Prepared, n_features: int | None) -> None:
         raise InputError(f"n_features must be in 1..{n_varying} but is {n_features}{why}")
 
 
-def _read_layers(given: Any, *, has_network: bool) -> tuple[int, ...]:
-    """Return the units of each hidden layer; those of the paper if none are given."""
-    if given is None:
+def _read_layers(sizes: Any, *, has_network: bool) -> tuple[int, ...]:
+    """Return the units of each hidden layer; those of the paper by default."""
+    if sizes is None:
         return (200, 200, 200)
     if has_network:
         raise InputError(
             "hidden_layer_sizes and network exclude each other, as a network has layers of its "
-            f"own, but hidden_layer_sizes is {short_repr(given)}; leave one of them out"
+            f"own, but hidden_layer_sizes is {short_repr(sizes)}; leave one of them out"
         )
-    if isinstance(given, str | bytes | Mapping | Set) or not isinstance(given, Iterable):
+    if isinstance(sizes, str | bytes | Mapping | Set) or not isinstance(sizes, Iterable):
         raise InputError(
             "hidden_layer_sizes must be a sequence of whole numbers, units of each hidden layer, "
-            f"but is {short_repr(given)}"
+            f"but is {short_repr(sizes)}"
         )
-    layers = tuple(given)
+    layers = tuple(sizes)
     if any(isinstance(units, Integral) and int(units) > MOST_UNITS for units in layers):
         raise InputError(
             f"hidden_layer_sizes must have at most {MOST_UNITS:,} units in each layer but is "
-            f"{short_repr(layers)}"
+            f"{short_repr(sizes)}"
         )
     return layers
 
 
-def _read_path(given: Any) -> Path | None:
+def _read_path(path: Any) -> Path | None:
     """Return the path of a checkpoint, behind a symbolic link; InputError if it is no file."""
-    return None if given is None else file_to_write(path_from(given, "checkpoint"), "checkpoint")
+    return None if path is None else file_to_write(path_from(path, "checkpoint"), "checkpoint")
 
 
 def check_can_be_written(path: Path) -> None:
@@ -121,24 +121,24 @@ def check_can_be_written(path: Path) -> None:
         ) from error
 
 
-def _read_sets(given: Any, names: Sequence[str]) -> list[list[int]]:
+def _read_sets(previous: Any, names: Sequence[str]) -> list[list[int]]:
     """Return previous sets by the positions of their features, sorted."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(previous, str) or not isinstance(previous, Iterable):
         raise InputError(
-            f"previous must be a sequence of sets of features but is {short_repr(given)}; "
+            f"previous must be a sequence of sets of features but is {short_repr(previous)}; "
             "give [[...]]"
         )
-    return [_positions(one, names) for one in given]
+    return [_positions(features, names) for features in previous]
 
 
-def _positions(given: Any, names: Sequence[str]) -> list[int]:
-    if isinstance(given, str):
-        raise InputError(f"previous must hold sets of features but holds the text {given!r}")
-    if not isinstance(given, Collection):
+def _positions(features: Any, names: Sequence[str]) -> list[int]:
+    if isinstance(features, str):
+        raise InputError(f"previous must hold sets of features but holds the text {features!r}")
+    if not isinstance(features, Collection):
         raise InputError(
-            f"previous must hold sets of features but one is {short_repr(given)}; give [[...]]"
+            f"previous must hold sets of features but one is {short_repr(features)}; give [[...]]"
         )
-    return sorted({_position(feature, names) for feature in given})
+    return sorted({_position(feature, names) for feature in features})
 
 
 def _position(feature: Any, names: Sequence[str]) -> int:
@@ -167,7 +167,7 @@ class SearchedTable:
     @classmethod
     def of(cls, table: GivenTable) -> Self:
         """Return the columns of a table as it was read for the search."""
-        known = (None if one is None else tuple(map(str, one)) for one in table.categories)
+        known = (None if names is None else tuple(map(str, names)) for names in table.categories)
         return cls(table.names, tuple(known), table.frame is not None)
 
     def matrix(self, X: Any, used: Mask) -> Floats:
@@ -193,7 +193,7 @@ class SearchedTable:
         table = read_rows(X)
         if len(table.names) != len(self.names):
             raise InputError(f"X must have {len(self.names)} features but has {len(table.names)}")
-        for name, searched, given in zip(
+        for name, searched, categories in zip(
             self.names, self.categories, table.categories, strict=True
         ):
             if searched is not None:
@@ -201,7 +201,7 @@ class SearchedTable:
                     f"X must be a pandas frame, as {name!r} was searched by its categories, but is "
                     f"{type(X).__name__}; give one with the columns that were searched"
                 )
-            if given:
+            if categories:
                 raise InputError(_no_numbers(name))
         return table.matrix
 
@@ -209,8 +209,8 @@ class SearchedTable:
         """Return a column of a frame as numbers, or as codes of the searched categories."""
         name, known = self.names[position], self.categories[position]
         if known is None:
-            values, found = codes_or_numbers(column, name, None)
-            if found:
+            values, categories = codes_or_numbers(column, name, None)
+            if categories:
                 raise InputError(_no_numbers(name))
             return values
         texts = pa.array(column.astype(object).map(str, na_action="ignore"), from_pandas=True)
@@ -259,14 +259,14 @@ class ProbabilisticSelection:
         """A row per sweep: iteration, loss, penalty, entropy, stability, n_features."""
         return pd.DataFrame(
             {
-                "iteration": one.iteration,
-                "loss": one.loss,
-                "penalty": one.penalty,
-                "entropy": one.entropy,
+                "iteration": sweep.iteration,
+                "loss": sweep.loss,
+                "penalty": sweep.penalty,
+                "entropy": sweep.entropy,
                 "stability": stability(self.sweeps[: n + 1]),
-                "n_features": int(one.mask.sum()),
+                "n_features": int(sweep.mask.sum()),
             }
-            for n, one in enumerate(self.sweeps)
+            for n, sweep in enumerate(self.sweeps)
         )
 
     def predict(self, X: Any) -> Floats:
@@ -443,10 +443,10 @@ def probabilistic_selection(
         rules = replace(rules, penalty=float(rules.penalty))
     prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
     check_varying(prepared, n_features)
-    asked = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
-    del asked["most_sweeps"]  # no sweep goes by how many may follow
+    settings = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
+    del settings["most_sweeps"]  # no sweep goes by how many may follow
     if network is not None:
-        asked["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
+        settings["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
     repair = None
     if sets:
         varying = prepared.varying
@@ -454,7 +454,7 @@ def probabilistic_selection(
     if tau == 0:
         repair = None  # the sets are checked all the same, but no mask is too near
     search = Search(prepared, rules, seed, repair=repair, module=network)
-    _run(search, path, prepared, asked)
+    _run(search, path, prepared, settings)
     mask = _final_mask(search, n_features, repair)
     names = np.array(schema.features, dtype=object)
     return ProbabilisticSelection(
@@ -469,9 +469,9 @@ def probabilistic_selection(
     )
 
 
-def _run(search: Search, path: Path | None, prepared: Prepared, asked: dict[str, Any]) -> None:
+def _run(search: Search, path: Path | None, prepared: Prepared, settings: dict[str, Any]) -> None:
     """Take a search to its end, by way of its checkpoint."""
-    of = None if path is None else fingerprint(prepared, asked)
+    of = None if path is None else fingerprint(prepared, settings)
     if path is not None:
         check_can_be_written(path)
     if path is not None and of is not None and path.exists():
@@ -496,7 +496,7 @@ def _final_mask(search: Search, n_features: int | None, repair: Repair | None) -
     if n_features is not None:
         if repair is not None:
             return repair.most_probable(theta, n_features)
-        on_the_way = np.mean([one.probabilities for one in search.sweeps], axis=0)
+        on_the_way = np.mean([sweep.probabilities for sweep in search.sweeps], axis=0)
         return most_probable(theta, n_features, on_the_way)
     mask = np.asarray(theta >= 0.5)
     if not mask.any():

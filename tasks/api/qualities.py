@@ -42,8 +42,8 @@ def checked_seed(seed: Any) -> int:
 
 def check_engine(engine: Any) -> None:
     """Raise InputError for an object without the interface of `MaskedLoss`."""
-    asked = (getattr(engine, name, None) for name in ("mask", "loss", "without_each"))
-    if not callable(engine) or any(one is None for one in asked):
+    attributes = (getattr(engine, name, None) for name in ("mask", "loss", "without_each"))
+    if not callable(engine) or any(attribute is None for attribute in attributes):
         raise InputError(
             f"engine must be what chaffinch.masked_loss returns but is a {type(engine).__name__}; "
             "give chaffinch.masked_loss(model, X, y, loss=...)"
@@ -144,20 +144,21 @@ def model_gain(model: Any, X: Any) -> Univariate:
         If the model has no importance for each feature, or one that is not finite.
     """
     with as_input_error():
-        given = read_model(model, "squared_error")
-        names = read_given_table(X, given.categories).names
+        user_model = read_model(model, "squared_error")
+        names = read_given_table(X, user_model.categories).names
         if isinstance(X, pd.DataFrame):
-            check_columns(model, given.name, names)
+            check_columns(model, user_model.name, names)
         scores = importances_of(model)
-        if given.n_features == len(names):
+        if user_model.n_features == len(names):
             with suppress(NotCovered):  # of a booster the gains, which its estimator does not show
-                scores = given.translate(Schema(names, (0,) * len(names))).importances()
+                scores = user_model.translate(Schema(names, (0,) * len(names))).importances()
         if scores is None or len(scores) != len(names):
             raise InputError(
-                f"{given.name} must have one importance for each of the {len(names)} features but "
-                f"has {'none' if scores is None else len(scores)}; use permutation, or masked_loss"
+                f"{user_model.name} must have one importance for each of the {len(names)} features "
+                f"but has {'none' if scores is None else len(scores)}; use permutation, or "
+                "masked_loss"
             )
-        importances.check_finite(scores, given.name)
+        importances.check_finite(scores, user_model.name)
         return Univariate(scores, names)
 
 
@@ -181,9 +182,9 @@ def permutation(model: Any, X: Any, y: ArrayLike, *, loss: str, seed: int = 0) -
     seed = checked_seed(seed)
     with as_input_error():
         _, evaluator, _ = evaluator_of(model, X, y, loss)
-        asked, features = evaluator.model, range(evaluator.rows.X.shape[1])
-        scores = importances.permutation(asked, evaluator.rows, evaluator.loss, features, seed)
-        return Univariate(scores, asked.schema.features)
+        model, features = evaluator.model, range(evaluator.rows.X.shape[1])
+        scores = importances.permutation(model, evaluator.rows, evaluator.loss, features, seed)
+        return Univariate(scores, model.schema.features)
 
 
 def masked_loss_importance(engine: MaskedLoss, *, names: Sequence[str] | None = None) -> Univariate:

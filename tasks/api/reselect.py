@@ -113,7 +113,7 @@ def reselect(
             "must_include and must_exclude are not for a reselection, which keeps what the former "
             "run was to keep; leave them out, and give drop"
         )
-    asked = ReselectionSettings(
+    changes = ReselectionSettings(
         target=as_text(target),
         drop=None if drop is None else texts("drop", drop),
         constraints=limits,
@@ -123,5 +123,5 @@ def reselect(
         seed=seed,
     )
     known = read_former(former, _STORE if store is None else store)
-    settings = settings_of(known, asked, chosen)
+    settings = settings_of(known, changes, chosen)
     return selected(data, settings, estimator, cluster, workers, store, verbose, on_progress)

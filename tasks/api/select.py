@@ -238,7 +238,7 @@ def _history(
 
 
 def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any]:
-    """Return a model's settings, and the estimator if one was given in their place."""
+    """Return a model's settings, and the user's estimator if there is any."""
     if isinstance(model, str):
         return ModelSettings(name=model), None
     if isinstance(model, ModelSettings):
@@ -266,12 +266,12 @@ def selected(
         with_changes=settings.former is not None,
     )
     with shown(steps, verbose, on_progress) as progress:
-        given: dict[str, Any] = {"on_progress": progress, "warn": warn_of_data}
-        given["estimator"] = estimator
+        options: dict[str, Any] = {"on_progress": progress, "warn": warn_of_data}
+        options["estimator"] = estimator
         if store is None:
-            run = select_in_memory(source, settings, execution, **given)
+            run = select_in_memory(source, settings, execution, **options)
         else:
-            kept = select_features(source, settings, execution, **given)
+            kept = select_features(source, settings, execution, **options)
     if store is None:
         return result_in_memory(run, Labels(data))
     return load_result(kept, () if estimator is None else packages_of(estimator), Labels(data))
@@ -281,8 +281,8 @@ def naming(*tables: Any) -> tuple[Callable[[Any], Any], Callable[[str, Any], tup
     """Return functions from a column's label, and from a list of labels for a role, to text."""
     labels = Labels(*tables)
 
-    def texts(role: str, given: Any) -> tuple[Any, ...]:
-        return tuple(map(labels.as_text, listed(role, given, "a list of column names")))
+    def texts(role: str, names: Any) -> tuple[Any, ...]:
+        return tuple(map(labels.as_text, listed(role, names, "a list of column names")))
 
     return labels.as_text, texts
 

@@ -73,10 +73,10 @@ def _refuse_other_formats(files: Sequence[str]) -> None:
     """Refuse files of another format by their names; .txt is svmlight, too."""
     for file in files:
         name = Path(file).name
-        found = None if name.lower().endswith((".txt", ".txt.gz")) else find_format(name)
-        if found not in (None, PARQUET):
+        format_ = None if name.lower().endswith((".txt", ".txt.gz")) else find_format(name)
+        if format_ not in (None, PARQUET):
             raise InputError(
-                f"{name} is {found.name} by its name, but shuffle reads Parquet and {_SVMLIGHT}; "
+                f"{name} is {format_.name} by its name, but shuffle reads Parquet and {_SVMLIGHT}; "
                 "write it as Parquet"
             )
 
@@ -164,7 +164,7 @@ def _check_same(names: list[object], first: list[object] | None) -> list[object]
     """Return the names of the first piece that has any, if these are equal to them."""
     if first is None or names == first or len(names) != len(first):
         return first or names  # a different number of columns is refused with the rows
-    at = next(i for i, (one, other) in enumerate(zip(names, first, strict=True)) if one != other)
+    at = next(i for i, (name, other) in enumerate(zip(names, first, strict=True)) if name != other)
     raise InputError(
         f"column {at} of a piece is {names[at]!r} but {first[at]!r} in the first; give every piece "
         "the same columns in the same order"

@@ -140,7 +140,7 @@ def compare(
     chosen: dict[str, Any] = {} if methods is None else {"methods": methods}
     chosen |= {"models": models, "sizes": sizes}
     to_keep, to_drop, limits = named_constraints(constraints, as_text)
-    asked = ComparisonSettings(
+    settings = ComparisonSettings(
         target=as_text(target),
         folds=folds,
         seeds=seeds,
@@ -171,7 +171,7 @@ def compare(
         with shown(STEPS, verbose, on_progress) as progress:
             run = compare_methods(
                 list(map(source_of, tables)),
-                asked,
+                settings,
                 ExecutionSettings(**execution),
                 time_budget=time_budget,
                 on_progress=progress,

@@ -55,18 +55,18 @@ class CellRequest:
     methods: tuple[str, ...]
 
 
-def measure(compared: Compared, asked: CellRequest) -> dict[str, dict[str, Any]]:
+def measure(compared: Compared, request: CellRequest) -> dict[str, dict[str, Any]]:
     """Return method -> its selected sets in a cell and their losses outside.
 
     The rows of the outer fold are used once for each set, after the selection. A method that cannot
     be used in the cell is recorded with its error; the other methods are not affected.
     """
     plan = compared.plan
-    schema = plan.sources[asked.cell.table].description.schema
+    schema = plan.sources[request.cell.table].description.schema
     results: dict[str, dict[str, Any]] = {}
-    splits = compared.splits(asked.cell)
+    splits = compared.splits(request.cell)
     about = {
-        "loss_name": loss_of(plan.selection(asked.cell), schema).name,
+        "loss_name": loss_of(plan.selection(request.cell), schema).name,
         "n_total": len(schema.features),
         "n_train": len(splits.train) + len(splits.mask_validation) + len(splits.model_validation),
         "n_test": len(splits.test),
@@ -74,19 +74,19 @@ def measure(compared: Compared, asked: CellRequest) -> dict[str, dict[str, Any]]
     with collected_warnings() as of_all:
         try:
             with as_input_error():
-                run = _trained(compared, asked.cell, splits)
+                run = _trained(compared, request.cell, splits)
         except InputError as error:
             failed = {**about, "sets": [], "error": str(error)}
-            return {name: {**failed, "warned": sorted(of_all)} for name in asked.methods}
-    for name in asked.methods:
+            return {name: {**failed, "warned": sorted(of_all)} for name in request.methods}
+    for name in request.methods:
         with collected_warnings() as of_method:
-            found: dict[str, Any]
+            outcome: dict[str, Any]
             try:
                 with as_input_error():
-                    found = {"sets": _sets(run, name, asked.cell, plan), "error": None}
+                    outcome = {"sets": _sets(run, name, request.cell, plan), "error": None}
             except InputError as error:
-                found = {"sets": [], "error": str(error)}
-        results[name] = {**about, **found, "warned": sorted(of_all | of_method)}
+                outcome = {"sets": [], "error": str(error)}
+        results[name] = {**about, **outcome, "warned": sorted(of_all | of_method)}
     return results
 
 
@@ -160,8 +160,8 @@ def _chosen(run: SelectionRun, method: Method | None, sizes: Sequence[int]) -> l
     own = run.mask if len(candidates) > 1 else candidates[0].mask
     chosen: list[_Chosen] = [(None, own, time.perf_counter() - began)]
     problem = run.problem("optimise_mask")
-    asked = sizes if search.traits.takes_sizes else ()
-    of_sizes = search.of_sizes(run.search_result, asked, problem, searched)
+    sizes = sizes if search.traits.takes_sizes else ()
+    of_sizes = search.of_sizes(run.search_result, sizes, problem, searched)
     return chosen + [(size, _feasible(mask, problem), seconds) for size, mask, seconds in of_sizes]
 
 
@@ -193,4 +193,4 @@ def _rows(plan: Plan, cell: Cell, name: str, result: Mapping[str, Any]) -> list[
     }
     if result["error"] is not None:
         return [{**about, "features": [], "n_features": 0, "error": result["error"]}]
-    return [{**about, **found, "n_features": len(found["features"])} for found in result["sets"]]
+    return [{**about, **scored, "n_features": len(scored["features"])} for scored in result["sets"]]

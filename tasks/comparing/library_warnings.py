@@ -35,17 +35,17 @@ class _WarningCollector:
 
     @contextmanager
     def open(self) -> Iterator[set[str]]:
-        found: set[str] = set()
-        outer = getattr(self._here, "found", None)
+        messages: set[str] = set()
+        outer = getattr(self._here, "messages", None)
         with self._lock:
             if not self._n_listening:
                 self._listen()
             self._n_listening += 1
-        self._here.found = found
+        self._here.messages = messages
         try:
-            yield found
+            yield messages
         finally:
-            self._here.found = outer
+            self._here.messages = outer
             with self._lock:
                 self._n_listening -= 1
                 if not self._n_listening:
@@ -64,9 +64,9 @@ class _WarningCollector:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            found = getattr(self._here, "found", None)
-            if found is not None and issubclass(category, UserWarning | RuntimeWarning):
-                found.add(_in_words(message, category))
+            messages = getattr(self._here, "messages", None)
+            if messages is not None and issubclass(category, UserWarning | RuntimeWarning):
+                messages.add(_in_words(message, category))
             else:
                 shown(message, category, filename, lineno, file, line)
 

@@ -28,7 +28,7 @@ from chaffinch.tasks.statistics.metrics import METRICS
 
 ALL, NONE = "all", "none"  # reference methods: every feature, and a constant
 
-# Results as one table: a row for each scored set of features.
+# The table of results: a row for each scored set of features.
 RESULTS = pa.schema(
     [
         ("table", pa.string()),
@@ -82,7 +82,7 @@ class Planned:
         return list(product(self.contenders, self.models))
 
     def n_losses(self, table: str) -> int:
-        """Return the planned number of losses on a table with one model."""
+        """Return the planned number of losses on a table with a model."""
         return len(self.contenders[table]) * len(self.cells)
 
 

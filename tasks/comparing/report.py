@@ -58,10 +58,10 @@ _REPEATS = (
 
 
 def render_comparison(summary: Summary, *, name: str) -> bytes:
-    """Return the report as one HTML file in UTF-8, without scripts and links."""
+    """Return the report as an HTML file in UTF-8, without scripts and links."""
     names = [*dict.fromkeys(table.table for table in summary.tables)]
     is_single, is_long = len(summary.tables) == 1, len(summary.tables) > _MOST_IN_WORDS
-    sections = [made for each in _SECTIONS if (made := each(summary)).blocks]
+    sections = [made for build in _SECTIONS if (made := build(summary)).blocks]
     how_to_read = how_to_read_it(summary)
     tables = [
         (f"table-{place}", table.table, table.model, list(_of_table(summary, place - 1)))
@@ -76,7 +76,7 @@ def render_comparison(summary: Summary, *, name: str) -> bytes:
         first=verdicts(summary.tables[0]) if is_single else verdict_counts(summary),
         tolerance=share(summary.planned.tolerance),
         contents=[
-            *((one.id, one.heading) for one in sections),
+            *((section.id, section.heading) for section in sections),
             *((place, f"{table}, {model}") for place, table, model, _ in tables),
             (how_to_read.id, how_to_read.heading),
         ],
@@ -152,7 +152,7 @@ _SECTIONS = (what_is_missing, warnings_about_the_data, warnings_of_libraries, ra
 
 
 def _of_table(summary: Summary, place: int) -> Iterator[Block]:
-    """Return the blocks of one table with one model."""
+    """Return the blocks of a table with a model."""
     table, n_tables = summary.tables[place], len(summary.tables)
     yield note(
         f"{loss_in_words(table.loss_name)}, lower is better; {text.cells_of(table)}. "
@@ -162,8 +162,8 @@ def _of_table(summary: Summary, place: int) -> Iterator[Block]:
         yield Subheading("Verdicts")
         if n_tables > _MOST_IN_WORDS:
             yield paragraph(text.verdicts_of(table))
-        if (found := verdicts(table)).rows:
-            yield found
+        if (table_of_verdicts := verdicts(table)).rows:
+            yield table_of_verdicts
     yield Subheading("Differences")
     if (chart := charts.differences_chart(table, f"differences-{place}")) is not None:
         yield Figure(chart, _DIFFERENCES)
@@ -295,12 +295,12 @@ def figures(table: TableSummary) -> Table:
 
 def metrics(table: TableSummary) -> Table:
     """Return the mean metrics of each contender and of the constant."""
-    found = [*(outcome.metrics for outcome in table.outcomes), table.constant_metrics]
-    names = [name for name in METRICS if any(name in of_one for of_one in found)]
+    measured = [*(outcome.metrics for outcome in table.outcomes), table.constant_metrics]
+    names = [name for name in METRICS if any(name in means for means in measured)]
     named = [*map(_named, table.outcomes), ("a constant", NOTHING)]
     rows = [
-        (*name, *(number(of_one.get(key)) for key in names))
-        for name, of_one in zip(named, found, strict=True)
+        (*name, *(number(means.get(key)) for key in names))
+        for name, means in zip(named, measured, strict=True)
     ]
     columns: dict[str, Kind] = {"Method": "name"}
     columns |= numbers("Size", *(METRICS[name] for name in names))

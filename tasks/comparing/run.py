@@ -119,7 +119,7 @@ class ComparisonResult:
         return lines_of(self.summary)
 
     def __repr__(self) -> str:
-        """Return the lines as one text."""
+        """Return the lines as text."""
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
@@ -162,9 +162,9 @@ class ComparisonResult:
             If `table` and `model` do not name one pair with results, or it has no differences.
         """
         pairs = {
-            (each.table, each.model): each
-            for each in self.summary.tables
-            if table in (None, each.table) and model in (None, each.model)
+            (results.table, results.model): results
+            for results in self.summary.tables
+            if table in (None, results.table) and model in (None, results.model)
         }
         if len(pairs) != 1:
             known = "; ".join(map(heading_of, self.summary.tables))
@@ -297,22 +297,24 @@ def measure_cells(
     """Measure every cell without stored results."""
     cells = plan.cells
     lacking = {
-        cell: tuple(name for name in plan.methods if _found(plan, cell, name, store) is None)
+        cell: tuple(
+            name for name in plan.methods if _stored_result(plan, cell, name, store) is None
+        )
         for cell in cells
     }
-    asked = [CellRequest(cell, names) for cell, names in lacking.items() if names]
-    n_before = len(cells) - len(asked)
+    requests = [CellRequest(cell, names) for cell, names in lacking.items() if names]
+    n_before = len(cells) - len(requests)
     on_progress("measure_cells", n_before, len(cells))
-    if not asked:
+    if not requests:
         return
     compared = _loaded(plan)
     with workers_for(execution, [source.dataset for source in plan.sources]) as workers:
         began = time.monotonic()
-        results = workers.as_done(measure, compared, asked)
+        results = workers.as_done(measure, compared, requests)
         with closing(results):
             for done, (number, result) in enumerate(results, start=1):
                 for name, of_method in result.items():
-                    key = plan.key(asked[number].cell, name)
+                    key = plan.key(requests[number].cell, name)
                     with store.cells.stage(key, key) as writer:
                         writer.result = of_method
                 on_progress("measure_cells", n_before + done, len(cells))
@@ -324,23 +326,24 @@ def measure_cells(
 
 
 def conclude(plan: Plan, store: Store, run: Run) -> None:
-    """Write the results as one table, and the report.
+    """Write the table of results and the report.
 
     If every measurement failed, only the errors are written.
     """
-    found = {
+    measured = {
         (cell, name): record.result
         for cell in plan.cells
         for name in plan.methods
-        if (record := _found(plan, cell, name, store)) is not None
+        if (record := _stored_result(plan, cell, name, store)) is not None
     }
-    results, remarks = as_table(plan, found), remarks_of(plan, found)
+    results, remarks = as_table(plan, measured), remarks_of(plan, measured)
     summary = summarise(results, plan.planned, plan.warnings, remarks)
-    key, refusal = digest({"cells": [plan.key(*which) for which in found]}), _refusal(plan, found)
+    key = digest({"cells": [plan.key(*which) for which in measured]})
+    refusal = _refusal(plan, measured)
     if refusal is not None:
         with run.stage(REFUSED, key) as writer:
             writer.result = {"errors": list(errors_of(summary))}
-    # opening the stage removes an earlier conclusion, such as one after the time limit
+    # opening the stage removes an earlier conclusion, such as that after the time limit
     with run.stage("conclude", key) as writer:
         if refusal is not None:
             raise refusal
@@ -354,8 +357,8 @@ def conclude(plan: Plan, store: Store, run: Run) -> None:
         }
 
 
-def _refusal(plan: Plan, found: Mapping[tuple[Cell, str], dict[str, Any]]) -> InputError | None:
-    tried = {which: result for which, result in found.items() if which[1] != NONE}
+def _refusal(plan: Plan, measured: Mapping[tuple[Cell, str], dict[str, Any]]) -> InputError | None:
+    tried = {which: result for which, result in measured.items() if which[1] != NONE}
     n_planned = len(plan.cells) * (len(plan.methods) - 1)
     if len(tried) < n_planned or any(result["sets"] for result in tried.values()):
         return None
@@ -372,7 +375,7 @@ def _loaded(plan: Plan) -> Compared:
     return Compared(plan, tuple(tables))
 
 
-def _found(plan: Plan, cell: Cell, name: str, store: Store) -> StageRecord | None:
+def _stored_result(plan: Plan, cell: Cell, name: str, store: Store) -> StageRecord | None:
     key = plan.key(cell, name)
     return store.cells.finished(key, key)
 

@@ -92,13 +92,13 @@ class ComparisonSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _rivals_take_the_weights(cls, values: Any) -> Any:
+    def _default_methods_with_weights(cls, values: Any) -> Any:
         """With a weight column, restrict the default methods to those that support weights."""
         if not isinstance(values, Mapping) or "methods" in values:
             return values
         columns = values.get("columns")
-        given = columns if isinstance(columns, Mapping) else vars(columns) if columns else {}
-        if not given.get("weight"):
+        roles = columns if isinstance(columns, Mapping) else vars(columns) if columns else {}
+        if not roles.get("weight"):
             return values
         rivals = [name for name in _RIVALS if declared(name).traits.takes_weights]
         return {**values, "methods": rivals}
@@ -106,22 +106,22 @@ class ComparisonSettings(Settings):
     @field_validator("methods", mode="before")
     @classmethod
     def _methods_by_name(cls, value: Any) -> Any:
-        return _different("method", [method_of(one) for one in _several(value)])
+        return _refuse_duplicates("method", [method_of(method) for method in _as_list(value)])
 
     @field_validator("models", mode="before")
     @classmethod
     def _models_by_name(cls, value: Any) -> Any:
-        for model in _several(value):
+        for model in _as_list(value):
             if hasattr(model, "fit"):
                 raise ValueError(
                     f"a comparison takes models by name but one is an estimator, {model!r}; give "
                     f"ModelSettings(name={type(model).__name__!r}, parameters=...)"
                 )
-        named = [ModelSettings(name=m) if isinstance(m, str) else m for m in _several(value)]
-        return _different("model", named)
+        named = [ModelSettings(name=m) if isinstance(m, str) else m for m in _as_list(value)]
+        return _refuse_duplicates("model", named)
 
     @model_validator(mode="after")
-    def _every_selection_can_be(self) -> ComparisonSettings:
+    def _check_selections(self) -> ComparisonSettings:
         if self.columns.split is not None:
             raise ValueError(
                 f"a comparison makes its own folds; leave out split {self.columns.split!r}"
@@ -147,7 +147,7 @@ class ComparisonSettings(Settings):
     def selection(
         self, model: ModelSettings, seed: int, method: Method | None = None
     ) -> SelectionSettings:
-        """Return the settings of one selection; without a method, those that all share."""
+        """Return the settings of a selection; without a method, those that all share."""
         return SelectionSettings(
             target=self.target,
             task=self.task,
@@ -161,13 +161,13 @@ class ComparisonSettings(Settings):
         )
 
 
-def _several(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
 
 
-def _different(what: str, given: list[Any]) -> tuple[Any, ...]:
-    names = [getattr(one, "kind", None) or getattr(one, "name", None) for one in given]
+def _refuse_duplicates(what: str, values: list[Any]) -> tuple[Any, ...]:
+    names = [getattr(value, "kind", None) or getattr(value, "name", None) for value in values]
     for name in names:
         if name is not None and names.count(name) > 1:
             raise ValueError(f"{what} {name} is given {names.count(name)} times; give it once")
-    return tuple(given)
+    return tuple(values)

@@ -46,7 +46,7 @@ _Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Scores:
-    """Measurements of k contenders in c cells, on one table with one model.
+    """Measurements of k contenders in c cells, on a table with a model.
 
     A contender is a method at a size; a cell is an outer fold of a seed.
     """
@@ -56,7 +56,7 @@ class Scores:
     loss_name: str
     contenders: tuple[Contender, ...]  # the first has all features
     cells: tuple[SeedAndFold, ...]
-    losses: Floats  # shape (k, c); NaN for a missing row, or one with an error
+    losses: Floats  # shape (k, c); NaN for a missing row and for an error
     failed: NDArray[np.bool_]  # shape (k, c); whether there is an error instead of a loss
     test_share: Floats  # shape (k, c); test rows per training row, NaN without a loss
     figures: Mapping[str, Floats]  # those of `_FIGURES`, shape (k, c)
@@ -122,7 +122,7 @@ def _scores(table: str, model: str, rows: Sequence[_Row], planned: Planned) -> S
             (contender, reason, len(columns))
             for (contender, reason), columns in sorted(
                 errors.items(),
-                key=lambda found: (position_of[found[0][0]], min(found[1]), found[0][1]),
+                key=lambda error: (position_of[error[0][0]], min(error[1]), error[0][1]),
             )
         ),
         constant=of_constant("loss"),
@@ -131,7 +131,7 @@ def _scores(table: str, model: str, rows: Sequence[_Row], planned: Planned) -> S
 
 
 def _values(rows: Mapping[tuple[int, ...], _Row], shape: tuple[int, ...], name: str) -> Floats:
-    """Return the values of a column; NaN without one, as in results of earlier releases."""
+    """Return the values of a column; NaN if it is missing, as in results of earlier releases."""
     values = np.full(shape, np.nan)
     for at, row in rows.items():
         value = row.get(name)
@@ -145,7 +145,7 @@ def _contender(row: _Row) -> Contender:
 
 @dataclass(frozen=True)
 class NearBest:
-    """The sizes of one method: the best, and the smallest within one standard error of it."""
+    """The sizes of a method: the best, and the smallest within one standard error of it."""
 
     method: str
     best: int  # the size with the lowest mean loss
@@ -167,9 +167,9 @@ def near_best_of(
         if len(sizes) < 2:
             continue
         losses, constant = scores.losses[list(rows)][:, shared], scores.constant[shared]
-        found = smallest_near_best(losses, scores.test_share[rows[0], shared], constant)
-        if found is not None:
-            best, smallest = found
+        near_best = smallest_near_best(losses, scores.test_share[rows[0], shared], constant)
+        if near_best is not None:
+            best, smallest = near_best
             is_better = beats(losses[best], constant)
             yield NearBest(method, sizes[best], sizes[smallest], sizes[0], is_better)
 
@@ -209,7 +209,7 @@ def beats(losses: Floats, constant: Floats) -> bool | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one contender, a method at a size, on one table with one model."""
+    """Result of a contender, a method at a size, on a table with a model."""
 
     contender: Contender
     n_scored: int  # number of cells with a loss
@@ -238,7 +238,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """Results of a comparison on one table with one model."""
+    """Results of a comparison on a table with a model."""
 
     table: str
     model: str
@@ -293,7 +293,10 @@ class TableSummary:
     @property
     def n_tested_to_constant(self) -> int:
         constants = [outcome.over_constant for outcome in self.outcomes]
-        return sum(found is not None and found.corrected_p is not None for found in constants)
+        return sum(
+            difference is not None and difference.corrected_p is not None
+            for difference in constants
+        )
 
 
 def summarise_table(
@@ -326,10 +329,10 @@ def summarise_table(
 
 def _is_informative(scores: Scores) -> bool | None:
     """Return whether all features are shown to be better than a constant; None if not tested."""
-    found = paired_difference(scores.losses[0], scores.constant, scores.test_share[0])
-    if found is None or found.p_value is None:
+    difference = paired_difference(scores.losses[0], scores.constant, scores.test_share[0])
+    if difference is None or difference.p_value is None:
         return None
-    return found.mean < 0 and found.p_value <= 1 - CONFIDENCE
+    return difference.mean < 0 and difference.p_value <= 1 - CONFIDENCE
 
 
 def cells_in_common(scored: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -364,8 +367,8 @@ def _outcomes(
     differences = [None, *_differences(scores, scores.losses[0])[1:]]
     constants = over_constants(
         [
-            found if i and not keeps_all[i] else None
-            for i, found in enumerate(_differences(scores, scores.constant))
+            difference if i and not keeps_all[i] else None
+            for i, difference in enumerate(_differences(scores, scores.constant))
         ]
     )
     corrected = corrected_p_values(
@@ -377,8 +380,8 @@ def _outcomes(
     tolerated = (1 - tolerance) * scores.losses[0] + tolerance * scores.constant
     beyond = corrected_p_values(
         [
-            p_value_below(found) if i and not keeps_all[i] else None
-            for i, found in enumerate(_differences(scores, tolerated))
+            p_value_below(difference) if i and not keeps_all[i] else None
+            for i, difference in enumerate(_differences(scores, tolerated))
         ]
     )
     means, sizes = _means(scores.losses, used), _means(figures["n_features"], used)
@@ -462,7 +465,7 @@ def _known(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Methods by their mean rank with one model, the best first."""
+    """Methods by their mean rank with a model, the best first."""
 
     model: str
     sizes: tuple[int, ...]  # requested on each table; empty if all methods chose their own size
@@ -483,7 +486,7 @@ _Part = tuple[str, bool]  # a method, and whether it has a requested size
 
 
 def rankings_of(measured: Sequence[Measured]) -> Iterator[Ranking]:
-    """Yield the rankings with each model: one for each requested size.
+    """Yield a ranking for each model and requested size.
 
     All features, and methods that choose their own size, are in each ranking. Sizes of different
     tables are matched by position: the smallest of one with the smallest of another. If tables have
@@ -516,7 +519,7 @@ def _sizes_by_place(tables: Sequence[TableSummary]) -> list[tuple[int, ...]]:
 
 
 def _ranking(model: str, tables: Sequence[Measured], sizes: tuple[int, ...]) -> Ranking | None:
-    """Return the ranking at one position of sizes, or None with fewer than two methods."""
+    """Return the ranking at a position of sizes, or None with fewer than two methods."""
     taking_part = [
         {
             (outcome.contender.method, outcome.contender.size is not None): (i, outcome)

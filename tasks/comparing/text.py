@@ -239,20 +239,20 @@ def choices_of(table: TableSummary) -> list[str]:
         sentences.append(
             f"A constant, which looks at no feature, comes to {number(table.constant_loss)}."
         )
-    for found in table.near_best:
-        if found.beats_constant is False:
+    for near_best in table.near_best:
+        if near_best.beats_constant is False:
             fewer = "no size does better than a constant"
-        elif found.best == found.fewest:
+        elif near_best.best == near_best.fewest:
             fewer = "no fewer were asked for"
-        elif found.smallest == found.best:
+        elif near_best.smallest == near_best.best:
             fewer = "none smaller is near it" + (
-                " and better than a constant" if found.beats_constant else ""
+                " and better than a constant" if near_best.beats_constant else ""
             )
         else:
-            fewer = f"with {number(found.smallest)} it is within one standard error of that"
+            fewer = f"with {number(near_best.smallest)} it is within one standard error of that"
         sentences.append(
-            f"Of the sizes asked for, {found.method} does best with "
-            f"{counted(found.best, 'feature')}; {fewer}."
+            f"Of the sizes asked for, {near_best.method} does best with "
+            f"{counted(near_best.best, 'feature')}; {fewer}."
         )
     return sentences
 
@@ -307,12 +307,12 @@ def grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> s
         elif len(sizes) > 1 and sizes == of_all[method]:
             names.append(f"{name} (every size)")
         else:
-            asked = ["its own size"] if None in sizes else []
+            in_words = ["its own size"] if None in sizes else []
             numbers = [number(size) for size in sizes if size is not None]
             if numbers:
                 thing = "feature" if sizes[-1] == 1 else "features"
-                asked.append(f"{', '.join(numbers)} {thing}")
-            names.append(f"{name} ({', '.join(asked)})")
+                in_words.append(f"{', '.join(numbers)} {thing}")
+            names.append(f"{name} ({', '.join(in_words)})")
     return listed(names)
 
 
@@ -392,15 +392,15 @@ def sizes_left_out(tables: Sequence[TableSummary]) -> Iterator[str]:
 
 
 def errors_of(summary: Summary) -> Iterator[str]:
-    """Yield one line for each error on a table with a model.
+    """Yield a line for each error on a table with a model.
 
     Errors that differ only in numbers are grouped, and the first is shown.
     """
     for table in summary.tables:
         everyone = table.contenders
         alike: dict[str, list[tuple[Contender, str, int]]] = {}
-        for found in table.errors:
-            alike.setdefault(without_figures(found[1]), []).append(found)
+        for error in table.errors:
+            alike.setdefault(without_figures(error[1]), []).append(error)
         for errors in alike.values():
             n_cells: Counter[Contender] = Counter()
             for contender, _, n in errors:
@@ -492,7 +492,7 @@ def _row(outcome: Outcome, everyone: Sequence[Contender]) -> tuple[str, ...]:
 
 
 def _of_rankings(model: str, rankings: Sequence[Ranking]) -> Section:
-    """Return the ranks with one model, a column for each size, and their interpretation."""
+    """Return the ranks with a model, a column for each size, and their interpretation."""
     by_size = [dict(zip(r.methods, r.mean_ranks, strict=True)) for r in rankings]
     rows = [
         (cut(method, _LONGEST_NAME), *(_rank(ranks.get(method)) for ranks in by_size))

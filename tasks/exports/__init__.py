@@ -1,1 +1,1 @@
-"""Finished runs for other tools: one file for each tool; the command is in flows/cli/export.py."""
+"""Finished runs for other tools: a file for each tool; the command is in flows/cli/export.py."""

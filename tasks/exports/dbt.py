@@ -65,11 +65,11 @@ def to_dbt(
             f"table must be a model, or a source and its table, as in shop.orders, but is "
             f"{table!r}; dbt has the database and schema of a source in its own files"
         )
-    for one in (data_set, *levels):
-        if not _NAME.fullmatch(one):
+    for level in (data_set, *levels):
+        if not _NAME.fullmatch(level):
             raise InputError(
-                f"{one!r} is no name in dbt: names are letters, digits and underscores; give name "
-                "or table"
+                f"{level!r} is no name in dbt: names are letters, digits and underscores; give "
+                "name or table"
             )
     _check_columns(columns)
     model = f"{data_set}_features"
@@ -115,7 +115,7 @@ def _properties(exported: Exported, model: str, data_set: str, target: str) -> s
         "owner": {"name": "chaffinch"},
         "config": {"meta": {"chaffinch": run}},
     }
-    found: dict[str, Any] = {
+    properties: dict[str, Any] = {
         "version": 2,
         "models": [
             {
@@ -126,13 +126,13 @@ def _properties(exported: Exported, model: str, data_set: str, target: str) -> s
         ],
         "exposures": [exposure],
     }
-    return str(yaml.safe_dump(_plain(found), sort_keys=False, allow_unicode=True))
+    return str(yaml.safe_dump(_plain(properties), sort_keys=False, allow_unicode=True))
 
 
 def _plain(value: Any) -> Any:
     """Return a document without braces in its text, which dbt would take for Jinja."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return re.sub(r"[{}]", "", value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""The run that is exported: its contract, and its folder where there is one."""
+"""The run that is exported: its contract, and its folder if there is any."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Exported:
     run: str
     contract: FeatureContract
     folder: Path | None
-    promoted_as: str | None = None  # the name that it was given by
+    promoted_as: str | None = None  # the name under which it was promoted
 
     @classmethod
-    def of(cls, given: Exportable, store: str | Path) -> Exported:
-        former = read_former(given, store)
+    def of(cls, run: Exportable, store: str | Path) -> Exported:
+        former = read_former(run, store)
         promoted_as = None
-        if isinstance(given, str) and former.folder is not None:
-            is_own = Path(given).absolute().name == former.run
-            promoted_as = None if is_own else given
+        if isinstance(run, str) and former.folder is not None:
+            is_own = Path(run).absolute().name == former.run
+            promoted_as = None if is_own else run
         return cls(former.run, former.contract, former.folder, promoted_as)
 
     @property
@@ -46,7 +46,7 @@ class Exported:
         return Run(self.folder)
 
     def named(self, name: str | None, remedy: str) -> str:
-        """Return the given name, the one that the run was promoted under, or its table's."""
+        """Return `name`, the name under which the run was promoted, or its table's."""
         for known in (name, self.promoted_as):
             if known is not None:
                 return known

@@ -142,8 +142,8 @@ def _load_pyfunc(path: str) -> PyfuncModel:
 def _experiment(name: str) -> str:
     import mlflow
 
-    found = mlflow.get_experiment_by_name(name)
-    return str(found.experiment_id if found else mlflow.create_experiment(name))
+    experiment = mlflow.get_experiment_by_name(name)
+    return str(experiment.experiment_id if experiment else mlflow.create_experiment(name))
 
 
 def _parameters(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

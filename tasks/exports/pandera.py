@@ -88,12 +88,12 @@ def _check(check: Any, feature: KeptFeature, *, with_numbers: bool) -> Any:
 
 def _untyped(categories: Sequence[str]) -> list[Any]:
     """Return the numbers and booleans among categories, which a table may hold as such."""
-    found: list[Any] = []
+    originals: list[Any] = []
     for text in categories:
         values: list[Any] = [True, False]
         with suppress(ValueError):
             values.append(float(text))
         with suppress(ValueError):
             values.append(int(text))
-        found += [value for value in values if as_text(value) == text][:1]
-    return found
+        originals += [value for value in values if as_text(value) == text][:1]
+    return originals

@@ -1,4 +1,4 @@
-"""What differs between two contracts of one target: features, loss, drift.
+"""What differs between two contracts of a target: features, loss, drift.
 
 The first set is refitted on the rows of the second run, with its tuned hyper-parameters, and both
 are scored on the rows that judged that run, so that only the sets differ.
@@ -135,9 +135,9 @@ class Difference:
         that reaches a hundred times as far, or as near, may have another unit.
         """
         return {
-            one.feature: f"reaches to {one.reach_after:.3g}, was {one.reach_before:.3g}"
-            for one in self.drift
-            if one.has_other_scale and one.feature not in self.gained
+            moved.feature: f"reaches to {moved.reach_after:.3g}, was {moved.reach_before:.3g}"
+            for moved in self.drift
+            if moved.has_other_scale and moved.feature not in self.gained
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -175,10 +175,12 @@ def difference(
     StorageError
         If a run is damaged, or a later release wrote it.
     """
-    return between(read_former(before, store), read_former(after, store), path_from(store, "store"))
+    return difference_of(
+        read_former(before, store), read_former(after, store), path_from(store, "store")
+    )
 
 
-def between(before: Former, after: Former, store: Path) -> Difference:
+def difference_of(before: Former, after: Former, store: Path) -> Difference:
     """Return what differs between two contracts that were read; see `difference`."""
     _check_targets(before, after)
     first, second = before.contract.types, after.contract.types
@@ -201,7 +203,7 @@ def between(before: Former, after: Former, store: Path) -> Difference:
     drift: tuple[FeatureDrift, ...] = ()
     if older is not None and newer is not None:
         moved = [drift_between(older, newer, name) for name in either]
-        drift = tuple(one for one in moved if one is not None)
+        drift = tuple(feature for feature in moved if feature is not None)
     return Difference(
         before=before.run,
         after=after.run,
@@ -239,7 +241,7 @@ def _check_targets(before: Former, after: Former) -> None:
 
 def _table(known: Former, other: Former, store: Path) -> Dataset:
     """Return the table that a contract was made from, from the first store that holds it."""
-    stores = [Store.of(one.folder).path for one in (known, other) if one.folder is not None]
+    stores = [Store.of(run.folder).path for run in (known, other) if run.folder is not None]
     why: StorageError | None = None
     for path in dict.fromkeys([*stores, store]):
         try:
@@ -281,7 +283,7 @@ def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
 def _gone(first: Mapping[str, str], after: Former, run: SelectionRun | None) -> dict[str, str]:
     """Return which features of the first set the newer rows lack, and why."""
     contract = after.contract
-    reasons = {one.name: one.reason for one in contract.dropped}
+    reasons = {column.name: column.reason for column in contract.dropped}
     for role in ROW_ROLES:
         reasons[contract.settings["columns"].get(role)] = f"the {role} column now"
     if run is None:  # a contract has the types of the kept features only
@@ -324,51 +326,55 @@ def _loss_difference(
     )
 
 
-def lines_of_difference(found: Difference) -> list[str]:
+def lines_of_difference(difference: Difference) -> list[str]:
     """Return what differs in lines of text, for a terminal and the Prefect UI."""
-    lines = [_of_features(found)]
-    lines += [f"  Gone: {visible(name)} ({why})" for name, why in found.gone.items()]
-    lines += [f"  Rescaled: {visible(name)} ({how})" for name, how in found.rescaled.items()]
+    lines = [_features_line(difference)]
+    lines += [f"  Gone: {visible(name)} ({why})" for name, why in difference.gone.items()]
+    lines += [f"  Rescaled: {visible(name)} ({how})" for name, how in difference.rescaled.items()]
     lines += [
         f"  {visible(name)} alone predicts the target; make sure that it is known before the "
         "target is"
-        for name in found.leaks
+        for name in difference.leaks
     ]
-    if found.loss is not None:
-        lines.append(_of_loss(found, found.loss))
-    elif not found.is_same:
-        lines.append(f"What that does to the loss is not known: {found.why_no_loss}.")
-    moved = sorted(found.drift, key=_distance, reverse=True)[:_MOST_MOVED]
+    if difference.loss is not None:
+        lines.append(_loss_line(difference, difference.loss))
+    elif not difference.is_same:
+        lines.append(f"What that does to the loss is not known: {difference.why_no_loss}.")
+    moved = sorted(difference.drift, key=_distance, reverse=True)[:_MOST_MOVED]
     if moved and not _distance(moved[0]):
         lines.append("No feature of either moved between the tables.")
     elif moved:
         lines.append(
             "Largest drift between the tables (0: same distribution, 1: no overlap): "
-            f"{', '.join(map(_of_drift, moved))}."
+            f"{', '.join(map(_describe_drift, moved))}."
         )
-    elif found.why_no_drift:
-        lines.append(f"How the features moved is not known: {found.why_no_drift}.")
+    elif difference.why_no_drift:
+        lines.append(f"How the features moved is not known: {difference.why_no_drift}.")
     return lines
 
 
-def _of_features(found: Difference) -> str:
-    if not (found.gained or found.lost):
-        return f"Both keep the same {_counted(found.n_after)}{' by name' * bool(found.gone)}."
-    changed = len(found.gained) + len(found.lost)
-    either = found.n_before + len(found.gained)
+def _features_line(difference: Difference) -> str:
+    if not (difference.gained or difference.lost):
+        by_name = " by name" * bool(difference.gone)
+        return f"Both keep the same {_counted(difference.n_after)}{by_name}."
+    changed = len(difference.gained) + len(difference.lost)
+    either = difference.n_before + len(difference.gained)
+    gained, lost = (listed(map(visible, of)) for of in (difference.gained, difference.lost))
     return (
-        f"Gained: {listed(map(visible, found.gained))}. Lost: {listed(map(visible, found.lost))}. "
+        f"Gained: {gained}. Lost: {lost}. "
         f"Changed: {number(changed)} of the {_counted(either)} of either, "
-        f"{share(round(found.share_changed, 3))}."
+        f"{share(round(difference.share_changed, 3))}."
     )
 
 
-def _of_loss(found: Difference, loss: LossDifference) -> str:
-    rest = f"what is left of the former {number(found.n_before)}"
+def _loss_line(difference: Difference, loss: LossDifference) -> str:
+    former = f"the former {difference.n_before}"
+    if difference.gone:
+        former = f"what is left of the former {number(difference.n_before)}"
     text = (
         f"Refitted on the newer rows, the loss ({loss_in_words(loss.name)}) is "
-        f"{number(loss.after)} with the new {_counted(found.n_after)} against "
-        f"{number(loss.before)} with {rest if found.gone else f'the former {found.n_before}'}; "
+        f"{number(loss.after)} with the new {_counted(difference.n_after)} against "
+        f"{number(loss.before)} with {former}; "
         f"difference {number(loss.difference, '+')}, "
     ) + (
         "of one unit there is no interval"
@@ -382,22 +388,22 @@ def _of_loss(found: Difference, loss: LossDifference) -> str:
     return f"{text}. The new set is {loss.verdict}."
 
 
-def _distance(one: FeatureDrift) -> float:
-    values = 0.0 if one.distance is None else one.distance
-    return max(values, abs(one.missing_after - one.missing_before))
+def _distance(drift: FeatureDrift) -> float:
+    values = 0.0 if drift.distance is None else drift.distance
+    return max(values, abs(drift.missing_after - drift.missing_before))
 
 
-def _of_drift(one: FeatureDrift) -> str:
+def _describe_drift(drift: FeatureDrift) -> str:
     about = []
-    if one.missing_before != one.missing_after:
-        about.append(f"missing {share(one.missing_before)}, now {share(one.missing_after)}")
-    if min(one.values_before, one.values_after) < FEWEST_UNITS:
-        about.append(f"of {number(one.values_before)} values, now {number(one.values_after)}")
-    text = f"{visible(one.feature)} {_how_far(one.distance)}"
+    if drift.missing_before != drift.missing_after:
+        about.append(f"missing {share(drift.missing_before)}, now {share(drift.missing_after)}")
+    if min(drift.values_before, drift.values_after) < FEWEST_UNITS:
+        about.append(f"of {number(drift.values_before)} values, now {number(drift.values_after)}")
+    text = f"{visible(drift.feature)} {_describe_distance(drift.distance)}"
     return f"{text} ({'; '.join(about)})" if about else text
 
 
-def _how_far(distance: float | None) -> str:
+def _describe_distance(distance: float | None) -> str:
     """Return a distance to three digits; nothing is rounded to 0 or 1."""
     if distance is None or distance in (0, 1):
         return number(distance)

@@ -1,9 +1,9 @@
-"""The gate: whether a new contract takes the place of the promoted one, or a person decides.
+"""The gate: whether a new contract replaces the promoted contract, or a person decides.
 
 A set is promoted without a person if it is worth it and harmless. Worth it: the verdict on it
 against the promoted set is "better" or "as good with fewer columns". Harmless: few features change,
 none of them is a leak, and the last promotion was not rolled back. If a set
-is not worth it, the promoted set stays and no person is asked, so that sets do not flap.
+is not worth it, the promoted set stays without a decision, so that sets do not flap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chaffinch.tasks.statistics.verdict import (
     too_few_units,
 )
 
-# The new contract is promoted; the promoted one stays; a person decides.
+# Promote the new contract; keep the promoted contract; a person decides.
 Outcome = Literal["promote", "keep", "wait"]
 
 
@@ -40,7 +40,7 @@ class Decision:
 def decide(
     difference: Difference | None, last: Promotion | None, settings: PromotionSettings
 ) -> Decision:
-    """Return whether the new contract of a difference takes the place of the promoted one."""
+    """Return whether the new contract of a difference replaces the promoted contract."""
     # A first set with a column that is not known in time would have an unbeatable loss.
     if last is None:
         return Decision(

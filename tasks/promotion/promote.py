@@ -1,4 +1,4 @@
-"""Promotion: which run's contract is the one in use for a data set, and which ones were."""
+"""Promotion: which run's contract is in use for a data set, and which contracts were."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chaffinch.storage.runs.promotions import How, Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
-from chaffinch.tasks.promotion.difference import Difference, between, lines_of_difference
+from chaffinch.tasks.promotion.difference import Difference, difference_of, lines_of_difference
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.previous_run import Former
 from chaffinch.tasks.results.result import SelectionResult, load_result
@@ -213,10 +213,10 @@ def against_promoted(run: Run, name: str) -> AgainstPromoted:
     try:
         before = Former(history[-1].run, read_contract(histories, history[-1]))
     except StorageError as error:
-        found, _, _ = str(error).rpartition("; ")  # to promote is the remedy after it
-        return AgainstPromoted(name, history, None, found)
+        damage, _, _ = str(error).rpartition("; ")  # to promote is the remedy after it
+        return AgainstPromoted(name, history, None, damage)
     after = Former(result.run, result.contract, run.folder)
-    return AgainstPromoted(name, history, between(before, after, Store.of(run.folder).path))
+    return AgainstPromoted(name, history, difference_of(before, after, Store.of(run.folder).path))
 
 
 def compare_with_promoted(

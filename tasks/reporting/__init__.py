@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML page that shows what a selection found, and how."""
+"""The report: a self-contained HTML page on the selected features and their selection."""
 
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.page import render_report

@@ -30,36 +30,36 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-_ROUNDING = 1e-9  # as a share of a bound: so much may rounding hide of a set called optimal
+_ROUNDING = 1e-9  # as a share of a bound: the tolerance for a set called optimal
 
 
 @section("Alternatives")
 def alternatives_of(content: ReportContent) -> Iterator[Block]:
     """Return the alternatives; empty where none were requested."""
-    found = content.alternatives
-    if found is None:
+    alternatives = content.alternatives
+    if alternatives is None:
         return
-    if found["sets"]:
-        yield from _sets(content, found)
+    if alternatives["sets"]:
+        yield from _sets(content, alternatives)
     else:
-        yield paragraph(nothing_found(found))
-    if why := why_worthless(found):
+        yield paragraph(explain_no_alternatives(alternatives))
+    if why := why_worthless(alternatives):
         yield note(f"{why}.")
-    if (chart := price_chart(found)) is not None:
-        yield Figure(chart, price_caption(found))
+    if (chart := price_chart(alternatives)) is not None:
+        yield Figure(chart, price_caption(alternatives))
 
 
-def _sets(content: ReportContent, found: Mapping[str, Any]) -> Iterator[Block]:
-    contract, settings = content.contract, found["settings"]
+def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[Block]:
+    contract, settings = content.contract, alternatives["settings"]
     loss = f"{loss_in_words(contract.loss)}, lower is better"
     losses = f"test loss is that of a model refitted on the set alone, {loss}"
-    if judged_on(found) == "out_of_fold":
+    if judged_on(alternatives) == "out_of_fold":
         losses = (
             "out-of-fold loss is that of models refitted on the set alone without each fold, "
             f"{loss}. The rows that judge took part in finding every set here, the chosen one too, "
             "which flatters all these losses: compare them with each other, not with the verdict"
         )
-    undecided = why_undecided(found, contract.comparison.units)
+    undecided = why_undecided(alternatives, contract.comparison.units)
     decided = undecided or "An interval that holds zero says that the chosen set need not be better"
     yield paragraph(
         "Sets of as many features as were chosen, any two of which differ by a tau of at least "
@@ -68,31 +68,31 @@ def _sets(content: ReportContent, found: Mapping[str, Any]) -> Iterator[Block]:
         ", higher is better, and comes from rows that were used for choosing; the "
         f"{losses}. {decided}.",
     )
-    yield sets_found(found, contract.judged_losses.selected)
-    yield folded(features_of_sets(found))
-    if of_all := proof_of_all(found):
+    yield table_of_sets(alternatives, contract.judged_losses.selected)
+    yield folded(features_of_sets(alternatives))
+    if of_all := joint_proof(alternatives):
         yield note(f"{of_all}.")
-    if n_missing := settings["number"] - len(found["sets"]):
+    if n_missing := settings["number"] - len(alternatives["sets"]):
         yield note(
             f"{n_missing} of the sets asked for {'is' if n_missing == 1 else 'are'} not there: "
-            f"{why_missing(found)}. {what_makes_room(found)}"
+            f"{why_missing(alternatives)}. {suggest_remedies(alternatives)}"
         )
-    yield folded(overlaps(found), is_open=True)
+    yield folded(overlaps(alternatives), is_open=True)
 
 
-def found_in_words(alternatives: Mapping[str, Any]) -> str:
-    """Return how many sets were found, and why there are fewer than were asked for."""
-    asked, n_found = alternatives["settings"], len(alternatives["sets"])
-    n_asked = asked["number"]
-    found = f"{counted(n_found, 'alternative')}, tau {asked['tau']:g}, by {asked['quality']}"
-    if n_found < n_asked:
-        were = "was" if n_asked == 1 else "were"
-        found += f"; {n_asked} {were} asked for, but {why_missing(alternatives)}"
-    return f"{found}."
+def summarise_alternatives(alternatives: Mapping[str, Any]) -> str:
+    """Return the number of alternatives, and why there are fewer than requested."""
+    settings, n_found = alternatives["settings"], len(alternatives["sets"])
+    n_requested, tau, quality = settings["number"], settings["tau"], settings["quality"]
+    text = f"{counted(n_found, 'alternative')}, tau {tau:g}, by {quality}"
+    if n_found < n_requested:
+        were = "was" if n_requested == 1 else "were"
+        text += f"; {n_requested} {were} asked for, but {why_missing(alternatives)}"
+    return f"{text}."
 
 
-def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
-    """Return the sets side by side, the chosen one first.
+def table_of_sets(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
+    """Return the sets side by side, the chosen set first.
 
     `chosen_loss` is for runs of earlier releases, which judged all sets alike.
     """
@@ -102,13 +102,13 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
     rows += [
         (
             number(place),
-            number(one["quality"]),
-            proof(alternatives, one) or NOTHING,
-            number(one["test_loss"]),
-            number(one["difference"], "+"),
-            interval(one["interval"]),
+            number(alternative["quality"]),
+            proof(alternatives, alternative) or NOTHING,
+            number(alternative["test_loss"]),
+            number(alternative["difference"], "+"),
+            interval(alternative["interval"]),
         )
-        for place, one in enumerate(alternatives["sets"], start=1)
+        for place, alternative in enumerate(alternatives["sets"], start=1)
     ]
     columns: dict[str, Kind] = {"Set": "text", "Quality": "number", "Proof": "text"}
     ends = f"{alternatives['confidence']:.0%} interval"
@@ -120,37 +120,41 @@ def sets_found(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
 def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
     """Return which sets have each feature; those that most sets have come first."""
     sets = {name: set(features) for name, features in features_of_each(alternatives).items()}
-    found = dict.fromkeys(chain.from_iterable(features_of_each(alternatives).values()))
-    held = {feature: [feature in one for one in sets.values()] for feature in found}
+    features_in_order = dict.fromkeys(chain.from_iterable(features_of_each(alternatives).values()))
+    held = {name: [name in features for features in sets.values()] for name in features_in_order}
     features = sorted(held, key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
     rows = [(name, *("\N{BLACK CIRCLE}" if has else "" for has in held[name])) for name in features]
     columns: dict[str, Kind] = {"Feature": "name", **dict.fromkeys(sets, "mark")}
     return Table("Features of each set", columns, rows, file="alternatives.json")
 
 
-def proof(alternatives: Mapping[str, Any], one: Mapping[str, Any]) -> str:
-    """Return what is known of how good a set is; nothing where the worst of all counts."""
-    if _is_smallest_counted(alternatives):
+def proof(alternatives: Mapping[str, Any], alternative: Mapping[str, Any]) -> str:
+    """Return the proof that a set is the best; empty where the quality of the worst set counts."""
+    if _counts_worst_set(alternatives):
         return ""
-    if _is_found_at_once(alternatives):
+    if _is_simultaneous(alternatives):
         # there may be better ones next to the chosen set alone
         proven, best = "the best together with the others", "the best together with the others"
     else:
         proven, best = "the best there is", "the best"
-    return proven if one["status"] == "optimal" else _unproven(one["quality"], one["bound"], best)
+    return (
+        proven
+        if alternative["status"] == "optimal"
+        else _unproven(alternative["quality"], alternative["bound"], best)
+    )
 
 
-def proof_of_all(alternatives: Mapping[str, Any]) -> str:
-    """Return what is known of the sets together, where they are found at once; or nothing."""
+def joint_proof(alternatives: Mapping[str, Any]) -> str:
+    """Return the proof that all sets together are the best; empty for a sequential search."""
     if not alternatives["sets"]:
         return ""
     is_proven, bound = alternatives["status"] == "optimal", alternatives.get("bound")
-    qualities = [one["quality"] for one in alternatives["sets"]]
-    if _is_smallest_counted(alternatives):
+    qualities = [alternative["quality"] for alternative in alternatives["sets"]]
+    if _counts_worst_set(alternatives):
         if is_proven:
             return "The worst of them is the best that it can be: proven"
         return f"The worst of them is {_unproven(min(qualities), bound, 'the best it can be')}"
-    if not _is_found_at_once(alternatives):
+    if not _is_simultaneous(alternatives):
         return ""
     if is_proven:
         return "No other such sets are worth more in all: proven"
@@ -159,43 +163,43 @@ def proof_of_all(alternatives: Mapping[str, Any]) -> str:
 
 
 def why_undecided(alternatives: Mapping[str, Any], n_units: int) -> str:
-    """Return that too few rows judge for the intervals; nothing where they are enough."""
+    """Return that there are too few units for the intervals; empty where there are enough."""
     lacking = too_few_units(n_units)
     if not (lacking and alternatives["sets"]):
         return ""
-    # of one unit there is no interval
-    has_intervals = any(one["interval"] is not None for one in alternatives["sets"])
+    # a single unit has no interval
+    has_intervals = any(alternative["interval"] is not None for alternative in alternatives["sets"])
     what = "intervals" if has_intervals else "differences"
     return f"{lacking}, so that these {what} decide nothing"
 
 
-def _is_smallest_counted(alternatives: Mapping[str, Any]) -> bool:
+def _counts_worst_set(alternatives: Mapping[str, Any]) -> bool:
     return bool(alternatives["settings"]["aggregate"] == "min")
 
 
-def _is_found_at_once(alternatives: Mapping[str, Any]) -> bool:
-    asked = alternatives["settings"]
-    return bool(asked.get("search") == "simultaneous" and asked["number"] > 1)
+def _is_simultaneous(alternatives: Mapping[str, Any]) -> bool:
+    settings = alternatives["settings"]
+    return bool(settings.get("search") == "simultaneous" and settings["number"] > 1)
 
 
 def _unproven(quality: float, bound: float | None, best: str) -> str:
-    """Return how much better than a quality the best can be, by a bound that is no lower."""
+    """Return how far a quality is below its upper bound."""
     if bound is None:
         return "not proven best"
-    if _is_reached(quality, bound):
+    if _equals_bound(quality, bound):
         return f"{best}, but for rounding"
     if quality >= 0 and bound > 0:
         return f"at most {share((bound - quality) / bound)} short of {best}"
     return f"at most {number(bound - quality)} short of {best}"
 
 
-def _is_reached(quality: float, bound: float | None) -> bool:
-    """Return whether nothing is better than a quality, but for rounding."""
+def _equals_bound(quality: float, bound: float | None) -> bool:
+    """Return whether a quality equals its upper bound, up to rounding."""
     return bound is not None and bound - quality <= _ROUNDING * abs(bound)
 
 
 def why_worthless(alternatives: Mapping[str, Any]) -> str:
-    """Return why the chosen set has no quality; nothing where it has one."""
+    """Return why the chosen set has no quality; empty if it has a quality."""
     if alternatives["chosen"]["quality"] is not None:
         return ""
     quality, why = alternatives["settings"]["quality"], "it is one that it does not allow"
@@ -205,8 +209,11 @@ def why_worthless(alternatives: Mapping[str, Any]) -> str:
 
 
 def features_of_each(alternatives: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the features of each set by its name, the chosen one first."""
-    others = {number(i): one["features"] for i, one in enumerate(alternatives["sets"], start=1)}
+    """Return the features of each set by its name, the chosen set first."""
+    others = {
+        number(i): alternative["features"]
+        for i, alternative in enumerate(alternatives["sets"], start=1)
+    }
     return {"chosen": alternatives["chosen"]["features"], **others}
 
 
@@ -221,32 +228,32 @@ def overlaps(alternatives: Mapping[str, Any]) -> Table:
 
 
 def price_caption(alternatives: Mapping[str, Any]) -> str:
-    """Return what the chart of prices shows, which points are not proven, and why curves end."""
-    prices, asked = alternatives["prices"], alternatives["settings"]
+    """Return the caption of the price chart: what it shows, unproven points and why curves end."""
+    prices, settings = alternatives["prices"], alternatives["settings"]
     most = max((len(price["qualities"]) for price in prices), default=0)
-    each = f"of the first {number(len(CURVES))} sets" if most > len(CURVES) else "of each set"
-    text = f"What it costs to differ: the quality {each} by tau, searched for in the same way. "
+    of_sets = f"of the first {number(len(CURVES))} sets" if most > len(CURVES) else "of each set"
+    text = f"What it costs to differ: the quality {of_sets} by tau, searched for in the same way. "
     text += (
         "The line marks the tau asked for. The chosen set was not found by this quality, so other "
         "sets can have a higher one."
     )
-    taus = [number(price["tau"]) for price in prices if any(_are_open(asked, price))]
+    taus = [number(price["tau"]) for price in prices if any(_are_unproven(settings, price))]
     if taus:
         text += f" An open point, as at a tau of {listed(taus)}, is "
         text += (
             "where the search stopped, there or at a higher tau: no exchange of features that it "
             "tried was better, or time was over. It is not proven best."
-            if asked["quality"] in CLIMBED
+            if settings["quality"] in CLIMBED
             else "the best that was found, there or at a higher tau, before the search stopped, "
             "and not proven best."
         )
-    drawn = min(asked["number"], len(CURVES))
+    drawn = min(settings["number"], len(CURVES))
     ends = [price for price in prices if len(price["qualities"]) < drawn]
     # of runs from before the status was kept, nothing is known
     if any(price.get("status") == "infeasible" for price in ends):
         none = "is no such set"
-        if _is_found_at_once(alternatives):
-            none = f"are no {number(asked['number'])} such sets at once"
+        if _is_simultaneous(alternatives):
+            none = f"are no {number(settings['number'])} such sets at once"
         text += f" A curve ends where it is proven that there {none}."
     unproven = [number(price["tau"]) for price in ends if price.get("status") == "not_solved"]
     if unproven:
@@ -255,31 +262,35 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
     return text
 
 
-def _are_open(asked: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
-    """Return whether each set drawn at a tau may be bettered; at once, all of them or none may.
+def _are_unproven(settings: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
+    """Return for each set drawn at a tau whether a better set is possible, up to rounding.
 
-    As in the table, it may not where rounding alone is between it and its bound.
+    The simultaneous search has a single answer for all of its sets.
     """
     qualities = price["qualities"]
     n_drawn = min(len(qualities), len(CURVES))
     # runs from before bounds were kept have none
-    if asked["search"] == "simultaneous":
+    if settings["search"] == "simultaneous":
         if price.get("status") != "feasible":
             return [False] * n_drawn
-        in_all = min(qualities) if asked["aggregate"] == "min" else math.fsum(qualities)
-        return [not _is_reached(in_all, price.get("bound"))] * n_drawn
+        total = min(qualities) if settings["aggregate"] == "min" else math.fsum(qualities)
+        return [not _equals_bound(total, price.get("bound"))] * n_drawn
     bounds = price.get("bounds", [None] * len(qualities))
-    each = zip(price["statuses"][:n_drawn], qualities, bounds, strict=False)
-    return [status == "feasible" and not _is_reached(*known) for status, *known in each]
+    return [
+        status == "feasible" and not _equals_bound(quality, bound)
+        for status, quality, bound in zip(
+            price["statuses"][:n_drawn], qualities, bounds, strict=False
+        )
+    ]
 
 
 def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
-    """Draw what each alternative is worth by tau, open where it is not proven; None without any."""
+    """Draw the quality of each alternative against tau; None without alternatives."""
     prices: Sequence[Mapping[str, Any]] = alternatives["prices"]
     most = max((len(price["qualities"]) for price in prices), default=0)
     if not most:
         return None
-    chosen, asked = alternatives["chosen"]["quality"], alternatives["settings"]["tau"]
+    chosen, tau = alternatives["chosen"]["quality"], alternatives["settings"]["tau"]
     label = (
         f"Quality of each alternative against tau, from {number(prices[0]['tau'])} to "
         f"{number(prices[-1]['tau'])}; the chosen set "
@@ -299,7 +310,7 @@ def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
             there = [price for price in prices if len(price["qualities"]) > place]
             taus = [price["tau"] for price in there]
             worths = [price["qualities"][place] for price in there]
-            are_open = [_are_open(alternatives["settings"], price)[place] for price in there]
+            are_open = [_are_unproven(alternatives["settings"], price)[place] for price in there]
             axes.plot(
                 taus,
                 worths,
@@ -318,7 +329,7 @@ def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
                 markeredgecolor=CURVES[place],
             )
         axes.axvline(
-            asked, color=MUTED, linewidth=1, alpha=0.6, label=f"tau asked for: {number(asked)}"
+            tau, color=MUTED, linewidth=1, alpha=0.6, label=f"tau asked for: {number(tau)}"
         )
         axes.set_xlim(0.05, 1.05)
         axes.set_xticks([price["tau"] for price in prices])
@@ -348,16 +359,16 @@ _LONGER = (
 
 
 def why_missing(alternatives: Mapping[str, Any]) -> str:
-    """Return why there are fewer sets than were asked for."""
+    """Return why there are fewer sets than requested."""
     if alternatives["status"] == "infeasible":
-        return _proven(alternatives)
+        return _explain_infeasible(alternatives)
     which = "no further one" if alternatives["sets"] else "none"
     if alternatives["settings"]["quality"] in CLIMBED:
         return f"{which} was found before the time was over, or on the way of the climb"
     return f"{which} was found before the time was over"
 
 
-def what_makes_room(alternatives: Mapping[str, Any]) -> str:
+def suggest_remedies(alternatives: Mapping[str, Any]) -> str:
     """Return in a sentence what may make room for more sets; nothing where nothing is known."""
     if alternatives["status"] != "infeasible":
         return _LONGER
@@ -369,8 +380,8 @@ def what_makes_room(alternatives: Mapping[str, Any]) -> str:
     return f"{text[0].upper()}{text[1:]} may make room."
 
 
-def nothing_found(alternatives: Mapping[str, Any]) -> str:
-    """Return the sentences that stand for the sets where there is none."""
+def explain_no_alternatives(alternatives: Mapping[str, Any]) -> str:
+    """Return why there is no alternative and what would help."""
     size, tau = len(alternatives["chosen"]["features"]), number(alternatives["settings"]["tau"])
     different = f"differs from the chosen one by a tau of {tau}"
     if alternatives["status"] != "infeasible":
@@ -380,11 +391,11 @@ def nothing_found(alternatives: Mapping[str, Any]) -> str:
         text = f"There is no set of {counted(size, 'feature')} that {different}."
     else:
         text = f"There are no alternatives: {why_missing(alternatives)}."
-    return f"{text} {what_makes_room(alternatives)}".strip()
+    return f"{text} {suggest_remedies(alternatives)}".strip()
 
 
-def _proven(alternatives: Mapping[str, Any]) -> str:
-    """Return why it is proven that there are no more sets."""
+def _explain_infeasible(alternatives: Mapping[str, Any]) -> str:
+    """Return why no further set can exist."""
     is_first, size = not alternatives["sets"], len(alternatives["chosen"]["features"])
     other = f"no {'other' if is_first else 'further'} possible set of {counted(size, 'feature')}"
     reasons = {
@@ -403,6 +414,6 @@ def _proven(alternatives: Mapping[str, Any]) -> str:
 
 
 def _missing(alternatives: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return reason and remedies; of runs from before these were kept, what is true of any."""
-    reason = "at_once" if _is_found_at_once(alternatives) else "tau"
+    """Return reason and remedies; a general reason for runs that recorded none."""
+    reason = "at_once" if _is_simultaneous(alternatives) else "tau"
     return alternatives.get("missing") or {"reason": reason, "remedies": []}

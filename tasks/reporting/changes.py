@@ -27,18 +27,18 @@ _CAME = {"left": "Left", "returned": "Returned", "new": "New"}
 
 def lines_of_changes(changes: Mapping[str, Any]) -> list[str]:
     lines = [changes["sentence"]]
-    lines += [f"  Left: {one['feature']} ({one['reason']})" for one in changes["gone"]]
-    for one in changes["changes"]:
-        line = f"  {_CAME[one['change']]}: {one['feature']}"
-        if one["difference"] is not None:
-            line += f", which changes the test loss by {_measured(one)}"
+    lines += [f"  Left: {change['feature']} ({change['reason']})" for change in changes["gone"]]
+    for change in changes["changes"]:
+        line = f"  {_CAME[change['change']]}: {change['feature']}"
+        if change["difference"] is not None:
+            line += f", which changes the test loss by {_measured(change)}"
         lines.append(line)
     return lines
 
 
 @section("Since the former run")
 def since_the_former_run(content: ReportContent) -> Iterator[Block]:
-    """Return what a reselection changed; empty for another method."""
+    """Return the changes of a reselection; empty for another method."""
     changes = content.changes
     if changes is None:
         return
@@ -49,7 +49,7 @@ def since_the_former_run(content: ReportContent) -> Iterator[Block]:
         f". All sets were refitted on the newer rows, and their test losses ({loss}, lower is "
         "better) are of the same rows, which chose nothing.",
     )
-    yield each_set(changes)
+    yield table_of_refitted_sets(changes)
     if changes["changes"] or changes["gone"]:
         yield note(
             "The mask-validation difference, and what it is at most, decided; of a feature that "
@@ -58,20 +58,28 @@ def since_the_former_run(content: ReportContent) -> Iterator[Block]:
             "undone; below zero the change is for the better. Each interval is for itself: of "
             "many, some miss."
         )
-        yield folded(each_change(changes))
+        yield folded(table_of_changes(changes))
     yield folded(trials(content.trials or ()), is_open=False)
 
 
-def each_change(changes: Mapping[str, Any]) -> Table:
-    """Return a row for each feature that left or came in."""
-    rows = [(one["feature"], "left", one["reason"], *[NOTHING] * 3) for one in changes["gone"]]
-    for one in changes["changes"]:
-        seen, difference = one["mask_validation"], number(one["difference"], "+")
+def table_of_changes(changes: Mapping[str, Any]) -> Table:
+    """Return the features that left or came in, with their differences of loss."""
+    rows = [
+        (change["feature"], "left", change["reason"], *[NOTHING] * 3) for change in changes["gone"]
+    ]
+    for change in changes["changes"]:
+        trial, difference = change["mask_validation"], number(change["difference"], "+")
         decided = ("kept as asked", NOTHING)
-        if seen is not None:
-            decided = number(seen["difference"], "+"), number(seen["highest"], "+")
+        if trial is not None:
+            decided = number(trial["difference"], "+"), number(trial["highest"], "+")
         rows.append(
-            (one["feature"], one["change"], *decided, difference, interval(one["interval"]))
+            (
+                change["feature"],
+                change["change"],
+                *decided,
+                difference,
+                interval(change["interval"]),
+            )
         )
     figures = ("Mask-validation difference", "At most", "Test difference")
     columns: dict[str, Kind] = {"Feature": "name", "Change": "text", **numbers(*figures)}
@@ -79,78 +87,86 @@ def each_change(changes: Mapping[str, Any]) -> Table:
     return Table("What changed", columns, rows)
 
 
-def each_set(changes: Mapping[str, Any]) -> Table:
-    """Return the former set, the new one and all features, refitted on the newer rows."""
-    against = {one["set"]: one for one in changes["comparisons"] if one["against"] == "all"}
+def table_of_refitted_sets(changes: Mapping[str, Any]) -> Table:
+    """Return the former set, the new set and all features, refitted on the newer rows."""
+    against_all = {
+        comparison["set"]: comparison
+        for comparison in changes["comparisons"]
+        if comparison["against"] == "all"
+    }
     between = changes["comparisons"][0]
     rows = [
         (
             "all features" if name == "all" else name,
-            number(one["n_features"]),
-            number(one["test_loss"]),
+            number(figures["n_features"]),
+            number(figures["test_loss"]),
             _measured(between) if name == "new" else NOTHING,
-            NOTHING if name == "all" else _measured(against[name]),
+            NOTHING if name == "all" else _measured(against_all[name]),
         )
-        for name, one in changes["sets"].items()
+        for name, figures in changes["sets"].items()
     ]
     less = ("Less the former set's", "Less that of all features")
     columns: dict[str, Kind] = {"Set": "text", **numbers("Features", "Test loss", *less)}
     return Table("The sets, each refitted on the newer rows", columns, rows, 1)
 
 
-def trials(tried: Sequence[Mapping[str, Any]]) -> Table:
+def trials(trials_made: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         (
-            one["feature"],
-            one["change"],
-            number(one["difference"], "+"),
-            number(one["highest"], "+"),
-            "yes" if one["is_made"] else "no",
+            trial["feature"],
+            trial["change"],
+            number(trial["difference"], "+"),
+            number(trial["highest"], "+"),
+            "yes" if trial["is_made"] else "no",
         )
-        for one in tried
+        for trial in trials_made
     ]
     columns: dict[str, Kind] = {"Feature": "name", "To": "text"}
     columns |= numbers("Mask-validation difference", "At most")
     return Table("What was tried", {**columns, "Done": "text"}, rows)
 
 
-def _measured(one: Mapping[str, Any]) -> str:
-    difference = number(one["difference"], "+")
-    return difference if one["interval"] is None else f"{difference} {interval(one['interval'])}"
+def _measured(comparison: Mapping[str, Any]) -> str:
+    difference = number(comparison["difference"], "+")
+    return (
+        difference
+        if comparison["interval"] is None
+        else f"{difference} {interval(comparison['interval'])}"
+    )
 
 
 _NAMED_IN_BRIEF = 10
 
 
-def promotion_in_brief(found: Mapping[str, Any]) -> str:
-    """Return what changed since the last promotion, in one or two sentences."""
-    name = found["name"]
+def summarise_promotion(promoted: Mapping[str, Any]) -> str:
+    """Return what changed since the last promotion, in short sentences."""
+    name = promoted["name"]
     under = f"as {name}" if name else "for this table"
-    if found.get("damage"):
-        return f"What is promoted {under} cannot be read: {found['damage']}."
-    if found.get("target"):
-        return f"What is promoted {under} predicts another target, {found['target']}."
-    if found["run"] is None:
+    if promoted.get("damage"):
+        return f"What is promoted {under} cannot be read: {promoted['damage']}."
+    if promoted.get("target"):
+        return f"What is promoted {under} predicts another target, {promoted['target']}."
+    if promoted["run"] is None:
         return f"Nothing to compare with: nothing was promoted {under}."
-    then, now = found["then"], found["now"]
-    where = "on the same table" if found["is_same_table"] else "on other rows, not comparable"
-    sentences = [*_features_in_words(found), f"{_losses_in_words(then, now)}, {where}"]
-    if found["drift"]:
-        sentences.append(_drift_in_words(found["drift"]))
-    elif found["why_no_drift"]:
-        sentences.append(f"Drift was not measured: {found['why_no_drift']}")
+    then, now = promoted["then"], promoted["now"]
+    where = "on the same table" if promoted["is_same_table"] else "on other rows, not comparable"
+    sentences = [*_features_in_words(promoted), f"{_losses_in_words(then, now)}, {where}"]
+    if promoted["drift"]:
+        sentences.append(_drift_in_words(promoted["drift"]))
+    elif promoted["why_no_drift"]:
+        sentences.append(f"Drift was not measured: {promoted['why_no_drift']}")
     return " ".join(f"{sentence}." for sentence in sentences)
 
 
-def _features_in_words(found: Mapping[str, Any]) -> list[str]:
-    changes = {"Entered": found["entered"], "Left": found["left"]}
+def _features_in_words(promoted: Mapping[str, Any]) -> list[str]:
+    changes = {"Entered": promoted["entered"], "Left": promoted["left"]}
     named = {
         change: shorten_list(names, _NAMED_IN_BRIEF) for change, names in changes.items() if names
     }
-    n_features = counted(found["now"]["n_features"], "feature")
+    n_features = counted(promoted["now"]["n_features"], "feature")
     if not named:
         return [f"The same {n_features} as in use"]
-    before = number(found["then"]["n_features"])
+    before = number(promoted["then"]["n_features"])
     return [
         f"{n_features} in place of {before}",
         *(f"{change}: {names}" for change, names in named.items()),
@@ -158,7 +174,7 @@ def _features_in_words(found: Mapping[str, Any]) -> list[str]:
 
 
 def _losses_in_words(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    name, before = (loss_in_words(one["loss_name"]) for one in (now, then))
+    name, before = (loss_in_words(run["loss_name"]) for run in (now, then))
     of_then = "" if name == before else f" by {before}"
     return (
         f"{name[0].upper()}{name[1:]} is {number(now['loss'])} and was {number(then['loss'])}"
@@ -167,57 +183,57 @@ def _losses_in_words(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _drift_in_words(drift: Sequence[Mapping[str, Any]]) -> str:
-    moved = [one["feature"] for one in drift if _has_moved(one)]
+    moved = [column["feature"] for column in drift if _has_moved(column)]
     if not moved:
         return f"The distribution changed of none of {counted(len(drift), 'column')}"
     return f"The distribution changed of {shorten_list(moved, _NAMED_IN_BRIEF)}"
 
 
-def _has_moved(one: Mapping[str, Any]) -> bool:
-    has_other_values = one["by_chance"] is not None and one["distance"] > one["by_chance"]
-    missing = abs(one["missing_after"] - one["missing_before"])
-    return bool(has_other_values or missing > one["missing_by_chance"])
+def _has_moved(column: Mapping[str, Any]) -> bool:
+    has_other_values = column["by_chance"] is not None and column["distance"] > column["by_chance"]
+    missing = abs(column["missing_after"] - column["missing_before"])
+    return bool(has_other_values or missing > column["missing_by_chance"])
 
 
 @section("Since the last promotion")
 def since_promotion(content: ReportContent) -> Iterator[Block]:
-    """Return how a run differs from the promoted one; empty where nothing is promoted."""
-    found = content.promoted
-    if found is None or found["run"] is None:
+    """Return how a run differs from the promoted run; empty where nothing is promoted."""
+    promoted = content.promoted
+    if promoted is None or promoted["run"] is None:
         return
-    promoted = datetime.fromisoformat(found["promoted"])
+    when = datetime.fromisoformat(promoted["promoted"])
     same = "The losses are of different rows, so they do not show which set is better."
-    if found["is_same_table"]:
+    if promoted["is_same_table"]:
         same = "Both runs have the same table, but the rows that judge may differ."
     yield paragraph(
         "When this report was written, run ",
-        Code(found["run"]),
+        Code(promoted["run"]),
         " was in use as ",
-        Code(found["name"]),
-        f"; it was promoted on {promoted:%-d %B %Y, %H:%M} UTC. {same} This refits the former set "
+        Code(promoted["name"]),
+        f"; it was promoted on {when:%-d %B %Y, %H:%M} UTC. {same} This refits the former set "
         "and compares both on the same rows:",
     )
-    yield Command(f"chaffinch diff {found['run']} {content.run}")
-    then, now = found["then"], found["now"]
+    yield Command(f"chaffinch diff {promoted['run']} {content.run}")
+    then, now = promoted["then"], promoted["now"]
     figures = [
-        ("Features", *(number(one["n_features"]) for one in (then, now))),
-        ("Rows of the table", *(number(one["rows"]) for one in (then, now))),
+        ("Features", *(number(run["n_features"]) for run in (then, now))),
+        ("Rows of the table", *(number(run["rows"]) for run in (then, now))),
         *(
-            (f"Loss ({loss_in_words(one['loss_name'])})", *cells)
-            for one, cells in _loss_rows(then, now)
+            (f"Loss ({loss_in_words(run['loss_name'])})", *cells)
+            for run, cells in _loss_rows(then, now)
         ),
     ]
     yield Table("Then and now", {"Figure": "text", **numbers("Promoted run", "This run")}, figures)
-    changes = [(name, "entered") for name in found["entered"]]
-    changes += [(name, "left") for name in found["left"]]
+    changes = [(name, "entered") for name in promoted["entered"]]
+    changes += [(name, "left") for name in promoted["left"]]
     if changes:
         caption = f"Features that changed ({number(len(changes))})"
         columns: dict[str, Kind] = {"Feature": "name", "Change": "text"}
         yield folded(Table(caption, columns, changes, file="selection.json"))
     else:
         yield paragraph("Both keep the same features.")
-    if found["drift"]:
-        yield folded(_drift_table(found["drift"]))
+    if promoted["drift"]:
+        yield folded(_drift_table(promoted["drift"]))
         yield note(
             "Distance of the distributions in both tables, of values that are not missing: "
             "Kolmogorov-Smirnov for numbers, total variation for categories; 0 where they are the "
@@ -225,8 +241,8 @@ def since_promotion(content: ReportContent) -> Iterator[Block]:
             "the change of its missing values, is larger than in 95\N{NO-BREAK SPACE}% of "
             "comparisons of unchanged columns, all of these together, if rows are independent."
         )
-    elif found["why_no_drift"]:
-        yield note(f"How columns moved was not measured: {found['why_no_drift']}.")
+    elif promoted["why_no_drift"]:
+        yield note(f"How columns moved was not measured: {promoted['why_no_drift']}.")
 
 
 def _loss_rows(
@@ -240,14 +256,14 @@ def _loss_rows(
 def _drift_table(drift: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         (
-            one["feature"],
-            "moved" if _has_moved(one) else "",
-            NOTHING if one["distance"] is None else number(round(one["distance"], 3)),
-            NOTHING if one["by_chance"] is None else number(round(one["by_chance"], 3)),
-            share(round(one["missing_before"], 4)),
-            share(round(one["missing_after"], 4)),
+            column["feature"],
+            "moved" if _has_moved(column) else "",
+            NOTHING if column["distance"] is None else number(round(column["distance"], 3)),
+            NOTHING if column["by_chance"] is None else number(round(column["by_chance"], 3)),
+            share(round(column["missing_before"], 4)),
+            share(round(column["missing_after"], 4)),
         )
-        for one in drift
+        for column in drift
     ]
     columns: dict[str, Kind] = {"Feature": "name", "Beyond chance": "text"}
     columns |= numbers("Distance", "By chance up to", "Missing then", "Missing now")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # light and dark.
 
 INK, MUTED, RULE, ACCENT, PAPER = "#000001", "#000002", "#000003", "#000004", "#000005"
-CURVES = tuple(f"#00001{place}" for place in range(1, 7))  # of one chart, with their markers
+CURVES = tuple(f"#00001{place}" for place in range(1, 7))  # of a chart, with their markers
 MARKERS = "osD^vP"
 _VARIABLES = {
     INK: "var(--ink)",
@@ -74,7 +74,7 @@ def figure_of(name: str, width: float, height: float) -> Iterator[Figure]:
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    # the salt makes identifiers reproducible, and differ between the charts of one page
+    # the salt makes identifiers reproducible, and differ between the charts of a page
     with style.context(["default", _STYLE, {"svg.hashsalt": name}]):
         yield Figure(figsize=(width, height), layout="constrained")
 
@@ -96,7 +96,7 @@ def markup(figure: Figure, label: str) -> Markup:
     # groups carry names such as "axes_1", which two charts would share and nothing refers to
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     # inside of tags alone: a text may hold what looks like a colour
-    body = _TAG.sub(lambda tag: _PLACEHOLDER.sub(lambda found: _VARIABLES[found[0]], tag[0]), body)
+    body = _TAG.sub(lambda tag: _PLACEHOLDER.sub(lambda match: _VARIABLES[match[0]], tag[0]), body)
     view_box = re.search(r'viewBox="[^"]*"', drawing)
     if view_box is None:
         raise RuntimeError("matplotlib wrote an SVG without a viewBox")
@@ -281,11 +281,13 @@ _BAR = 0.7  # of a row
 
 def overlap_chart(sets: Mapping[str, Collection[str]]) -> Markup:
     """Draw which of all their features each set has; what most have stands first."""
-    features = [*dict.fromkeys(name for one in sets.values() for name in one)]
-    held = {name: tuple(name in one for one in map(set, sets.values())) for name in features}
+    features = [*dict.fromkeys(name for members in sets.values() for name in members)]
+    held = {
+        name: tuple(name in members for members in map(set, sets.values())) for name in features
+    }
     features.sort(key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
     in_all = sum(map(all, held.values()))
-    counts = ", ".join(f"{name} {number(len(one))}" for name, one in sets.items())
+    counts = ", ".join(f"{name} {number(len(members))}" for name, members in sets.items())
     label = (
         f"Features of {number(len(sets))} sets ({counts}): {number(len(features))} different "
         f"ones, {number(in_all)} of them in every set."
@@ -297,7 +299,7 @@ def overlap_chart(sets: Mapping[str, Collection[str]]) -> Markup:
             axes.broken_barh(_stretches(is_in), (row - _BAR / 2, _BAR), facecolor=ACCENT)
         axes.set_yticks(
             range(len(sets)),
-            [f"{name}, {number(len(one))} features" for name, one in sets.items()],
+            [f"{name}, {number(len(members))} features" for name, members in sets.items()],
             parse_math=False,
         )
         axes.set_ylim(len(sets) - 0.5, -0.5)
@@ -329,19 +331,21 @@ def settling_chart(searches: Sequence[Mapping[str, Any]]) -> Markup | None:
     """Draw mean entropy and stability against the iterations, a pair of curves for each search."""
     if not searches:
         return None
-    longest = max(one["iteration"][-1] for one in searches)
+    longest = max(search["iteration"][-1] for search in searches)
     label = (
         f"Mean entropy of the probabilities and stability of the mask, for {len(searches)} "
         f"search{'es' * (len(searches) > 1)} of up to {number(longest)} iterations."
     )
     with figure_of("settling", 9.0, 3.2) as figure:
         axes = figure.add_subplot()
-        for position, one in enumerate(searches):
+        for position, search in enumerate(searches):
             entropy, stability = ("mean entropy, bits", "stability") if not position else ("", "")
-            axes.plot(one["iteration"], one["entropy"], color=ACCENT, alpha=0.7, label=entropy)
             axes.plot(
-                one["iteration"],
-                one["stability"],
+                search["iteration"], search["entropy"], color=ACCENT, alpha=0.7, label=entropy
+            )
+            axes.plot(
+                search["iteration"],
+                search["stability"],
                 color=INK,
                 alpha=0.7,
                 linestyle=(0, (4, 3)),
@@ -384,11 +388,11 @@ def score_chart(scores: Mapping[str, float], kept: Collection[str], score_name: 
             axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
         else:
             for is_kept, color, legend in ((True, ACCENT, "kept"), (False, MUTED, "left out")):
-                one = chosen == is_kept
-                shape = "o" if one.sum() <= _MOST_POINTS else "-"  # thousands make a large page
+                group = chosen == is_kept
+                shape = "o" if group.sum() <= _MOST_POINTS else "-"  # thousands make a large page
                 size = 4.5 if is_kept else 3
                 axes.plot(
-                    places[one], values[one], shape, color=color, markersize=size, label=legend
+                    places[group], values[group], shape, color=color, markersize=size, label=legend
                 )
             scale_sizes(axes, places, "features by their score, highest first")
             axes.set_ylabel(score_name)

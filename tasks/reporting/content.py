@@ -23,7 +23,7 @@ class ReportContent:
     unmasked_loss: float  # of the base model on the mask-validation part with every feature
     # Each with n_features, the settings that led there, and the model_validation_loss.
     candidates: Sequence[Mapping[str, Any]]
-    # Each with parameters, and the cross-validated loss, or None for a single one.
+    # Each with parameters, and the cross-validated loss, or None for a single candidate.
     tuning: Sequence[Mapping[str, Any]]
     warnings: Sequence[str]
     # A row per column of the table: name, and what of `tables._PROFILE` applies.
@@ -40,7 +40,7 @@ class ReportContent:
     fold_sizes: Sequence[int] = ()  # of auto: features that each outer fold keeps
     size_chosen: int | None = None  # of auto: on the curve; constraints may leave fewer features
     widen: float = 1.0  # of auto: factor of intervals over the folds
-    masks: Sequence[MaskStep] | None = None  # where the method found whole masks
+    masks: Sequence[MaskStep] | None = None  # of a method that searches whole masks
     alternatives: Mapping[str, Any] | None = None  # as in alternatives.json
     # Where the method trains and masks in turn: slack, round, trained_loss, tried, rejected,
     # removed, loss and features_left.
@@ -75,17 +75,17 @@ class ReportContent:
 
     @property
     def is_sized(self) -> bool:
-        """Whether the method found the number of features without the model-validation rows."""
+        """Whether the method chose the number of features without the model-validation rows."""
         return self.sizes is not None or self.traits.finds_size
 
     @property
     def searches_made(self) -> list[Mapping[str, Any]]:
         """The searches by probabilities that had anything to search."""
-        return [one for one in self.searches or () if one["iteration"][-1] > 0]
+        return [search for search in self.searches or () if search["iteration"][-1] > 0]
 
     @property
     def has_one_candidate(self) -> bool:
-        """Whether one size, or set, stood for choice, so that none was chosen by its loss."""
+        """Whether there was only one candidate."""
         return len(self.candidates) == 1
 
     @property
@@ -99,8 +99,8 @@ class ReportContent:
     @property
     def is_constrained(self) -> bool:
         """Whether constraints chose among the features, so that the set may be none of the path."""
-        asked = self.contract.settings.get("constraints")
-        return asked is not None and (bool(asked["groups"]) or asked["budget"] is not None)
+        limits = self.contract.settings.get("constraints")
+        return limits is not None and (bool(limits["groups"]) or limits["budget"] is not None)
 
     @property
     def n_candidates(self) -> int:

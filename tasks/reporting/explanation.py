@@ -56,45 +56,45 @@ def importance(content: ReportContent) -> Iterator[Block]:
     """Return by how much the loss rises once each kept feature is masked; empty if unknown."""
     if content.explanation is None:
         return
-    found, contract = content.explanation["importance"], content.contract
-    features = found["features"]
+    measured, contract = content.explanation["importance"], content.contract
+    features = measured["features"]
     if not features:
-        if why := found.get("why_none"):
+        if why := measured.get("why_none"):
             yield paragraph(f"It was not measured: {why}.")
         return
     n_shown, n_measured = min(len(features), _BARS), len(features)
     which, refitted, intervals = "", "", ""
-    if is_part := n_measured < found["n_kept"]:
+    if is_part := n_measured < measured["n_kept"]:
         which = f" of {n_measured} measured, those that the search kept longest"
     if is_part or n_shown < n_measured:
         which = f": the {n_shown} largest{which}"
     if contract.judged_on == "out_of_fold":
         refitted = " The models were refitted on the kept features without the rows that they "
         refitted += "predict."
-    if any(one["interval"] is not None for one in features):
-        intervals = f" A line is the {found['confidence']:.0%} interval of a paired bootstrap; "
+    if any(feature["interval"] is not None for feature in features):
+        intervals = f" A line is the {measured['confidence']:.0%} interval of a paired bootstrap; "
         intervals += "each holds for one feature, so that of many intervals some are wrong."
-        intervals += _not_shown_to_matter(features, is_cross_fitted=content.traits.is_cross_fitted)
+        intervals += _count_undecided(features, is_cross_fitted=content.traits.is_cross_fitted)
     yield Figure(
         _importance_chart(features[:_BARS]),
-        f"By how much the loss ({loss_in_words(contract.loss)}) of {number(found['rows'])} "
-        f"{judged_part(contract)} rows rises above {number(found['loss'])} once a feature has its "
-        f"baseline value in every row{which}.{refitted}{intervals}",
+        f"By how much the loss ({loss_in_words(contract.loss)}) of {number(measured['rows'])} "
+        f"{judged_part(contract)} rows rises above {number(measured['loss'])} once a feature has "
+        f"its baseline value in every row{which}.{refitted}{intervals}",
     )
-    if found["why_no_interval"]:
-        yield note(f"There are no intervals: {found['why_no_interval']}.")
+    if measured["why_no_interval"]:
+        yield note(f"There are no intervals: {measured['why_no_interval']}.")
     alone = "Features that share information can each look unimportant, as the model reads the "
     alone += "others; the figures do not add up. "
     if content.explanation["stand_ins"].get("groups"):
         yield note(alone, "See ", Link(_STAND_INS.lower(), _STAND_INS), ".")
     else:
         yield note(alone)
-    yield folded(_importance_table(features, found["confidence"]), is_open=False)
+    yield folded(_importance_table(features, measured["confidence"]), is_open=False)
 
 
-def _not_shown_to_matter(features: Sequence[Mapping[str, Any]], *, is_cross_fitted: bool) -> str:
+def _count_undecided(features: Sequence[Mapping[str, Any]], *, is_cross_fitted: bool) -> str:
     """Return how many intervals do not exclude zero, in a sentence; empty if all do."""
-    n = sum(one["interval"] is not None and one["interval"][0] <= 0 for one in features)
+    n = sum(feature["interval"] is not None and feature["interval"][0] <= 0 for feature in features)
     if not n:
         return ""
     kept = ""
@@ -108,7 +108,8 @@ def _not_shown_to_matter(features: Sequence[Mapping[str, Any]], *, is_cross_fitt
 
 def _importance_table(features: Sequence[Mapping[str, Any]], confidence: float) -> Table:
     rows = [
-        (one["feature"], number(one["rise"], "+"), interval(one["interval"])) for one in features
+        (feature["feature"], number(feature["rise"], "+"), interval(feature["interval"]))
+        for feature in features
     ]
     columns: dict[str, Kind] = {"Feature": "name"}
     columns |= numbers("Loss rises by", f"{confidence:.0%} interval")
@@ -116,7 +117,7 @@ def _importance_table(features: Sequence[Mapping[str, Any]], confidence: float) 
 
 
 def _importance_chart(features: Sequence[Mapping[str, Any]]) -> Markup:
-    rises = [one["rise"] for one in features]
+    rises = [feature["rise"] for feature in features]
     first = features[0]
     label = (
         f"Rise of the loss once each of {counted(len(features), 'feature')} is masked, largest "
@@ -126,11 +127,11 @@ def _importance_chart(features: Sequence[Mapping[str, Any]]) -> Markup:
         axes = figure.add_subplot()
         places = np.arange(len(features))
         axes.barh(places, rises, color=ACCENT, alpha=0.55, height=0.6)
-        for place, one in zip(places, features, strict=True):
-            if one["interval"] is not None:
-                axes.plot(one["interval"], [place, place], color=INK, linewidth=1.4)
+        for place, feature in zip(places, features, strict=True):
+            if feature["interval"] is not None:
+                axes.plot(feature["interval"], [place, place], color=INK, linewidth=1.4)
         axes.axvline(0, color=INK, linewidth=0.8)
-        names = [cut(one["feature"], _LONGEST) for one in features]
+        names = [cut(feature["feature"], _LONGEST) for feature in features]
         axes.set_yticks(places, names, parse_math=False)
         axes.set_ylim(len(features) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
@@ -142,15 +143,17 @@ def _importance_chart(features: Sequence[Mapping[str, Any]]) -> Markup:
 
 @section(_STAND_INS)
 def stand_ins(content: ReportContent) -> Iterator[Block]:
-    """Return who stands for whom; empty where nothing was dropped and no kept ones are alike."""
-    found = (content.explanation or {}).get("stand_ins")
-    groups = found.get("groups", ()) if found else ()
-    if not found or not (found["n_dropped"] or groups):
+    """Return which kept features stand for others; empty where there are none to stand for."""
+    explained = (content.explanation or {}).get("stand_ins")
+    groups = explained.get("groups", ()) if explained else ()
+    if not explained or not (explained["n_dropped"] or groups):
         return
-    n_dropped, threshold = found["n_dropped"], number(found["threshold"])
-    rows = f"in {number(found['rows'])} training rows"
-    standing = sorted((one for one in groups if one["dropped"]), key=lambda one: -one["n_dropped"])
-    alike = [one for one in groups if one["kept"]]
+    n_dropped, threshold = explained["n_dropped"], number(explained["threshold"])
+    rows = f"in {number(explained['rows'])} training rows"
+    standing = sorted(
+        (group for group in groups if group["dropped"]), key=lambda group: -group["n_dropped"]
+    )
+    alike = [group for group in groups if group["kept"]]
     if not n_dropped:
         yield paragraph(
             "Nothing was dropped. Kept features are alike if their association is at least "
@@ -158,11 +161,12 @@ def stand_ins(content: ReportContent) -> Iterator[Block]:
         )
     elif standing:
         without = ""
-        if n_without := n_dropped - found["n_with_stand_in"]:
+        if n_without := n_dropped - explained["n_with_stand_in"]:
             without = f", and for the other {number(n_without)} no single one does"
         yield paragraph(
             "A kept feature stands for a dropped one if their association is at least "
-            f"{threshold}, {rows}. Kept features stand for {number(found['n_with_stand_in'])} of "
+            f"{threshold}, {rows}. Kept features stand for "
+            f"{number(explained['n_with_stand_in'])} of "
             f"the {number(n_dropped)} dropped ones{without}."
         )
         yield _alike_table(_STAND_INS, "Stands for", "dropped", standing)
@@ -187,14 +191,14 @@ def _alike_table(
     caption: str, heading: str, which: str, groups: Sequence[Mapping[str, Any]]
 ) -> Table:
     rows = []
-    for one in groups:
+    for group in groups:
         first = [
-            f"{cut(each['feature'], _LONGEST)} ({each['association']:.2f})"
-            for each in one[which][:_NAMED]
+            f"{cut(other['feature'], _LONGEST)} ({other['association']:.2f})"
+            for other in group[which][:_NAMED]
         ]
-        n_more = one[f"n_{which}"] - len(first)
+        n_more = group[f"n_{which}"] - len(first)
         more = f" and {number(n_more)} more" if n_more else ""
-        rows.append((one["feature"], ", ".join(first) + more))
+        rows.append((group["feature"], ", ".join(first) + more))
     columns: dict[str, Kind] = {"Kept": "name", heading: "name"}
     return Table(f"{caption} ({number(len(rows))})", columns, rows, file=_FILE)
 
@@ -204,35 +208,36 @@ def predictions(content: ReportContent) -> Iterator[Block]:
     """Return charts of the predictions, or a table; empty in runs of earlier releases."""
     if content.explanation is None:
         return
-    found, contract = content.explanation["predictions"], content.contract
+    figures, contract = content.explanation["predictions"], content.contract
     part = judged_part(contract)
-    if "true" in found:
-        yield Pair([Figure(_scatter_chart(found), _scatter_caption(found, contract, part))])
-    elif "calibration" in found:
-        yield Pair(_of_two_classes(found, contract, part))
-    elif "confusion" in found:
+    if "true" in figures:
+        yield Pair([Figure(_scatter_chart(figures), _scatter_caption(figures, contract, part))])
+    elif "calibration" in figures:
+        yield Pair(_binary_charts(figures, contract, part))
+    elif "confusion" in figures:
         caption = (
             f"The {part} rows by their class and the likeliest class of the model with the "
             "selected features. Shading is the share of the class."
         )
-        drawn = _confusion_chart(found["classes"], np.array(found["confusion"]))
+        drawn = _confusion_chart(figures["classes"], np.array(figures["confusion"]))
         yield Pair([Figure(drawn, caption)])
     else:
         rows = [
-            (one["true"], one["predicted"], number(one["rows"])) for one in found["most_confused"]
+            (pair["true"], pair["predicted"], number(pair["rows"]))
+            for pair in figures["most_confused"]
         ]
         columns: dict[str, Kind] = {"Class": "name", "Predicted": "name", "Rows": "number"}
         yield paragraph(
-            f"{counted(found['n_wrong'], 'row')} of the {part} rows got another class. The table "
+            f"{counted(figures['n_wrong'], 'row')} of the {part} rows got another class. The table "
             "has the most frequent confusions."
         )
         yield Table("Most confused", columns, rows)
     yield note("No decision uses these figures.")
 
 
-def _scatter_caption(found: Mapping[str, Any], contract: Contract, part: str) -> str:
+def _scatter_caption(figures: Mapping[str, Any], contract: Contract, part: str) -> str:
     n = contract.dataset.rows_by_part[contract.judged_on]
-    shown = len(found["true"])
+    shown = len(figures["true"])
     which = f"The {number(n)}" if shown == n else f"{number(shown)} of the {number(n)}"
     return (
         f"{which} {part} rows: {contract.target.name} against its prediction with the "
@@ -240,8 +245,8 @@ def _scatter_caption(found: Mapping[str, Any], contract: Contract, part: str) ->
     )
 
 
-def _scatter_chart(found: Mapping[str, Any]) -> Markup:
-    true, predicted = np.array(found["true"]), np.array(found["predicted"])
+def _scatter_chart(figures: Mapping[str, Any]) -> Markup:
+    true, predicted = np.array(figures["true"]), np.array(figures["predicted"])
     with figure_of("scatter", 6.4, 4.2) as figure:
         axes = figure.add_subplot()
         ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
@@ -254,25 +259,25 @@ def _scatter_chart(found: Mapping[str, Any]) -> Markup:
         return markup(figure, f"True against predicted values of {number(len(true))} rows.")
 
 
-def _of_two_classes(found: Mapping[str, Any], contract: Contract, part: str) -> list[Figure]:
-    positive, figures = found["positive"], []
-    if found["roc"] is not None:
+def _binary_charts(figures: Mapping[str, Any], contract: Contract, part: str) -> list[Figure]:
+    positive, charts = figures["positive"], []
+    if figures["roc"] is not None:
         auc = contract.metrics.get("roc_auc")
         caption = f"ROC curve of the {part} rows for the class {positive}"
         area = f", with an area of {number(auc.selected)}" if auc is not None else ""
-        figures.append(
-            Figure(_roc_chart(found["roc"]), f"{caption}{area}. The dashed line is chance.")
+        charts.append(
+            Figure(_roc_chart(figures["roc"]), f"{caption}{area}. The dashed line is chance.")
         )
-    n = max(one["rows"] for one in found["calibration"])
-    figures.append(
+    n = max(point["rows"] for point in figures["calibration"])
+    charts.append(
         Figure(
-            _calibration_chart(found["calibration"]),
+            _calibration_chart(figures["calibration"]),
             f"Calibration: the share of the class {positive} among {part} rows of similar "
             f"predicted probability, {counted(n, 'row')} a point. On the dashed line probabilities "
             "are right; with few rows points leave it by chance.",
         )
     )
-    return figures
+    return charts
 
 
 def _roc_chart(roc: Mapping[str, Sequence[float]]) -> Markup:
@@ -290,7 +295,7 @@ def _calibration_chart(points: Sequence[Mapping[str, float]]) -> Markup:
     with figure_of("calibration", 4.4, 3.6) as figure:
         axes = figure.add_subplot()
         axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=_DASHED)
-        predicted, shares = ([one[key] for one in points] for key in ("predicted", "share"))
+        predicted, shares = ([point[key] for point in points] for key in ("predicted", "share"))
         axes.plot(predicted, shares, "o-", color=ACCENT, markersize=5)
         axes.set_xlabel("mean predicted probability")
         axes.set_ylabel("share of the class")

@@ -101,12 +101,12 @@ def kept_features(content: ReportContent) -> Table:
     evidence = evidence_of(content)
     rows = [
         (
-            one.name,
-            *(_figure(of.get(one.name)) for of in evidence.values()),
-            _type(one),
-            plain(one.baseline),
+            feature.name,
+            *(_figure(of.get(feature.name)) for of in evidence.values()),
+            _type(feature),
+            plain(feature.baseline),
         )
-        for one in kept_in_order(content)
+        for feature in kept_in_order(content)
     ]
     columns: dict[str, Kind] = {"Feature": "name", **numbers(*evidence)}
     columns |= {"Type": "text", "Baseline": "name"}
@@ -118,9 +118,11 @@ def dropped_features(content: ReportContent) -> Table:
     evidence = evidence_of(content)
     dropped = content.contract.dropped
     rank = ranks_of(content)
-    removed = sorted((d for d in dropped if d.step is not None), key=lambda one: rank[one.name])
+    removed = sorted(
+        (d for d in dropped if d.step is not None), key=lambda feature: rank[feature.name]
+    )
     others = [d for d in dropped if d.step is None]
-    others.sort(key=lambda one: rank.get(one.name, len(rank) + 1))
+    others.sort(key=lambda feature: rank.get(feature.name, len(rank) + 1))
     rows = [
         (d.name, *(_figure(of.get(d.name)) for of in evidence.values()), d.reason)
         for d in [*removed, *others]
@@ -144,18 +146,20 @@ def kept_as_csv(content: ReportContent) -> str:
     evidence, text = dict(evidence_of(content)), io.StringIO()
     if content.explanation is not None:
         measured = content.explanation["importance"]["features"]
-        evidence["Importance"] = {one["feature"]: one["rise"] for one in measured}
+        evidence["Importance"] = {rise["feature"]: rise["rise"] for rise in measured}
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["feature", "type", *(heading.lower() for heading in evidence)])
-    for one in kept_in_order(content):
-        writer.writerow([one.name, one.type, *(of.get(one.name) for of in evidence.values())])
+    for feature in kept_in_order(content):
+        writer.writerow(
+            [feature.name, feature.type, *(of.get(feature.name) for of in evidence.values())]
+        )
     return text.getvalue()
 
 
 def kept_in_order(content: ReportContent) -> list[KeptFeature]:
     """Return the kept features, most useful first; sorted by name if none is known."""
     rank = ranks_of(content)
-    return sorted(content.contract.kept, key=lambda one: rank[one.name])
+    return sorted(content.contract.kept, key=lambda feature: rank[feature.name])
 
 
 def ranks_of(content: ReportContent) -> dict[str, int]:
@@ -177,10 +181,10 @@ def evidence_of(content: ReportContent) -> dict[str, Mapping[str, Any]]:
     elif content.has_steps:
         heading = "Loss once removed" if content.traits.refits else "Loss once masked"
         evidence[heading] = {feature: loss for _, feature, loss, _ in content.path}
-    if (found := content.contract.stability) is not None:
-        shares, n_folds = found.share_of_folds, found.n_folds
+    if (stability := content.contract.stability) is not None:
+        shares, n_folds = stability.share_of_folds, stability.n_folds
         evidence["Folds"] = {
-            name: f"{round(each * n_folds)} of {n_folds}" for name, each in shares.items()
+            name: f"{round(held * n_folds)} of {n_folds}" for name, held in shares.items()
         }
     return evidence
 
@@ -188,11 +192,11 @@ def evidence_of(content: ReportContent) -> dict[str, Mapping[str, Any]]:
 def _ranks(content: ReportContent) -> dict[str, str]:
     """Return the rank of each candidate by when it leaves, 1 for the last."""
     contract = content.contract
-    asked = set(contract.settings["columns"].get("keep", ()))
+    keep_list = set(contract.settings["columns"].get("keep", ()))
     steps = contract.steps
     last = [name for name in contract.candidates if name not in steps]
     first = "1" if len(last) == 1 else f"1 to {number(len(last))}"  # no step orders these
-    ranks = {name: "kept as asked" if name in asked else first for name in last}
+    ranks = {name: "kept as asked" if name in keep_list else first for name in last}
     of_removed = {name: rank for name, rank in ranks_of(content).items() if name not in ranks}
     return ranks | {name: number(rank) for name, rank in of_removed.items()}
 

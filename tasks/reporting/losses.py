@@ -148,7 +148,7 @@ def _signs(contract: Contract) -> str | None:
 
 
 class PartLosses(NamedTuple):
-    """Losses of both final models on one part of the rows."""
+    """Losses of both final models on a part of the rows."""
 
     part: str
     n_rows: int
@@ -182,12 +182,12 @@ DIFFERENCE_OF_METRICS = "Selected less all"  # each cell has its own unit
 def metric_rows(contract: Contract) -> list[MetricRow]:
     """Return the table of metrics that the report, the terminal and the Prefect UI show."""
     table = []
-    for name, found in contract.metrics.items():
-        percent = found.difference_percent
+    for name, metric in contract.metrics.items():
+        percent = metric.difference_percent
         difference = (
-            number(found.difference, "+") if percent is None else f"{number(percent, '+')} %"
+            number(metric.difference, "+") if percent is None else f"{number(percent, '+')} %"
         )
-        values = found.all_features, found.selected, found.constant
+        values = metric.all_features, metric.selected, metric.constant
         table.append(MetricRow(METRICS.get(name, name), *values, difference))
     return table
 
@@ -200,21 +200,21 @@ def class_shares(contract: Contract) -> str | None:
     """Return the shares of the classes in words; None for a regression."""
     if not contract.class_shares:
         return None
-    each = listed(f"{name} ({share(of)})" for name, of in contract.class_shares.items())
-    return f"Classes of the {judged_part(contract)} rows: {each}."
+    shares = listed(f"{name} ({share(of)})" for name, of in contract.class_shares.items())
+    return f"Classes of the {judged_part(contract)} rows: {shares}."
 
 
 def losses_by_part(content: ReportContent) -> Table:
     purpose = purpose_of_each_part(content)
     rows = [
         (
-            part_in_words(one.part),
-            number(one.n_rows),
-            *numbers_alike(one.all_features, one.selected),
-            number(one.difference, "+"),
-            purpose.get(one.part, NOTHING),
+            part_in_words(part.part),
+            number(part.n_rows),
+            *numbers_alike(part.all_features, part.selected),
+            number(part.difference, "+"),
+            purpose.get(part.part, NOTHING),
         )
-        for one in losses_of_parts(content.contract)
+        for part in losses_of_parts(content.contract)
     ]
     part = content.contract.judged_on
     judged = [*content.contract.losses].index(part)
@@ -256,8 +256,8 @@ def candidate_sizes(content: ReportContent) -> Table:
     return Table("Candidate sizes", {**columns, "Choice": "text"}, rows, chosen)
 
 
-def _size(asked: float) -> str:
-    return number(asked) if isinstance(asked, int) else share(asked)
+def _size(size: float) -> str:
+    return number(size) if isinstance(size, int) else share(size)
 
 
 _PURPOSE = {

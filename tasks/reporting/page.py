@@ -1,4 +1,4 @@
-"""The report: one HTML page without scripts, made of its first screen and of sections."""
+"""The report: an HTML page without scripts, made of its first screen and of sections."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ _SECTIONS = (
 
 
 def render_report(content: ReportContent) -> bytes:
-    """Return the report as one HTML file in UTF-8, without scripts; equal content, equal bytes."""
+    """Return the report as an HTML file in UTF-8, without scripts; equal content, equal bytes."""
     verdict, part = content.contract.comparison.verdict, content.contract.judged_on
     if verdict not in _MEANING:
         raise ValueError(f"verdict must be one of {', '.join(_MEANING)} but is {verdict!r}")
@@ -200,7 +200,7 @@ def _about_the_figures(content: ReportContent) -> list[str | Link]:
 def _summary(content: ReportContent) -> Iterator[tuple[list[str | Link], list[str]]]:
     """Yield label and text of the lines on features, and on what is promoted."""
     order = "by rank" if content.has_steps else "most probable first" if content.scores else ""
-    kept = shorten_list((one.name for one in kept_in_order(content)), _NAMED)
+    kept = shorten_list((feature.name for feature in kept_in_order(content)), _NAMED)
     yield [Link("Kept", "Features"), f", {order}" if order else ""], [f"{kept}."]
     if content.n_kept < content.n_candidates:
         label = "May be dropped"
@@ -208,13 +208,13 @@ def _summary(content: ReportContent) -> Iterator[tuple[list[str | Link], list[st
             label = "Dropped"
         closest = ", closest to being kept first" if order else ""
         yield [f"{label}{closest}"], [f"{shorten_list(dropped_candidates(content), _NAMED)}."]
-    if (found := content.promoted) is not None:
+    if (promoted := content.promoted) is not None:
         since = "Since the last promotion"
-        brief, command = changes.promotion_in_brief(found), []
-        if found["run"] is None and not (found.get("damage") or found.get("target")):
-            name = "" if found["name"] else " --name NAME"
+        brief, command = changes.summarise_promotion(promoted), []
+        if promoted["run"] is None and not (promoted.get("damage") or promoted.get("target")):
+            name = "" if promoted["name"] else " --name NAME"
             command = [" ", Code(f"chaffinch promote RUN{name}"), _PROMOTES]
-        yield [Link(since, since) if found["run"] else since], [brief, *command]
+        yield [Link(since, since) if promoted["run"] else since], [brief, *command]
 
 
 def _change(content: ReportContent) -> list[str | Link] | None:
@@ -228,11 +228,14 @@ def _change(content: ReportContent) -> list[str | Link] | None:
 def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
     """Return the figures of the first screen: name, with the kept features, and with all."""
     contract = content.contract
-    found = {METRICS[name]: one for name, one in contract.metrics.items() if name in _FIRST}
+    metrics = {METRICS[name]: metric for name, metric in contract.metrics.items() if name in _FIRST}
     loss = loss_in_words(contract.loss)
-    figures = {**found, f"{loss[0].upper()}{loss[1:]}": contract.judged_losses}
+    figures = {**metrics, f"{loss[0].upper()}{loss[1:]}": contract.judged_losses}
     kept = ("Features kept", number(content.n_kept), f"of {number(content.n_candidates)}")
-    pairs = {name: numbers_alike(one.selected, one.all_features) for name, one in figures.items()}
+    pairs = {
+        name: numbers_alike(figure.selected, figure.all_features)
+        for name, figure in figures.items()
+    }
     return [
         kept,
         *((name, ours, f"{with_all} with all") for name, (ours, with_all) in pairs.items()),

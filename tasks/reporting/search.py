@@ -1,4 +1,4 @@
-"""The report's section on the search: how the method found the features and their number."""
+"""The report's section on the search: how the method chose the features and their number."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _rounds(content: ReportContent, rounds: Sequence[Mapping[str, Any]]) -> Iter
 
 @section("The searches")
 def _searches(content: ReportContent) -> Iterator[Block]:
-    left_out, made = not_searched(content), content.searches_made
+    left_out, made = explain_skipped_searches(content), content.searches_made
     if not made:
         yield paragraph(left_out or "")
         return
@@ -95,14 +95,14 @@ def _searches(content: ReportContent) -> Iterator[Block]:
         " The penalty was steered towards the number of features asked for, and so many of the "
         "most probable ones make the set."
     )
-    each = (
+    networks = (
         f" Each search, for each {'number of features' if is_sized else 'penalty'} and each seed, "
         "has a network of its own."
     )
     yield paragraph(
         "A network and the probability of each feature were trained at the same time: on each "
         "mini-batch of training rows masks were drawn by these probabilities, and those of the "
-        f"features of the better mask rose.{steered * is_sized}{each * (len(made) > 1)}"
+        f"features of the better mask rose.{steered * is_sized}{networks * (len(made) > 1)}"
     )
     if left_out is not None:
         yield note(left_out)
@@ -196,7 +196,7 @@ def _masks(content: ReportContent, masks: Sequence[MaskStep]) -> Iterator[Block]
     )
     if content.method == "particle_swarm":
         yield note("A step is a generation, and its mask the best so far.")
-    yield folded(masks_found(masks))
+    yield folded(table_of_masks(masks))
 
 
 @section("The ranking")
@@ -299,7 +299,7 @@ def sizes_of_the_curve(content: ReportContent) -> Table:
     return Table("Numbers of features", {**columns, "Choice": "text"}, rows, chosen)
 
 
-def masks_found(masks: Sequence[MaskStep]) -> Table:
+def table_of_masks(masks: Sequence[MaskStep]) -> Table:
     rows = [(number(step), number(size), number(loss)) for step, size, loss in masks]
     return Table("Masks found", numbers("Step", "Features", "Mask-validation loss"), rows)
 
@@ -307,12 +307,12 @@ def masks_found(masks: Sequence[MaskStep]) -> Table:
 def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         (
-            *(number(one[key]) for key in ("slack", "round", "trained_loss")),
-            *(number(len(one[key])) for key in ("tried", "rejected")),
-            listed(one["removed"]),
-            *(number(one[key]) for key in ("loss", "features_left")),
+            *(number(masking[key]) for key in ("slack", "round", "trained_loss")),
+            *(number(len(masking[key])) for key in ("tried", "rejected")),
+            listed(masking["removed"]),
+            *(number(masking[key]) for key in ("loss", "features_left")),
         )
-        for one in rounds
+        for masking in rounds
     ]
     return Table(
         "Rounds of training and masking",
@@ -326,12 +326,12 @@ def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def forced_by_the_limit(rounds: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return what was masked for the limit on the number of features alone; None if nothing was."""
+    """Return the features masked only to meet the limit on their number; None without any."""
     forced = [
-        f"{name} (slack {number(one['slack'])}, round {number(one['round'])})"
-        for one in rounds
-        for name in one["removed"]
-        if name in one["rejected"] or name not in one["tried"]
+        f"{name} (slack {number(masking['slack'])}, round {number(masking['round'])})"
+        for masking in rounds
+        for name in masking["removed"]
+        if name in masking["rejected"] or name not in masking["tried"]
     ]
     return listed(forced) if forced else None
 
@@ -340,26 +340,26 @@ def searches_by_probabilities(searches: Sequence[Mapping[str, Any]]) -> Table:
     is_sized = "n_features" in searches[0]
     rows = [
         (
-            *(number(one[key]) for key in ("n_features" if is_sized else "penalty", "seed")),
-            *(number(one[key][-1]) for key in ("iteration", "entropy", "stability")),
-            *(number(value) for value in (one["features_left"][-1], one["held_out_loss"])),
+            *(number(search[key]) for key in ("n_features" if is_sized else "penalty", "seed")),
+            *(number(search[key][-1]) for key in ("iteration", "entropy", "stability")),
+            *(number(value) for value in (search["features_left"][-1], search["held_out_loss"])),
         )
-        for one in searches
+        for search in searches
     ]
     ends = numbers("Iterations", "Entropy", "Stability", "Features of at least 0.5")
-    asked = numbers("Features asked for" if is_sized else "Penalty", "Seed")
-    return Table("Searches", {**asked, **ends, **numbers("Mask-validation loss")}, rows)
+    settings = numbers("Features asked for" if is_sized else "Penalty", "Seed")
+    return Table("Searches", {**settings, **ends, **numbers("Mask-validation loss")}, rows)
 
 
 _SEVERAL = {"slack": "slacks", "penalty": "penalties", "size": "sizes asked for"}
 
 
-def not_searched(content: ReportContent) -> str | None:
-    """Return why PEFS made no search, or not each; None where it made all that were asked for."""
-    left_out = [one for one in content.searches or () if one not in content.searches_made]
+def explain_skipped_searches(content: ReportContent) -> str | None:
+    """Return why PEFS left out searches; None where it made all of them."""
+    left_out = [search for search in content.searches or () if search not in content.searches_made]
     if not left_out:
         return None
-    sizes = sorted({one["n_features"] for one in left_out if "n_features" in one})
+    sizes = sorted({search["n_features"] for search in left_out if "n_features" in search})
     sentence = "Nothing was searched, and no network trained"
     if content.searches_made:
         figures = [*map(number, sizes[:-1]), counted(sizes[-1], "feature")]
@@ -382,15 +382,15 @@ def _why_one_set_is_left(content: ReportContent, sizes: list[int]) -> str:
 
 
 def why_one_candidate(content: ReportContent) -> str | None:
-    """Return why one set alone stood for choice; None where there were several."""
+    """Return why there was only one candidate; None where there were several."""
     if not content.has_one_candidate:
         return None
-    method, asked = content.contract.settings["method"], content.candidates[0]["settings"]
+    method, tried = content.contract.settings["method"], content.candidates[0]["settings"]
     is_slack, is_penalty = "slacks" in method, method.get("penalties") is not None
     what = "slack" if is_slack else "penalty" if is_penalty else "size"
     if content.searches is not None and not content.searches_made and is_penalty:
         return "there was one set alone"
-    if len(asked) == 1:
+    if len(tried) == 1:
         return f"one {what} was asked for"
     return f"all {_SEVERAL[what]} led to the same features"
 
@@ -429,7 +429,9 @@ def elimination_chart_of(content: ReportContent) -> Markup | None:
     return charts.elimination_chart(
         [left for left, _ in curve],
         [loss for _, loss in curve],
-        candidates=[one["n_features"] for one in content.candidates] if is_on_curve else [],
+        candidates=[candidate["n_features"] for candidate in content.candidates]
+        if is_on_curve
+        else [],
         chosen=content.size_on_curve if is_on_curve else None,
         loss_name=f"{loss_in_words(content.contract.loss)}, {rows}",
         margins=_margins(content),

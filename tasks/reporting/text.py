@@ -39,9 +39,9 @@ def number(value: float | None, sign: str = "") -> str:
 
 
 def numbers_alike(*values: float) -> list[str]:
-    """Return numbers of one unit to four digits of the largest, with as many decimals each.
+    """Return numbers of a unit to four digits of the largest, with as many decimals each.
 
-    Where that would leave fewer than two digits of one, each has four of its own.
+    Where that would leave a number fewer than two digits, each has four of its own.
     """
     sizes = [abs(value) for value in values if value]
     if not sizes or not all(map(math.isfinite, sizes)) or max(sizes) >= 999.95:
@@ -58,7 +58,7 @@ def counted(amount: int, thing: str) -> str:
 
 
 def interval(ends: Iterable[float] | None) -> str:
-    """Return an interval of signed numbers; a dash where there is none, as of one unit."""
+    """Return an interval of signed numbers; a dash where there is none, as of a single unit."""
     if ends is None:
         return NOTHING
     return f"[{', '.join(number(end, '+') for end in ends)}]"
@@ -106,7 +106,7 @@ def flattened(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[st
             yield f"{above}{key}", plain(value)
 
 
-def verdict_in_brief(contract: Contract) -> str:
+def summarise_verdict(contract: Contract) -> str:
     """Return the verdict in a few words, for lists of runs."""
     comparison, kept, total = contract.comparison, len(contract.kept), len(contract.candidates)
     some = f"{number(kept)} of {counted(total, 'feature')}"
@@ -149,22 +149,22 @@ def made_of_earlier_rows(settings: Mapping[str, Any]) -> str | None:
     history = as_used(settings).get("history")
     if history is None:
         return None
-    asked = HistorySettings(**history)
-    names = [name for column in asked.columns for name in made_names(column, asked)]
-    return f"Made of earlier rows of {listed(asked.columns)}: {listed(names)}."
+    lags = HistorySettings(**history)
+    names = [name for column in lags.columns for name in made_names(column, lags)]
+    return f"Made of earlier rows of {listed(lags.columns)}: {listed(names)}."
 
 
 def costs_in_words(contract: Contract) -> str | None:
     """Return what the features cost, and what a unit saved costs in loss; None without costs."""
-    found = contract.costs
-    if found is None:
+    costs = contract.costs
+    if costs is None:
         return None
     most = contract.settings["constraints"]["budget"]
     budget = "" if most is None else f", with a budget of {number(most)}"
-    sentence = f"The kept features cost {number(found.kept)} of {number(found.all)}{budget}"
-    if found.loss_per_cost_saved is None:
+    sentence = f"The kept features cost {number(costs.kept)} of {number(costs.all)}{budget}"
+    if costs.loss_per_cost_saved is None:
         return f"{sentence}."
-    return f"{sentence}: {number(found.loss_per_cost_saved, '+')} loss per unit of cost saved."
+    return f"{sentence}: {number(costs.loss_per_cost_saved, '+')} loss per unit of cost saved."
 
 
 def title_of(content: ReportContent) -> str:
@@ -189,22 +189,22 @@ _LITTLE = 0.4  # stability below which folds are said to agree little
 
 def stability_in_words(contract: Contract) -> str | None:
     """Return how far the folds agree on the features; None where that is not defined."""
-    found = contract.stability
-    if found is None or found.index is None:
+    stability = contract.stability
+    if stability is None or stability.index is None:
         return None
     little = "The folds agree little: other rows would have led to another set."
     sentence = (
-        f"Stability {number(round(found.index, 2))} (Nogueira's index: 1 if all "
-        f"{found.n_folds} folds keep the same features, 0 as by chance)."
+        f"Stability {number(round(stability.index, 2))} (Nogueira's index: 1 if all "
+        f"{stability.n_folds} folds keep the same features, 0 as by chance)."
     )
-    return f"{sentence} {little}" if found.index < _LITTLE else sentence
+    return f"{sentence} {little}" if stability.index < _LITTLE else sentence
 
 
 def how_stable(contract: Contract) -> str:
     """Return in a sentence how far the features depend on the rows."""
-    found = contract.stability
-    if found is not None and found.index is None and found.n_folds > 1:
-        return f"All {found.n_folds} folds keep the same features."
+    stability = contract.stability
+    if stability is not None and stability.index is None and stability.n_folds > 1:
+        return f"All {stability.n_folds} folds keep the same features."
     return stability_in_words(contract) or (
         "The features come from one split of the rows; how far they depend on it was not measured."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.tasks.reporting.alternatives import found_in_words
+from chaffinch.tasks.reporting.alternatives import summarise_alternatives
 from chaffinch.tasks.reporting.notebook import as_html
 from chaffinch.tasks.reporting.text import NOTHING, listed
 
@@ -48,16 +48,16 @@ class ScoredAlternatives(dict[str, Any]):
         return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
 
     def __repr__(self) -> str:
-        """Return what was found, and the table."""
+        """Return the summary and the table."""
         table = self._shown().to_string(index=False, na_rep=NOTHING)
-        return f"{found_in_words(self)}\n{table}"
+        return f"{summarise_alternatives(self)}\n{table}"
 
     def _repr_html_(self) -> str:
         import pandas as pd
 
         # a set is of no use with its features cut
         with pd.option_context("display.max_colwidth", None):
-            return as_html("Alternatives", [found_in_words(self)], self._shown())
+            return as_html("Alternatives", [summarise_alternatives(self)], self._shown())
 
     def _shown(self) -> pd.DataFrame:
         table = self.to_frame()

@@ -27,7 +27,7 @@ from chaffinch.tasks.statistics.drift import is_other_scale, reach
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST_NAMES = 10  # of one message
+_MOST_NAMES = 10  # of a message
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,14 @@ class FeatureContract(Contract):
         InputError
             If the source cannot be read, or lacks one of the columns.
         """
-        found, columns = source_of(source).column_bytes(), self.columns
-        missing = [name for name in columns if name not in found]
+        bytes_of, columns = source_of(source).column_bytes(), self.columns
+        missing = [name for name in columns if name not in bytes_of]
         if missing:
             raise InputError(
                 f"the source lacks {quoted(missing[:_MOST_NAMES])}; name the one that the contract "
                 "was made from"
             )
-        return BytesRead(sum(found[name] for name in columns), sum(found.values()))
+        return BytesRead(sum(bytes_of[name] for name in columns), sum(bytes_of.values()))
 
     def origins(self) -> dict[str, str]:
         """Return the column that each kept feature is, or is made of, in the features' order."""

@@ -238,12 +238,12 @@ def warn_if_new(
         f"{example!r} where {quoted(known)} are known, and count as missing; "
         "write them as in training",
         UserWarning,
-        stacklevel=5,  # where the user asked for predictions
+        stacklevel=5,  # where the user calls predict
     )
 
 
 def typed_feature(source: pa.Table, name: str, *, is_category: bool) -> pa.ChunkedArray:
-    """Return one feature of a table, with its type in training."""
+    """Return a feature of a table, with its type in training."""
     categorical, numeric = ([name], []) if is_category else ([], [name])
     try:
         typed = type_columns(source.select([name]), categorical=categorical, numeric=numeric)

@@ -34,14 +34,14 @@ class Former:
     folder: Path | None = None
 
 
-def read_former(given: SelectionResult | str | Path, store: str | Path) -> Former:
-    if isinstance(given, SelectionResult):
-        return Former(given.run, given.contract, given.folder)
-    if not isinstance(given, str | PathLike):
+def read_former(run: SelectionResult | str | Path, store: str | Path) -> Former:
+    if isinstance(run, SelectionResult):
+        return Former(run.run, run.contract, run.folder)
+    if not isinstance(run, str | PathLike):
         raise InputError(
-            f"a former run must be a result, a name or a path but is {short_repr(given)}; {_GIVE}"
+            f"a former run must be a result, a name or a path but is {short_repr(run)}; {_GIVE}"
         )
-    path = path_from(given, "a run", _GIVE)
+    path = path_from(run, "a run", _GIVE)
     check_regular(path, "a run", _GIVE)
     home = path.absolute()
     if path.is_file():
@@ -50,10 +50,10 @@ def read_former(given: SelectionResult | str | Path, store: str | Path) -> Forme
         result = load_result(Store.find(Store.of(home).path).existing(home.name))
     else:
         try:  # a name of the store may be that of a folder here as well, such as of a data set
-            result = load_run(str(given), store=store)
+            result = load_run(str(run), store=store)
         except (InputError, StorageError):
             if path.is_dir():
-                raise InputError(f"folder {given} is no run; {_GIVE}") from None
+                raise InputError(f"folder {run} is no run; {_GIVE}") from None
             raise
     return Former(result.run, result.contract, result.folder)
 
@@ -72,9 +72,9 @@ def _read_contract(path: Path) -> FeatureContract:
     except LaterReleaseError:
         raise
     except (StorageError, ValueError) as error:
-        # the remedy after it is one for a store
-        found = str(error).rpartition("; ")[0] if isinstance(error, StorageError) else error
-        raise InputError(f"{path.name} is no feature contract ({found}); {_GIVE}") from error
+        # the remedy after it is for a store
+        reason = str(error).rpartition("; ")[0] if isinstance(error, StorageError) else error
+        raise InputError(f"{path.name} is no feature contract ({reason}); {_GIVE}") from error
 
 
 def load_contract(
@@ -110,7 +110,7 @@ def load_contract(
 
 
 def settings_of(
-    former: Former, asked: ReselectionSettings, model: ModelSettings | None = None
+    former: Former, changes: ReselectionSettings, model: ModelSettings | None = None
 ) -> SelectionSettings:
     """Return the settings of a reselection: those of the former run with the requested changes."""
     before = SelectionSettings(**former.contract.settings)
@@ -118,18 +118,18 @@ def settings_of(
     categories = {name for name, kind in kinds.items() if kind == "category"}
     categorical = {*before.columns.categorical, *categories}
     is_regression = former.contract.target.task == "regression"
-    _check_roles(before, asked, categorical if is_regression else set())
+    _check_roles(before, changes, categorical if is_regression else set())
     if model is None:
-        model = _model_of(before.model, asked.model)
-    target = before.target if asked.target is None else asked.target
+        model = _model_of(before.model, changes.model)
+    target = before.target if changes.target is None else changes.target
     is_same, history = target == before.target, before.history
     if history is not None and not history.columns and not is_same:
         # lag features of the former target are still made of it
         history = history.model_copy(update={"columns": (before.target,)})
     columns = before.columns.model_dump()
     columns["categorical"] = categorical
-    if asked.drop is not None:
-        columns["drop"] = asked.drop
+    if changes.drop is not None:
+        columns["drop"] = changes.drop
     for kind in ("categorical", "numeric"):  # dropped columns have no kind
         columns[kind] = set(columns[kind]) - set(columns["drop"])
     left_out = (column.name for column in former.contract.dropped)
@@ -139,9 +139,9 @@ def settings_of(
         "former": kinds,
         "known": tuple(known.difference(kinds)),
         "former_run": former.run,
-        "gain": asked.gain,
-        "slack": asked.slack,
-        "rejections": asked.rejections,
+        "gain": changes.gain,
+        "slack": changes.slack,
+        "rejections": changes.rejections,
         "former_classes": tuple(former.contract.target.classes) if is_same else (),
         "former_rows": former.contract.dataset.hash,
         "former_drop": before.columns.drop,
@@ -155,15 +155,15 @@ def settings_of(
             "model": model,
             "history": history,
             "columns": columns,
-            "constraints": asked.constraints or before.constraints,
+            "constraints": changes.constraints or before.constraints,
             "alternatives": None,
-            "seed": before.seed if asked.seed is None else asked.seed,
+            "seed": before.seed if changes.seed is None else changes.seed,
         }
     )
 
 
 def _check_roles(
-    before: SelectionSettings, asked: ReselectionSettings, no_target: Collection[str]
+    before: SelectionSettings, changes: ReselectionSettings, no_target: Collection[str]
 ) -> None:
     """Raise InputError if a column to drop or predict has another role in the former run."""
     columns = before.columns
@@ -171,12 +171,12 @@ def _check_roles(
     for role in ROW_ROLES:
         if name := getattr(columns, role):
             roles[name] = f"its {role}"
-    not_dropped = roles | ({before.target: "its target"} if asked.target is None else {})
-    not_target = roles | dict.fromkeys(columns.drop if asked.drop is None else (), "one to drop")
+    not_dropped = roles | ({before.target: "its target"} if changes.target is None else {})
+    not_target = roles | dict.fromkeys(columns.drop if changes.drop is None else (), "one to drop")
     not_target |= dict.fromkeys(no_target, "categorical")
-    target = () if asked.target is None else (asked.target,)
+    target = () if changes.target is None else (changes.target,)
     for to_be, names, otherwise in (
-        ("dropped", asked.drop or (), not_dropped),
+        ("dropped", changes.drop or (), not_dropped),
         ("the target", target, not_target),
     ):
         for name in names:
@@ -187,10 +187,10 @@ def _check_roles(
                 )
 
 
-def _model_of(before: ModelSettings, asked: str | None) -> ModelSettings:
+def _model_of(before: ModelSettings, name: str | None) -> ModelSettings:
     """Return the model's settings; InputError if it may have been a user's estimator."""
-    if asked is not None:
-        return before if asked == before.name else ModelSettings(name=asked)
+    if name is not None:
+        return before if name == before.name else ModelSettings(name=name)
     if may_be_own_estimator(before):
         raise InputError(
             f"the former run's model {before.name} may have been an estimator of your own, which "
@@ -200,5 +200,5 @@ def _model_of(before: ModelSettings, asked: str | None) -> ModelSettings:
 
 
 def may_be_own_estimator(model: ModelSettings) -> bool:
-    """Return whether a user's estimator may have been given in place of a model's name."""
+    """Return whether the model may be a user's estimator rather than a model's name."""
     return model.tuning == "none" and model.name not in _OURS

@@ -1,4 +1,4 @@
-"""The result of a selection: one frozen record for all methods."""
+"""The result of a selection: a frozen record for all methods."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Return a run as one row of a catalog; results of stages that are not finished are None.
+    """Return a run as a row of a catalog; results of stages that are not finished are None.
 
     Only the manifests are read, so that a store of many runs is listed quickly. The state is
     "finished", "unfinished" (waiting, failed or running), or "damaged" if a manifest is.
@@ -74,7 +74,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def is_unfinished_comparison(comparison: Run) -> bool:
-    """Return whether a comparison was begun and not concluded; False for a damaged one."""
+    """Return whether a comparison has begun but not ended; False if it is damaged."""
     stages, state = _readable(comparison)
     return state is None and "conclude" not in stages
 
@@ -185,7 +185,7 @@ class SelectionResult:
 
     def __repr__(self) -> str:
         warned = f", warnings={list(self.warnings)!r}" if self.warnings else ""
-        metrics = {key: float(f"{one['selected']:.4g}") for key, one in self.metrics.items()}
+        metrics = {key: float(f"{metric['selected']:.4g}") for key, metric in self.metrics.items()}
         return (
             f"SelectionResult(run={self.run!r}, features={self.features!r}, "
             f"metrics={metrics}, verdict={self.verdict!r}{warned})"
@@ -205,10 +205,10 @@ class SelectionResult:
         import pandas as pd
 
         names = ("all_features", "selected", "constant")
-        rows = [(name, *map(one.get, names)) for name, one in self.metrics.items()]
+        rows = [(name, *map(metric.get, names)) for name, metric in self.metrics.items()]
         return pd.DataFrame(rows, columns=["metric", *names])
 
-    # Lists, since pandas takes a tuple for one name; new ones, since a list can be changed.
+    # New lists: pandas takes a tuple for a single name, and a user may change a list.
     @property
     def features(self) -> list[Any]:
         """Kept features, in the table's order."""
@@ -242,9 +242,9 @@ class SelectionResult:
 
         part = self._part if isinstance(self._part, pa.Array) else part_of_rows(self._part)
         settings = SelectionSettings(**self.settings)
-        found = parts_in_order(source_of(data), settings, self.contract.dataset.hash, part)
+        parts = parts_in_order(source_of(data), settings, self.contract.dataset.hash, part)
         index = data.index if isinstance(data, pd.DataFrame) else None
-        return pd.Series(found.cast(pa.string()).to_pandas().to_numpy(), index, name="part")
+        return pd.Series(parts.cast(pa.string()).to_pandas().to_numpy(), index, name="part")
 
     @property
     def verdict(self) -> str:
@@ -285,8 +285,8 @@ class SelectionResult:
             candidate. Folds share rows, so that sets of other rows may agree less. None where
             folds did not choose, and in contracts of earlier releases.
         """
-        found = self.contract.stability
-        return None if found is None else found.model_dump()
+        stability = self.contract.stability
+        return None if stability is None else stability.model_dump()
 
     @property
     def importance(self) -> pd.DataFrame | None:
@@ -306,8 +306,8 @@ class SelectionResult:
             return None
         known = {text_of_label(name): name for name in self._features}
         rows = [
-            (known[one["feature"]], one["rise"], *(one["interval"] or (None, None)))
-            for one in self._explanation["importance"]["features"]
+            (known[rise["feature"]], rise["rise"], *(rise["interval"] or (None, None)))
+            for rise in self._explanation["importance"]["features"]
         ]
         columns = {"rise": float, "low": float, "high": float}
         return pd.DataFrame(rows, columns=["feature", *columns]).astype(columns)
@@ -336,8 +336,8 @@ class SelectionResult:
             ``"loss_per_cost_saved"``, by how much the loss on the rows that judge rises for each
             unit of cost saved: below 0 if it falls, None if nothing is saved. None without costs.
         """
-        found = self.contract.costs
-        return None if found is None else found.model_dump()
+        costs = self.contract.costs
+        return None if costs is None else costs.model_dump()
 
     @cached_property
     def model(self) -> SelectedModel:
@@ -420,21 +420,24 @@ class SelectionResult:
 
 
 def _curve(
-    path: pa.Table, found: Mapping[str, Mapping[str, Any]], n_candidates: int
+    path: pa.Table, results: Mapping[str, Mapping[str, Any]], n_candidates: int
 ) -> Iterator[dict[str, Any]]:
     """Yield numbers of features with their losses; see `SelectionResult.curve`."""
-    searched = found["optimise_mask"]
+    searched = results["optimise_mask"]
     is_walk = {"feature", "loss", "features_left"} <= {*path.column_names}
     if "sizes" in searched:
         columns = ("n_features", "loss", "standard_error")
-        yield from ({name: one[name] for name in columns} for one in searched["sizes"])
+        yield from ({name: size[name] for name in columns} for size in searched["sizes"])
     elif is_walk:
         yield {"n_features": n_candidates, "loss": searched["unmasked_loss"]}
         for step in path.select(["features_left", "loss"]).to_pylist():
             yield {"n_features": step["features_left"], "loss": step["loss"]}
     else:
-        for one in found["choose_mask"]["candidates"]:
-            yield {"n_features": one["n_features"], "loss": one["model_validation_loss"]}
+        for candidate in results["choose_mask"]["candidates"]:
+            yield {
+                "n_features": candidate["n_features"],
+                "loss": candidate["model_validation_loss"],
+            }
 
 
 def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
@@ -527,13 +530,13 @@ def result_in_memory(run: SelectionRun, labels: Mapping[str, Any]) -> SelectionR
     return _result(run, labels, folder=None, _model=model, _report=run.report, _part=run.part)
 
 
-def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> SelectionResult:
+def _result(run: StageResults, labels: Mapping[str, Any], **fields: Any) -> SelectionResult:
     """Return the result of a finished run; `labels` maps names to those of the user's table."""
-    found = {name: one.result for name, one in run.records.items()}
+    results = {name: record.result for name, record in run.records.items()}
     content = run.contract.to_dict()
     contract = FeatureContract.parse(to_json(content))
     features, candidates = tuple(contract.features), tuple(contract.candidates)
-    scored = found.get("score_alternatives")
+    scored = results.get("score_alternatives")
     step_of, kept = step_of_each(run.path), set(features)
     mask = np.array([name in kept for name in candidates])
     method = declared(contract.settings["method"]["kind"])
@@ -546,7 +549,7 @@ def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> Selec
         losses=content["losses"],
         comparison=content["comparison"],
         alternatives=None if scored is None else ScoredAlternatives(scored),
-        changes=found.get("judge_changes"),
+        changes=results.get("judge_changes"),
         warnings=tuple(contract.warnings),
         seconds=sum(run.seconds.values()),
         seed=contract.seed,
@@ -554,9 +557,9 @@ def _result(run: StageResults, labels: Mapping[str, Any], **given: Any) -> Selec
         versions=contract.versions,
         contract=contract,
         run=run.name,
-        _curve=tuple(_curve(run.path, found, len(candidates))),
+        _curve=tuple(_curve(run.path, results, len(candidates))),
         _explanation=run.explanation,
         _features=tuple(labels.get(name, name) for name in features),
         _candidates=tuple(labels.get(name, name) for name in candidates),
-        **given,
+        **fields,
     )

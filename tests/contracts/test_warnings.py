@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 
 import chaffinch
 from chaffinch import ModelSettings
-from chaffinch.tasks.reporting.text import verdict_in_brief
+from chaffinch.tasks.reporting.text import summarise_verdict
 from tests.made_up import good_table
 from tests.refusals import chaffinch_here
 
@@ -112,7 +112,7 @@ def test_a_verdict_that_rests_on_a_leak_says_so_first_and_decides_nothing(method
     assert leaked.verdict.startswith("The selection rests on 'cancelled', which alone predicts")
     assert leaked.comparison["verdict"] == "cannot tell"
     assert leaked.comparison["leaks"] == ["cancelled"]
-    assert verdict_in_brief(leaked.contract).startswith("Rests on a leak, cancelled:")
+    assert summarise_verdict(leaked.contract).startswith("Rests on a leak, cancelled:")
     # a person who keeps it says that it is known before the target
     vouched = chaffinch.select(table, "churned", keep=["cancelled"], **options)
     assert vouched.comparison["leaks"] == []

@@ -15,7 +15,7 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.progress import STEPS
-from chaffinch.tasks.reporting.text import stability_in_words, verdict_in_brief
+from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.settings.stage_titles import title_of
@@ -67,7 +67,7 @@ def test_the_run_is_named_by_data_set_method_model_and_date_and_ends_with_its_ve
     run, result = flow_run
     assert run["state_type"] == "COMPLETED"
     assert run["name"] == f"harvest gbmo lightgbm {day_of(run)}"
-    assert run["state"]["message"] == verdict_in_brief(result.contract)
+    assert run["state"]["message"] == summarise_verdict(result.contract)
     words = {"better": "Better with", "as good with fewer columns": "As good with"}
     assert run["state"]["message"].startswith(f"{words[result.comparison['verdict']]} 2 of 6 feat")
 
@@ -112,7 +112,7 @@ def test_the_verdict_names_the_report_and_no_other_path(flow_run, server, table)
     report = result.folder / "report.html"
     assert report.exists()
     assert verdict["data"] == f"{result.verdict}\n\nReport: `{report}`"
-    assert verdict["description"] == verdict_in_brief(result.contract)
+    assert verdict["description"] == summarise_verdict(result.contract)
     artifacts = server.artifacts(run["id"]).values()
     assert not any(str(table.parent) in f"{a['data']} {a['description']}" for a in artifacts)
 

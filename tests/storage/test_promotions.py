@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.runs.promotions import OvertakenError, Promotions, standing
+from chaffinch.storage.runs.promotions import OvertakenError, Promotions, rollback_stack
 from chaffinch.storage.runs.store import Store
 
 
@@ -66,11 +66,11 @@ def test_a_second_rollback_leads_further_back_and_never_to_what_was_left_behind(
 
 def test_what_is_promoted_twice_in_a_row_stands_once(histories) -> None:
     promote(histories, "a", "b", "b")
-    assert [entry.run for entry in standing(histories.history("orders"))] == ["a", "b"]
+    assert [entry.run for entry in rollback_stack(histories.history("orders"))] == ["a", "b"]
     assert histories.rollback("orders", "").run == "a"
     promote(histories, "a")  # a person says that this is right
     assert len(histories.history("orders")) == 5
-    assert [entry.run for entry in standing(histories.history("orders"))] == ["a"]
+    assert [entry.run for entry in rollback_stack(histories.history("orders"))] == ["a"]
 
 
 def test_a_decision_on_an_older_history_is_not_carried_out(histories) -> None:

@@ -12,10 +12,10 @@ import chaffinch
 from chaffinch import AlternativeSettings
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.alternatives import (
+    joint_proof,
     price_caption,
     price_chart,
     proof,
-    proof_of_all,
     why_missing,
 )
 from chaffinch.tasks.settings.stage_titles import title_of
@@ -164,7 +164,7 @@ def test_a_point_is_open_where_the_table_says_more_than_but_for_rounding(given, 
         name: price[name] for name in ("status", "bound")
     }
     if asked["search"] == "simultaneous":
-        assert proof_of_all(told).endswith(", but for rounding") == (n_open == 0)
+        assert joint_proof(told).endswith(", but for rounding") == (n_open == 0)
     else:
         said = [proof(told, one) for one in each]
         assert sum(one != "the best, but for rounding" for one in said) == n_open
@@ -185,19 +185,19 @@ def test_what_a_set_may_lack_is_a_share_of_the_best_there_can_be(quality, bound,
     assert proof({"settings": {"aggregate": None}}, one) == told
     worst = {"settings": {"aggregate": "min"}, "sets": [one], "status": "feasible", "bound": bound}
     assert proof(worst, one) == ""
-    assert proof_of_all(worst) == f"The worst of them is {told}".replace(
+    assert joint_proof(worst) == f"The worst of them is {told}".replace(
         "the best", "the best it can be"
     )
     at_once = {"search": "simultaneous", "aggregate": None, "number": 2}
     by_sum = {"settings": at_once, "sets": [one, one], "status": "feasible"}
     assert proof(by_sum, one) == told.replace("the best", "the best together with the others")
     in_all = None if bound is None else 2 * bound
-    assert proof_of_all(by_sum | {"bound": in_all}) == f"All together they are {told}".replace(
+    assert joint_proof(by_sum | {"bound": in_all}) == f"All together they are {told}".replace(
         "the best", "the best there can be"
     ).replace("0.5", "1").replace("3", "6")
-    assert proof_of_all(by_sum | {"settings": at_once | {"search": "sequential"}}) == ""
+    assert joint_proof(by_sum | {"settings": at_once | {"search": "sequential"}}) == ""
     alone = by_sum | {"settings": at_once | {"number": 1}, "sets": [one], "bound": bound}
-    assert (proof(alone, one), proof_of_all(alone)) == (told, "")  # there are no others
+    assert (proof(alone, one), joint_proof(alone)) == (told, "")  # there are no others
 
 
 def test_of_sets_at_once_that_time_stopped_it_is_told_what_all_lack_and_each_beside_the_others(
@@ -223,7 +223,7 @@ def test_of_sets_at_once_that_time_stopped_it_is_told_what_all_lack_and_each_bes
         assert one["bound"] <= one["quality"] + spare + 1e-12
         assert "short of the best together with the others" in proof(found, one)
     page = result.report(tmp_path / "report.html").read_text()
-    told = proof_of_all(found)
+    told = joint_proof(found)
     assert told.startswith("All together they are at most ")
     assert told.endswith(" short of the best there can be")
     assert page.count(f"{told}.") == 1

@@ -12,7 +12,7 @@ import pytest
 import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.tasks.pipeline import explanation
-from chaffinch.tasks.reporting.changes import promotion_in_brief
+from chaffinch.tasks.reporting.changes import summarise_promotion
 from tests.tasks.reporting.made_up_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
@@ -226,7 +226,7 @@ def test_another_set_of_equal_rows_has_no_drift(tmp_path) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_named_with_the_reason(found, words) -> None:
-    assert promotion_in_brief(found) == words
+    assert summarise_promotion(found) == words
 
 
 def test_a_damaged_promotion_does_not_end_the_run(tmp_path) -> None:

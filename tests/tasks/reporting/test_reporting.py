@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.section import MOST_ROWS
-from chaffinch.tasks.reporting.text import NOTHING, numbers_alike, verdict_in_brief
+from chaffinch.tasks.reporting.text import NOTHING, numbers_alike, summarise_verdict
 from tests.tasks.reporting.made_up_report import (
     Page,
     explained,
@@ -121,7 +121,7 @@ def downloads(page: Page) -> dict[str, bytes]:
 def test_the_verdict_in_brief_has_the_number_of_features_and_both_losses(
     verdict, n_kept, words
 ) -> None:
-    assert verdict_in_brief(made_up(numbered(12), n_kept, verdict).contract).startswith(words)
+    assert summarise_verdict(made_up(numbered(12), n_kept, verdict).contract).startswith(words)
 
 
 @pytest.mark.parametrize("n_kept", [4, 12])
@@ -129,7 +129,7 @@ def test_the_verdict_in_brief_begins_with_a_constant_that_nothing_beats(n_kept) 
     content = made_up(numbered(12), n_kept, "cannot tell")
     beaten = {"over_constant": [-0.1, 0.2], "all_features_over_constant": [-0.2, 0.1]}
     comparison = content.contract.to_dict()["comparison"] | beaten
-    words = verdict_in_brief(with_contract(content, comparison=comparison).contract)
+    words = summarise_verdict(with_contract(content, comparison=comparison).contract)
     nothing = "Nothing to select from: no model is shown to beat a constant"
     assert words == f"{nothing}; kept {n_kept} of 12 features"
 
