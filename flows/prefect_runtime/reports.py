@@ -51,24 +51,32 @@ def reports_served(store: Path, port: int | None) -> Iterator[None]:
         yield
         return
     host = os.environ.get(_LISTEN) or _HOST  # of "", all interfaces would listen
+    remedy = f"give another port, or address by {_LISTEN}"
+    with served(_app(store), host, port, "reports", remedy):
+        os.environ[_URL], os.environ[_STORE] = f"http://{_HOST}:{port}", str(store.resolve())
+        try:
+            yield
+        finally:
+            del os.environ[_URL], os.environ[_STORE]
+
+
+@contextmanager
+def served(app: FastAPI, host: str, port: int, what: str, remedy: str) -> Iterator[None]:
+    """Serve an app in a thread; InputError if the port is not free."""
     try:
         listener = socket.create_server((host, port))
     except OSError as error:
         raise InputError(
-            f"reports cannot be served on port {port} of {host} ({error.strerror}); give another "
-            f"port, or address by {_LISTEN}"
+            f"{what} cannot be served on port {port} of {host} ({error.strerror}); {remedy}"
         ) from error
-    config = uvicorn.Config(_app(store), log_level="error", lifespan="off")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-    os.environ[_URL], os.environ[_STORE] = f"http://{_HOST}:{port}", str(store.resolve())
     thread.start()
     try:
         yield
     finally:
         server.should_exit = True
         thread.join(_SECONDS_TO_END)
-        del os.environ[_URL], os.environ[_STORE]
 
 
 def _app(store: Path) -> FastAPI:

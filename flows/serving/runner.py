@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from signal import SIGINT
@@ -29,6 +29,7 @@ from prefect.states import Cancelled, Crashed, Pending
 from chaffinch.flows.prefect_runtime.cancellation import CANCELLED_MESSAGE, SERVED_RUN
 from chaffinch.flows.prefect_runtime.events import server_url
 from chaffinch.flows.prefect_runtime.server import unauthorized
+from chaffinch.flows.serving.health import health_served
 from chaffinch.tasks.workers.signals import Stopped, helpers_shielded, stop_once, stopped_by_signals
 
 _AHEAD = timedelta(seconds=10)  # a process takes some of them to start, and waits for the others
@@ -47,12 +48,12 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
     thread.
     """
     processes: Processes = {}
-    with stopped_by_signals():
+    with stopped_by_signals(), health_served() as looked:
         try:
             # no event loop runs here
             ids = [cast(UUID, deployment.apply()) for deployment in deployments]
             click.echo(_served_lines(deployments))
-            _serve(ids, processes)
+            _serve(ids, processes, looked)
         except KeyboardInterrupt as error:
             stop_once()
             _end_runs(
@@ -62,7 +63,7 @@ def serve_until_stopped(deployments: Sequence[RunnerDeployment]) -> int:
             return error.signal if isinstance(error, Stopped) else SIGINT
 
 
-def _serve(deployments: list[UUID], processes: Processes) -> NoReturn:
+def _serve(deployments: list[UUID], processes: Processes, looked: Callable[[], None]) -> NoReturn:
     """Look after runs for ever; log once if the server is unreachable or refuses access."""
     settings = get_current_settings().runner
     problem = ""
@@ -86,6 +87,7 @@ def _serve(deployments: list[UUID], processes: Processes) -> NoReturn:
             logger.warning(f"{problem}{reason}; asking it again")
         elif before and not problem:
             logger.warning("the Prefect server answers again")
+        looked()
         time.sleep(settings.poll_frequency)
 
 

@@ -341,7 +341,9 @@ def _finished_searches(
     """Return the results of finished searches by number."""
     finished, n_under_way = {}, 0
     for number, _, _ in items:
-        for search in _read(checkpoints, number, lambda content, of: [read_result(content, of)]) or []:
+        for search in (
+            _read(checkpoints, number, lambda content, of: [read_result(content, of)]) or []
+        ):
             n_under_way += search is None
             if search is not None:
                 finished[number] = search

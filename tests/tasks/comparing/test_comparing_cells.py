@@ -13,7 +13,7 @@ import pytest
 from chaffinch.errors import InputError
 from chaffinch.methods import Pefs
 from chaffinch.tasks.comparing import cells
-from chaffinch.tasks.comparing.cells import Asked, Compared, as_table, measure
+from chaffinch.tasks.comparing.cells import CellRequest, Compared, as_table, measure
 from chaffinch.tasks.comparing.plan import Cell
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.methods import pefs
@@ -53,7 +53,7 @@ def numbers(n: int, d: int, seed: int = 0) -> pd.DataFrame:
 
 
 def everything(compared: Compared, cell: Cell) -> dict[str, dict]:
-    return measure(compared, Asked(cell, compared.plan.methods))
+    return measure(compared, CellRequest(cell, compared.plan.methods))
 
 
 def without_seconds(results: dict[str, dict]) -> dict[str, dict]:
