@@ -13,7 +13,7 @@ import numpy as np
 import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.flows.cli.commands import cli, exit_code
-from tests.made_up import N
+from tests.synthetic import N
 
 COMMAND = [sys.executable, "-c", "from chaffinch.flows.cli.main import main; main()"]
 AMOUNTS = np.random.default_rng(1).normal(size=N).round(6)

@@ -82,7 +82,7 @@ from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 from chaffinch.tasks.statistics.ranks_and_stability import stability_of
 from chaffinch.tasks.statistics.verdict import constant_prediction
 from chaffinch.tasks.workers.interface import InProcess
-from tests.benchmarks.choice_tables import as_rows, made_up, tables
+from tests.benchmarks.choice_tables import as_rows, synthetic, tables
 
 RESULTS = Path("bench-results/choice.jsonl")
 METHODS: tuple[str, ...] = (
@@ -312,7 +312,7 @@ def run(asked: argparse.Namespace) -> None:
 
 def warm_up(model: str, names: list[str]) -> None:
     """Let each method import and compile what it needs, which no table is to be charged with."""
-    _, X, y = next(one for one in made_up() if one[0] == "few_rows_classes")
+    _, X, y = next(one for one in synthetic() if one[0] == "few_rows_classes")
     with single_thread(), warnings.catch_warnings(action="ignore"):
         bench = Bench(*as_rows(X.iloc[:, :5], y), model, 0)
         for name in names:

@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn import datasets
 
 from chaffinch.tasks.selection.core import Rows, Schema
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 ENDINGS = (".parquet", ".csv.gz", ".tsv.gz", ".csv", ".tsv")
 TARGETS = ("target", "y")
@@ -32,7 +32,7 @@ def tables(folder: Path | None) -> Iterator[Table]:
         if name not in names and ALSO_CALLED.get(name) not in names:
             X, y = getattr(datasets, f"load_{name}")(return_X_y=True, as_frame=True)
             yield name, X, y
-    yield from made_up()
+    yield from synthetic()
 
 
 def from_folder(folder: Path) -> Iterator[Table]:
@@ -50,7 +50,7 @@ def from_folder(folder: Path) -> Iterator[Table]:
         yield path.name.split(".")[0], table.drop(columns=target), table[target]
 
 
-def made_up() -> Iterator[Table]:
+def synthetic() -> Iterator[Table]:
     """Yield made-up tables, each to show where one kind of choice goes wrong."""
     random = np.random.default_rng(0)
 

@@ -128,7 +128,7 @@ def against(name: str, kind: str, X: Any, target: np.ndarray, times: int = 3) ->
     )
 
 
-def made_up(n_rows: int, n_features: int, seed: int = 0) -> tuple[Any, np.ndarray]:
+def synthetic(n_rows: int, n_features: int, seed: int = 0) -> tuple[Any, np.ndarray]:
     """Return sparse rows of about 100 values in float32, some columns fuller, and a target."""
     random = np.random.default_rng(seed)
     indices = (n_features * random.random((n_rows, 100), np.float32) ** 2).astype(np.int32)
@@ -143,14 +143,14 @@ def made_up(n_rows: int, n_features: int, seed: int = 0) -> tuple[Any, np.ndarra
 
 def million(n_rows: int = 200_000, n_features: int = 1_000_000) -> None:
     """Print seconds a step and memory of a sparse table of a million features in float32."""
-    X, target = made_up(n_rows, n_features)
+    X, target = synthetic(n_rows, n_features)
     print_steps("in memory, batches of 1,000", InMemory(X, target))
 
 
 def million_on_disk(n_rows: int, n_features: int = 1_000_000) -> None:
     """Print the same of a file that is written piece by piece and read block by block."""
     with TemporaryDirectory() as folder:
-        pieces = (made_up(10_000, n_features, seed) for seed in range(n_rows // 10_000))
+        pieces = (synthetic(10_000, n_features, seed) for seed in range(n_rows // 10_000))
         start = perf_counter()
         source = shuffle_pieces(pieces, Path(folder) / "rows.parquet")
         megabytes = source.path.stat().st_size / 1e6

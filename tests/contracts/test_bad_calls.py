@@ -8,8 +8,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
-from tests.made_up import N, bad_table
 from tests.refusals import AMOUNTS, chaffinch_here, changed, left_in, select
+from tests.synthetic import N, bad_table
 
 
 @pytest.mark.usefixtures("served")

@@ -14,8 +14,8 @@ import pytest
 
 from chaffinch import InputError
 from chaffinch.tasks.settings.method import rankings
-from tests.made_up import N, bad_table
 from tests.refusals import AMOUNTS, chaffinch_here, changed, left_in, select
+from tests.synthetic import N, bad_table
 
 
 @dataclass

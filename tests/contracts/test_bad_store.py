@@ -17,8 +17,8 @@ from sklearn.datasets import load_breast_cancer
 import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.storage.files import path_from
-from tests.made_up import bad_table, good_table
 from tests.refusals import chaffinch_here, chaffinch_run, left_in
+from tests.synthetic import bad_table, good_table
 
 QUICK = {
     "model": ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3}),

@@ -19,7 +19,7 @@ from chaffinch.tasks.comparing.run import compare_methods
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.pipeline.run import check, select_features
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
-from tests.tasks.made_up_runs import LINEAR, causes, run_of
+from tests.tasks.synthetic_runs import LINEAR, causes, run_of
 
 N = 200
 BEGAN = datetime(2026, 1, 1)

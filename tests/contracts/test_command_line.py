@@ -20,8 +20,8 @@ import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.errors import WorkersError
 from chaffinch.flows.cli.commands import cli, exit_code
-from tests.made_up import good_table
 from tests.refusals import COMMAND, chaffinch_here
+from tests.synthetic import good_table
 
 HEAVY = ("numpy", "pandas", "pyarrow", "prefect", "distributed", "sklearn", "lightgbm", "torch")
 COMMANDS = {

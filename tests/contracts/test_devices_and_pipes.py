@@ -37,7 +37,7 @@ def no_files(tmp_path: Path) -> list[Path]:
     return [pipe, link, Path("/dev/zero")]
 
 
-def made_up():
+def synthetic():
     X = np.random.default_rng(0).normal(size=(1000, 4))
     return X, X[:, 1] - X[:, 2]
 
@@ -51,7 +51,7 @@ def check_refused(ask, *given, what: str, named: Path, remedy: str, **options) -
 
 
 def test_a_state_to_start_from(no_files, tmp_path: Path) -> None:
-    X, y = made_up()
+    X, y = synthetic()
     table, out = tmp_path / "table", tmp_path / "out"
     chaffinch.shuffle_pieces([(X, y)], table)
     select = chaffinch.differentiable_selection
@@ -101,7 +101,7 @@ def test_a_table_by_its_ending(no_files, tmp_path: Path, ending: str) -> None:
 def test_one_among_the_files_of_a_folder(no_files, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    X, y = made_up()
+    X, y = synthetic()
     pa.parquet.write_table(pa.table({"x": X[:, 1], "y": y}), folder / "a.parquet")
     (folder / "_b.parquet").symlink_to(no_files[0])  # no data, by its name
     assert read_source(folder).num_rows == 1000

@@ -12,7 +12,7 @@ from chaffinch import ModelSettings
 from chaffinch.flows.cli.output import show
 from chaffinch.methods import Pefs
 from chaffinch.tasks.settings.method import class_of, declared, kinds, rankings
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 MASKED = ["gbmo", "flbmo", "afs_bm"]
 RANKED = list(rankings())

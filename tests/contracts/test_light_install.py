@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 pytestmark = pytest.mark.e2e
 

@@ -6,7 +6,7 @@ import pytest
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.methods import Ranking
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 SIZES = (1 / 6, 1 / 5, 1 / 4, 1 / 2)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import chaffinch
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 pytestmark = pytest.mark.e2e
 

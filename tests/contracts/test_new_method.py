@@ -12,7 +12,7 @@ from chaffinch.flows.cli.commands import cli
 from chaffinch.tasks.settings import method as registry
 from chaffinch.tasks.settings.method import kinds, method_of, register
 from chaffinch.tasks.settings.selection import SelectionSettings
-from tests.tasks.reporting.made_up_report import Page
+from tests.tasks.reporting.synthetic_report import Page
 
 LINEAR = chaffinch.ModelSettings(name="linear", tuning="none")
 

@@ -13,8 +13,8 @@ import pytest
 import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.storage.runs.store import Store
-from tests.made_up import bad_table, good_table
 from tests.refusals import chaffinch_here
+from tests.synthetic import bad_table, good_table
 
 QUICK = {
     "model": ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3}),

@@ -10,7 +10,7 @@ import torch
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.tasks.selection.models.runtime import torch_by_default
-from tests.tasks.api.made_up_networks import network
+from tests.tasks.api.synthetic_networks import network
 from tests.tasks.api.test_probabilistic_selection import found, same, table
 
 ON = {"meta": partial(torch.device, "meta"), "cuda": partial(torch.device, "cuda")}

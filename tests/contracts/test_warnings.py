@@ -10,8 +10,8 @@ from sklearn.datasets import load_iris
 import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.tasks.reporting.text import summarise_verdict
-from tests.made_up import good_table
 from tests.refusals import chaffinch_here
+from tests.synthetic import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 QUICK = {"model": LINEAR, "method": "gbmo"}

@@ -16,7 +16,7 @@ import pandas as pd
 import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.storage.files import sealed
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 CHEAP: dict[str, dict[str, Any]] = {
     "lightgbm": {"n_estimators": 5, "min_child_samples": 3},

@@ -18,7 +18,7 @@ STAGE, KEY = "optimise_mask", "0a" * 32
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    return Store.open(tmp_path / "store").run("made_up")
+    return Store.open(tmp_path / "store").run("synthetic")
 
 
 def begun(run: Run, key: str = KEY, stage: str = STAGE) -> Checkpoints:
@@ -31,7 +31,7 @@ KILLED = """
 import os, signal, sys
 from chaffinch.storage.runs.store import Store
 
-run = Store.open(sys.argv[1]).run("made_up")
+run = Store.open(sys.argv[1]).run("synthetic")
 with run.lock(), run.stage(*sys.argv[2:]) as writer:
     writer.checkpoints.begin()
     writer.checkpoints.keep("part-1", lambda: b"half of it")

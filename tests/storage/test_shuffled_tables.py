@@ -23,7 +23,7 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.storage.shuffled import readers, row_blocks
 from chaffinch.storage.shuffled.writer import Shuffled
-from tests.storage.made_up_rows import all_rows, made_up
+from tests.storage.synthetic_rows import all_rows, synthetic
 
 FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
 
@@ -37,7 +37,7 @@ def as_form(X, form):
 def test_every_row_is_there_once_with_its_target_in_an_order_that_tells_nothing(
     tmp_path, form, dtype
 ) -> None:
-    X, y = made_up()
+    X, y = synthetic()
     X = X.astype(dtype)
     table = chaffinch.shuffle_pieces([(as_form(X, form), y)], tmp_path / "x.parquet")
     assert table.shape == X.shape
@@ -53,7 +53,7 @@ def test_every_row_is_there_once_with_its_target_in_an_order_that_tells_nothing(
 
 @FORMS
 def test_each_block_is_a_sample_and_none_is_small(tmp_path, form) -> None:
-    X, y = made_up()
+    X, y = synthetic()
     table = chaffinch.shuffle_pieces(
         [(as_form(X, form), y)], tmp_path / "x.parquet", block_rows=1200
     )
@@ -64,7 +64,7 @@ def test_each_block_is_a_sample_and_none_is_small(tmp_path, form) -> None:
 
 @FORMS
 def test_only_the_seed_decides_the_order(tmp_path, form, monkeypatch) -> None:
-    X, y = made_up()
+    X, y = synthetic()
 
     def written(name, size, **options):
         parts = [
@@ -102,7 +102,7 @@ def test_buckets_that_are_too_large_are_parted_again_without_a_trace(tmp_path) -
 def test_svmlight_is_read_in_pieces_as_scikit_learn_reads_it(
     tmp_path, monkeypatch, zero_based, ending
 ) -> None:
-    X, y = made_up(600)
+    X, y = synthetic(600)
     text = tmp_path / "x.svmlight"
     dump_svmlight_file(X, y, str(text), zero_based=zero_based, comment="two\nlines")
     lines = text.read_bytes().replace(b"\n3 ", b"\n\n# nothing\n3 ")
@@ -164,7 +164,7 @@ def test_a_value_that_float32_cannot_hold_is_told_to_be_kept_as_float64(tmp_path
 
 def test_parquet_files_of_a_folder_are_one_table_of_numbers(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(readers, "_VALUES_AT_A_TIME", 2000)
-    X, y = made_up(3000, 5)
+    X, y = synthetic(3000, 5)
     frame = pd.DataFrame(X, columns=list("abcde"))
     frame["whole"], frame["yes"] = np.arange(3000), y > 3000
     frame["label"] = np.where(y > 1500, "high", "low")
@@ -203,7 +203,7 @@ def test_a_footer_may_be_as_large_as_that_of_a_million_columns(tmp_path) -> None
 
 
 def test_several_files_are_one_table_the_same_as_if_they_were_one(tmp_path) -> None:
-    X, y = made_up(2500, 6)
+    X, y = synthetic(2500, 6)
     X[2000:, 4:] = 0  # the last of three texts goes up to a lower column
     ends = ((0, 900), (900, 2000), (2000, 2500))
     texts, files, frame = [], [], pd.DataFrame(X, columns=list("abcdef")).assign(y=y)
@@ -272,7 +272,7 @@ chaffinch.shuffle_pieces(pieces(), Path(sys.argv[1]))
 
 
 def test_a_writer_that_is_killed_leaves_what_was_there_and_the_next_one_cleans_up(tmp_path) -> None:
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     path = tmp_path / "x.parquet"
     before = chaffinch.shuffle_pieces([(X, y)], path).hash
     writer = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)])

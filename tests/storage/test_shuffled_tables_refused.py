@@ -13,7 +13,7 @@ import scipy.sparse
 
 import chaffinch
 from chaffinch import InputError, StorageError
-from tests.storage.made_up_rows import all_rows, made_up
+from tests.storage.synthetic_rows import all_rows, synthetic
 
 
 def svmlight_file(text):
@@ -290,7 +290,7 @@ def test_rows_of_as_many_indices_as_values_are_needed(tmp_path) -> None:
 
 
 def test_files_that_are_not_of_the_format_are_refused_with_the_way_there(tmp_path) -> None:
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     pd.DataFrame(X).add_prefix("x").assign(y=y).to_parquet(tmp_path / "plain.parquet")
     said = "may have its rows in an order of their own, .* by chaffinch.shuffle_parquet"
     with pytest.raises(InputError, match=said):
@@ -319,7 +319,7 @@ def test_files_that_are_not_of_the_format_are_refused_with_the_way_there(tmp_pat
 
 
 def test_a_flipped_byte_and_a_file_that_was_replaced_are_noticed(tmp_path) -> None:
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     path = tmp_path / "x.parquet"
     table = chaffinch.shuffle_pieces([(X, y)], path)
     whole = path.read_bytes()

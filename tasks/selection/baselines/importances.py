@@ -20,7 +20,7 @@ from chaffinch.tasks.selection.models.lightgbm import SHAP_OF_LINEAR_LEAVES
 
 _REPEATS = 5  # scikit-learn's default
 _ALWAYS, _NEVER = ("lightgbm", "xgboost"), ("mlp",)
-_FEWEST_MADE_UP = 40
+_MIN_SYNTHETIC_ROWS = 40
 
 
 @ranking(
@@ -68,7 +68,7 @@ def check_importances(
         return
     if name in _NEVER:
         raise InputError(_no_importances(name, asked_by))
-    n_rows = max(_FEWEST_MADE_UP, 4 * n_classes)
+    n_rows = max(_MIN_SYNTHETIC_ROWS, 4 * n_classes)
     X = np.random.default_rng(0).normal(size=(n_rows, 2))
     y = np.arange(n_rows) % n_classes if n_classes else X.sum(axis=1)
     try:

@@ -11,8 +11,8 @@ import chaffinch
 from chaffinch import AlternativeSettings, ModelSettings
 from chaffinch.flows.cli.output import show
 from chaffinch.tasks.reporting import render_report
-from tests.tasks.methods.made_up_alternatives import select
-from tests.tasks.reporting.made_up_report import Page, made_up
+from tests.tasks.methods.synthetic_alternatives import select
+from tests.tasks.reporting.synthetic_report import Page, synthetic
 
 
 def test_a_difference_that_is_rounding_alone_is_0_in_terminal_and_report(capsys, tmp_path) -> None:
@@ -51,7 +51,7 @@ def test_a_long_set_is_cut_in_the_terminal_with_a_word_and_listed_in_full_elsewh
     show(long, as_json=True)
     shown = json.loads(capsys.readouterr().out)
     assert (shown["alternatives"], shown["scores"]) == (alternatives, long.scores)
-    page = Page(render_report(replace(made_up(["a0", "b0"], 2), alternatives=alternatives)))
+    page = Page(render_report(replace(synthetic(["a0", "b0"], 2), alternatives=alternatives)))
     rows = page.tables["Features of each set"]
     assert rows[0] == ["Feature", "chosen", "1"]
     assert [row[0] for row in rows[1:]] == names

@@ -11,7 +11,7 @@ import pytest
 
 from tests.flows.cli.programs import chaffinch as program
 from tests.flows.cli.programs import run, still_running
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 pytestmark = pytest.mark.e2e
 

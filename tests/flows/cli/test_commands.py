@@ -15,7 +15,7 @@ from chaffinch import ModelSettings
 from chaffinch.tasks.statistics.verdict import VERDICTS
 from tests.contracts.test_warnings import NUMBERS, TELLS, leaking_table
 from tests.flows.cli.programs import in_process
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 pytestmark = pytest.mark.e2e
 

@@ -10,7 +10,7 @@ from chaffinch.errors import InputError
 from chaffinch.exports import to_dbt, to_openlineage, to_pandera
 from chaffinch.flows.cli.commands import cli
 from chaffinch.tasks.exports.openlineage import as_json
-from tests.tasks.made_up_runs import causes, run_of
+from tests.tasks.synthetic_runs import causes, run_of
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 import chaffinch
 from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli
-from tests.tasks.made_up_runs import runs_of_two_days
+from tests.tasks.synthetic_runs import runs_of_two_days
 
 
 @pytest.fixture(scope="module")

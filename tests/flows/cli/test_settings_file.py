@@ -22,7 +22,7 @@ from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.results.result import load_result
 from chaffinch.tasks.settings.constraints import ConstraintSettings, FeatureGroup
 from chaffinch.tasks.settings.method import kinds
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 

@@ -8,7 +8,7 @@ import pytest
 import chaffinch
 from chaffinch.storage.runs.store import Store
 from tests.flows.cli.programs import CHAFFINCH, environment, eventually, started, still_running
-from tests.made_up import good_table
+from tests.synthetic import good_table
 from tests.tasks.pipeline.hastened import all_sweeps, kept, n_sweeps
 
 pytestmark = pytest.mark.e2e
@@ -26,7 +26,7 @@ hasten(pathlib.Path(os.environ["COUNTED"]), die)
 
 
 def test_killed_the_same_command_goes_on_amid_a_search(home, tmp_path):
-    path, store, log = tmp_path / "made_up.csv", tmp_path / "store", tmp_path / "log"
+    path, store, log = tmp_path / "synthetic.csv", tmp_path / "store", tmp_path / "log"
     before, after = tmp_path / "before", tmp_path / "after"
     table = good_table(300)
     table.to_csv(path, index=False)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import chaffinch
 from chaffinch.flows.cli.commands import cli
 from chaffinch.storage.runs.store import Store
-from tests.tasks.made_up_runs import causes, run_of, runs_of_two_days
+from tests.tasks.synthetic_runs import causes, run_of, runs_of_two_days
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 import chaffinch
 from chaffinch.storage.runs.store import Store
 from tests.flows.cli.programs import eventually, free_port, in_process
-from tests.tasks.made_up_runs import causes, runs_of_two_days
+from tests.tasks.synthetic_runs import causes, runs_of_two_days
 
 pytestmark = pytest.mark.e2e
 

@@ -15,7 +15,7 @@ LOSSES = pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 MASK = 2**64 - 1
 
 
-def made_up(loss, seed=0):
+def synthetic(loss, seed=0):
     random = np.random.default_rng(seed)
     X = random.normal(size=(N, D)) * (random.random((N, D)) < 0.4)
     y = X[:, :3] @ [3, -2, 1] + 0.3 * random.normal(size=N)
@@ -85,7 +85,7 @@ def plain(X, y, loss, *, width, depth=3, passes=3, rate=0.1, seed=0):
 @FORMS
 @LOSSES
 def test_it_is_the_papers_loop(form, loss) -> None:
-    X, y = made_up(loss)
+    X, y = synthetic(loss)
     top, weights = plain(X, y, loss, width=7)
     got, values = mission(as_form(X, form), y, n_features=K, loss=loss, width=7, passes=3)
     assert got.tolist() == top
@@ -98,7 +98,7 @@ def test_a_sketch_as_wide_as_the_table_is_gradient_descent_with_hard_thresholdin
     form, loss
 ) -> None:
     """Every row has every feature, so that the largest weights are known after each."""
-    X, y = made_up(loss)
+    X, y = synthetic(loss)
     X += 0.1
     random = np.random.default_rng(4)
     random.integers(0, 2**64, 0, dtype=np.uint64)

@@ -15,7 +15,7 @@ ROUNDING = 1e-5  # ties are told apart by at most a millionth
 BOTH = pytest.mark.parametrize(("method", "l1_ratio"), [(lasso, 1.0), (elastic_net, 0.5)])
 
 
-def made_up(n_classes=0, seed=0):
+def synthetic(n_classes=0, seed=0):
     """Eight numbers that go together, the first three of which predict the target."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(N, 8)) + 0.7 * random.normal(size=(N, 1))
@@ -34,7 +34,7 @@ def standard(values):
 
 
 def test_a_feature_enters_the_lasso_where_the_exact_path_lets_it_in() -> None:
-    rows, schema = made_up()
+    rows, schema = synthetic()
     knots, _, coefficients = lars_path(standard(rows.X), standard(rows.y), method="lasso")
     first = np.argmax(coefficients != 0, axis=1) - 1  # from that knot on it grows
     for score, knot in zip(lasso(rows, schema, 0), knots[first], strict=True):
@@ -46,7 +46,7 @@ def test_a_feature_enters_the_lasso_where_the_exact_path_lets_it_in() -> None:
 
 @BOTH
 def test_the_strength_is_scikit_learns_alpha(method, l1_ratio) -> None:
-    rows, schema = made_up()
+    rows, schema = synthetic()
     X, y = np.asfortranarray(standard(rows.X)), standard(rows.y)
     strengths = np.abs(X.T @ y).max() / N / l1_ratio * RATIO ** -np.arange(40.0)
     _, path, _ = enet_path(X, y, l1_ratio=l1_ratio, alphas=strengths, tol=1e-12)
@@ -73,7 +73,7 @@ def test_with_classes_a_feature_enters_where_a_fit_from_scratch_needs_it(
     method, l1_ratio, n_classes
 ) -> None:
     """Exact fits, each by itself; ours may be a step late or early at the very border."""
-    rows, schema = made_up(n_classes)
+    rows, schema = synthetic(n_classes)
     X = standard(rows.X)
     residual = np.eye(n_classes)[rows.y] - np.bincount(rows.y) / N
     strengths = np.abs(X.T @ residual).max() / N / l1_ratio * RATIO ** -np.arange(40.0)
@@ -91,7 +91,7 @@ def test_with_classes_a_feature_enters_where_a_fit_from_scratch_needs_it(
 @BOTH
 @pytest.mark.parametrize("n_classes", [0, 2])
 def test_a_weight_of_two_is_the_row_twice(method, l1_ratio, n_classes) -> None:
-    rows, schema = made_up(n_classes)
+    rows, schema = synthetic(n_classes)
     times = np.random.default_rng(1).integers(1, 4, N)
     repeated = method(rows.take(np.repeat(np.arange(N), times)), schema, 0)
     weighted = method(Rows(rows.X, rows.y, 7.0 * times), schema, 0)
@@ -108,7 +108,7 @@ def test_a_weight_of_two_is_the_row_twice(method, l1_ratio, n_classes) -> None:
 
 @pytest.mark.parametrize("n_classes", [0, 3])
 def test_one_of_equal_columns_enters_a_lasso_and_all_of_them_an_elastic_net(n_classes) -> None:
-    rows, schema = made_up(n_classes)
+    rows, schema = synthetic(n_classes)
     twice = Rows(np.column_stack([rows.X[:, 0], rows.X]), rows.y)
     alone, copied = lasso(rows, schema, 0), lasso(twice, numbers(9, n_classes), 0)
     assert copied[0] == 0

@@ -21,7 +21,7 @@ SMALL = {
 LIBRARIES = pytest.mark.parametrize("name", list(SMALL))
 
 
-def made_up(n_classes=0):
+def synthetic(n_classes=0):
     """A number, a category and a number that tell something together, and a fourth that does not.
 
     Some values are missing.
@@ -101,7 +101,7 @@ def test_the_score_is_the_mean_absolute_shapley_value(name, accuracy) -> None:
 @LIBRARIES
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_values_of_a_row_add_up_to_its_prediction_less_the_mean(name, n_classes) -> None:
-    rows, schema = made_up(n_classes)
+    rows, schema = synthetic(n_classes)
     fitted = models.fit(name, rows, schema, SMALL[name], seed=0)
     model = models.load(fitted.kind, fitted.to_files(), schema)
     if name == "lightgbm":
@@ -118,7 +118,7 @@ def test_values_of_a_row_add_up_to_its_prediction_less_the_mean(name, n_classes)
 
 @LIBRARIES
 def test_a_weight_of_two_is_the_row_twice_and_parts_add_up(name, monkeypatch) -> None:
-    rows, schema = made_up(3)
+    rows, schema = synthetic(3)
     model = models.fit(name, rows, schema, SMALL[name], seed=0)
     times = np.random.default_rng(1).integers(1, 4, N)
     repeated = tree_shap(model, rows.take(np.repeat(np.arange(N), times)))
@@ -131,7 +131,7 @@ def test_a_weight_of_two_is_the_row_twice_and_parts_add_up(name, monkeypatch) ->
 
 @LIBRARIES
 def test_an_unused_feature_has_0_and_nothing_is_changed(name) -> None:
-    rows, schema = made_up()
+    rows, schema = synthetic()
     rows.X[:, 3] = 1.0
     model = models.fit(name, rows, schema, SMALL[name], seed=0)
     before = rows.X.copy()
@@ -151,14 +151,14 @@ def test_an_unused_feature_has_0_and_nothing_is_changed(name) -> None:
     ],
 )
 def test_a_model_of_another_kind_is_refused(name, said) -> None:
-    rows, schema = made_up()
+    rows, schema = synthetic()
     model = models.fit(name, rows, schema, {}, seed=0)
     with pytest.raises(ValueError, match=f"needs the model lightgbm or xgboost but has {said};"):
         tree_shap(model, rows)
 
 
 def test_linear_models_in_the_leaves_are_refused() -> None:
-    rows, schema = made_up()
+    rows, schema = synthetic()
     model = models.fit("lightgbm", rows, schema, {"linear_tree": True}, seed=0)
     for tried in (model, models.load(model.kind, model.to_files(), schema)):
         with pytest.raises(ValueError, match="needs leaves of one value"):

@@ -21,8 +21,8 @@ from tests.selection.masked_loss.blocks_of_rows import (
     INFORMATIVE,
     Blocks,
     learnt,
-    made_up,
     of_blocks,
+    synthetic,
 )
 
 
@@ -76,7 +76,7 @@ def test_newer_rows_are_added_to_what_is_known(form) -> None:
 
 
 def test_a_column_that_newer_rows_make_vary_comes_back_and_others_stay_as_they_are() -> None:
-    X, y = made_up(4000)
+    X, y = synthetic(4000)
     X[:2000, 25] = 1.5
     older, newer = (X[:2000], y[:2000]), (X[2000:], y[2000:])
     first = select_by_descent(*older, Aim(n_features=2), Rules(steps=30))
@@ -90,7 +90,7 @@ def test_a_column_that_newer_rows_make_vary_comes_back_and_others_stay_as_they_a
 
 
 def test_constants_that_an_earlier_release_kept_in_its_state_go_out() -> None:
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     state = select_by_descent(X, y, Aim(n_features=3), Rules(steps=5)).state
     v, kept = state.held.v.copy(), state.held.kept.copy()
     v[9], kept[9] = 0.0, 0.5
@@ -102,7 +102,7 @@ def test_constants_that_an_earlier_release_kept_in_its_state_go_out() -> None:
 
 
 def test_more_columns_than_vary_are_refused_after_a_single_reading() -> None:
-    X, y = made_up(3000)
+    X, y = synthetic(3000)
     X[:, 4:] = 2.0
     source = Blocks(X, y, (1000, 1000, 1000))
     said = "n_features must be at most 4, as only 4 of 60 columns vary, but is 5; ask for at most 4"
@@ -129,7 +129,7 @@ def test_newer_rows_are_counted_once_however_often_the_descent_stops_among_them(
 
 
 def test_the_same_rows_with_another_seed_are_drawn_from_the_start() -> None:
-    X, y = made_up(2400)
+    X, y = synthetic(2400)
     first = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=5))
     other = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=5, seed=1), start=first.state)
     assert other.state.held.n_drawn == 5
@@ -138,7 +138,7 @@ def test_the_same_rows_with_another_seed_are_drawn_from_the_start() -> None:
 
 
 def test_classes_are_those_of_the_start() -> None:
-    X, y = made_up(2400)
+    X, y = synthetic(2400)
     three = np.array(["a", "b", "c"])[np.digitize(y, [-2, 2])]
     first = select_by_descent(X, three, Aim(n_features=3), Rules(steps=9))
     few = three != "c"
@@ -179,14 +179,14 @@ def other_target(X, y):
     ],
 )
 def test_rows_of_another_kind_are_no_newer_rows(change, options, said) -> None:
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     state = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=1)).state
     with pytest.raises(ValueError, match=said):
         select_by_descent(*change(X, y), Aim(penalty=1.0), Rules(**options), start=state)
 
 
 def test_tables_in_memory_that_have_names_are_known_by_them() -> None:
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     frame = pd.DataFrame(X).add_prefix("x")
     aim, rules = Aim(penalty=1.0), Rules(steps=1)
     state = from_bytes(to_bytes(select_by_descent(frame, y, aim, rules).state))
@@ -200,7 +200,7 @@ def test_tables_in_memory_that_have_names_are_known_by_them() -> None:
 
 
 def test_a_state_without_names_learns_those_of_the_same_rows_and_goes_on_as_it_was() -> None:
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     frame, aim = pd.DataFrame(X).add_prefix("x"), Aim(penalty=1.0)
     whole = select_by_descent(X, y, aim, Rules(steps=3))
     nameless = from_bytes(to_bytes(select_by_descent(X, y, aim, Rules(steps=1)).state))
@@ -211,7 +211,7 @@ def test_a_state_without_names_learns_those_of_the_same_rows_and_goes_on_as_it_w
 
 
 def test_two_lots_of_rows_that_are_too_large_together_name_the_column() -> None:
-    X, y = made_up(2000)
+    X, y = synthetic(2000)
     X[:, 7] = np.where(np.arange(2000) < 1000, 1.0, -1.0) * 1e160
     source = Blocks(X, y, (1000, 1000))
     source.columns = tuple(f"x{d}" for d in range(60))
@@ -221,7 +221,7 @@ def test_two_lots_of_rows_that_are_too_large_together_name_the_column() -> None:
 
 
 def test_text_is_no_class_where_numbers_were() -> None:
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     rules = Rules(steps=1, task="classification")
     state = select_by_descent(X, np.digitize(y, [-2, 2]), Aim(penalty=1.0), rules).state
     with pytest.raises(ValueError, match="y must be of classes like 0, as at the start, but"):
@@ -229,7 +229,7 @@ def test_text_is_no_class_where_numbers_were() -> None:
 
 
 def damaged(change):
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     state = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=1)).state
     return to_bytes(change(state))
 

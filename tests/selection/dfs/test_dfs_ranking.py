@@ -12,7 +12,7 @@ from chaffinch.methods import Dfs
 from chaffinch.tasks.selection.baselines.columns import one_table
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.dfs.search import dfs
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 
@@ -21,7 +21,7 @@ def numbers(n, n_classes=0):
     return Schema(tuple(f"x{j}" for j in range(n)), (0,) * n, n_classes)
 
 
-def made_up(n_rows=800, n_features=40, seed=0):
+def synthetic(n_rows=800, n_features=40, seed=0):
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, n_features))
     return Rows(X, 3 * X[:, 5] + 2 * X[:, 11] + 1.5 * X[:, 30] + random.normal(size=n_rows))
@@ -29,7 +29,7 @@ def made_up(n_rows=800, n_features=40, seed=0):
 
 @pytest.mark.parametrize("order", [1, 2, 4, 6])
 def test_each_whole_number_is_one_more_time_that_the_features_were_halved(order) -> None:
-    scores = dfs(made_up(), numbers(40), 0, order=order, steps=30)
+    scores = dfs(synthetic(), numbers(40), 0, order=order, steps=30)
     assert set(np.argsort(scores)[-3:]) == {5, 11, 30}
     # 40 become 20, 10, 5, 3, 2, 1
     assert [int((scores >= level).sum()) for level in range(7)] == [40, 20, 10, 5, 3, 2, 1]
@@ -38,12 +38,13 @@ def test_each_whole_number_is_one_more_time_that_the_features_were_halved(order)
 
 
 def test_constants_and_tables_of_one_feature() -> None:
-    rows = made_up()
+    rows = synthetic()
     rows.X[:, 5] = 2.0
     scores = dfs(rows, numbers(40), 0, order=4, steps=5)
     assert scores[5] == 0 < np.delete(scores, 5).min()
     assert (
-        dfs(made_up(n_features=31).select(np.arange(31) == 5), numbers(1), 0, order=4, steps=5) > 0
+        dfs(synthetic(n_features=31).select(np.arange(31) == 5), numbers(1), 0, order=4, steps=5)
+        > 0
     )
     still = Rows(rows.X, np.ones(800))
     assert not dfs(still, numbers(40), 0, order=4, steps=5).any()
@@ -51,7 +52,7 @@ def test_constants_and_tables_of_one_feature() -> None:
 
 def test_too_few_rows_for_the_order_are_refused() -> None:
     with pytest.raises(ValueError, match="order 6 needs at least 7 rows"):
-        dfs(made_up(n_rows=6), numbers(40), 0, order=6, steps=5)
+        dfs(synthetic(n_rows=6), numbers(40), 0, order=6, steps=5)
 
 
 def test_mostly_empty_columns_are_sparse_and_mean_the_same() -> None:

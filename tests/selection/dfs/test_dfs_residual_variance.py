@@ -17,7 +17,7 @@ FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
 N, D = 45, 140  # neither whole blocks of rows nor whole tiles of columns
 
 
-def made_up(n_rows=N, n_features=D, seed=0):
+def synthetic(n_rows=N, n_features=D, seed=0):
     """A third of the cells full, columns of many scales, one constant and one without zeros."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, n_features)) * random.lognormal(size=n_features)
@@ -75,7 +75,7 @@ def differs(one, other):
 @ORDERS
 @FORMS
 def test_the_value_and_the_gradient_are_those_of_the_definition(order, form) -> None:
-    X, y, s = made_up()
+    X, y, s = synthetic()
     value, gradient = residual_variance(as_form(X, form), y, s, order)
     expected, slope = plain(spread(X) / singular_value(X), y, s, order)
     assert abs(value - expected) <= 1e-12 * np.var(y)
@@ -86,7 +86,7 @@ def test_the_value_and_the_gradient_are_those_of_the_definition(order, form) -> 
 @ORDERS
 @FORMS
 def test_float32_is_as_near_as_its_digits(order, form) -> None:
-    X, y, s = made_up()
+    X, y, s = synthetic()
     X = X.astype(np.float32)
     value, gradient = residual_variance(as_form(X, form), y, s, order)
     expected, slope = plain(spread(X) / singular_value(X.astype(float)), y, s, order)
@@ -96,7 +96,7 @@ def test_float32_is_as_near_as_its_digits(order, form) -> None:
 
 @FORMS
 def test_float32_keeps_its_digits_over_many_rows_far_from_zero(form) -> None:
-    X, y, s = made_up(700, 40)
+    X, y, s = synthetic(700, 40)
     X = (X + 1000 * (X.std(axis=0) > 1)).astype(np.float32)
     value, gradient = residual_variance(as_form(X, form), y, s, 6)
     expected, slope = residual_variance(as_form(X.astype(float), form), y, s, 6)
@@ -107,7 +107,7 @@ def test_float32_keeps_its_digits_over_many_rows_far_from_zero(form) -> None:
 @FORMS
 def test_far_from_zero_no_digits_are_lost(form) -> None:
     """Columns that are full, and one with a single zero. The singular value alone is less exact."""
-    X, y, s = made_up(60, 20)
+    X, y, s = synthetic(60, 20)
     X = np.round(X * 64) / 64
     X[:, 2] += 2.0**26
     X[5, 2] = 0
@@ -121,7 +121,7 @@ def test_far_from_zero_no_digits_are_lost(form) -> None:
 @FORMS
 @pytest.mark.parametrize("order", [1, 4, 6])
 def test_several_outputs_are_the_sum_of_each(order, form) -> None:
-    X, y, s = made_up()
+    X, y, s = synthetic()
     outputs = np.eye(3)[np.digitize(y, np.quantile(y, [0.3, 0.6]))]
     value, gradient = residual_variance(as_form(X, form), outputs, s, order)
     each = [residual_variance(as_form(X, form), column, s, order) for column in outputs.T]
@@ -135,7 +135,7 @@ def test_over_all_orders_of_the_rows_it_is_the_polynomial_over_rows_that_differ(
     order, form
 ) -> None:
     """The mean over permutations is the mean over tuples of distinct rows: nothing is biased."""
-    X, y, s = made_up(5, 4, seed=3)
+    X, y, s = synthetic(5, 4, seed=3)
     scaled, centred = spread(X) / singular_value(X), y - y.mean()
     gram = (scaled * s) @ scaled.T
     expected = centred @ centred / 5
@@ -167,12 +167,12 @@ def test_a_model_that_fits_leaves_its_noise() -> None:
 def test_the_singular_value_is_slightly_high() -> None:
     for seed in range(5):
         for shape in ((40, 200), (300, 20), (100, 100)):
-            X, _, _ = made_up(*shape, seed=seed)
+            X, _, _ = synthetic(*shape, seed=seed)
             assert 1 - 1e-9 <= singular_value(X) < 1.01
 
 
 def test_unsorted_indices_and_entries_that_come_twice_mean_what_scipy_means() -> None:
-    X, y, s = made_up()
+    X, y, s = synthetic()
     whole = scipy.sparse.coo_array(X)
     random = np.random.default_rng(1)
     order = random.permutation(2 * whole.nnz) % whole.nnz  # every entry in two halves
@@ -197,7 +197,7 @@ def test_unsorted_indices_and_entries_that_come_twice_mean_what_scipy_means() ->
 
 
 def test_equal_columns_have_equal_slopes_wherever_they_stand() -> None:
-    X, y, s = made_up(n_features=300)
+    X, y, s = synthetic(n_features=300)
     X[:, 299] = X[:, 130] = X[:, 0]
     s[299] = s[130] = s[0]
     for form in ("dense", "sparse"):
@@ -209,7 +209,7 @@ def test_equal_columns_have_equal_slopes_wherever_they_stand() -> None:
 def test_a_spread_that_float32_cannot_divide_by_is_none_as_for_float64_one_without_squares(
     form,
 ) -> None:
-    X, y, s = made_up()
+    X, y, s = synthetic()
     for kind, tiny in ((np.float32, 1e-41), (np.float64, 1e-170)):
         with_tiny, without = X.astype(kind), X.astype(kind)
         with_tiny[:, 5] *= kind(tiny)
@@ -301,7 +301,7 @@ BAD = {
 @FORMS
 def test_what_cannot_be_is_refused_in_one_line(name, form) -> None:
     change, said = BAD[name]
-    X, y, s = change(*made_up())
+    X, y, s = change(*synthetic())
     if form == "sparse":
         if X.dtype.kind == "U" or X.ndim != 2 or np.ma.is_masked(X):
             return

@@ -29,7 +29,7 @@ FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
 INFORMATIVE = [3, 17, 25]
 
 
-def made_up(n_rows=1500, n_features=120, seed=0):
+def synthetic(n_rows=1500, n_features=120, seed=0):
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, n_features)) * (random.random((n_rows, n_features)) < 0.4)
     X[:, 9] = 1.5
@@ -44,7 +44,7 @@ def as_form(X, form):
 @FORMS
 def test_a_step_is_one_of_torchs_adam_on_rows_in_an_order_of_their_own(penalty, form) -> None:
     """The highest penalty is clipped; a constant column is out from the start, and stays there."""
-    X, y = made_up(205, 60)
+    X, y = synthetic(205, 60)
     table, outputs = read_table(X), outputs_in(y)
     rows = np.random.default_rng(5)
     v = torch.zeros(60, dtype=torch.float64)
@@ -75,7 +75,7 @@ def test_a_step_is_one_of_torchs_adam_on_rows_in_an_order_of_their_own(penalty, 
 @FORMS
 @pytest.mark.parametrize("order", [1, 4, 8])
 def test_what_makes_the_target_is_chosen(form, order) -> None:
-    X, y = made_up()
+    X, y = synthetic()
     found = differentiable_selection(as_form(X, form), y, n_features=3, order=order)
     assert found.features.tolist() == INFORMATIVE
     assert found.scores.argsort()[-3:].tolist() != [117, 118, 119]
@@ -88,7 +88,7 @@ def test_what_makes_the_target_is_chosen(form, order) -> None:
 
 @FORMS
 def test_classes_are_chosen_for_whatever_they_are_called(form) -> None:
-    X, y = made_up()
+    X, y = synthetic()
     two, three = np.where(y > 0, "yes", "no"), np.digitize(y, [-2, 2])
     X[:, 50] += (three == 1) * 2.0
     for target, expected in ((two, INFORMATIVE), (three, [3, 17, 25, 50])):
@@ -100,7 +100,7 @@ def test_classes_are_chosen_for_whatever_they_are_called(form) -> None:
 
 
 def test_dense_and_sparse_and_float32_go_the_same_way() -> None:
-    X, y = made_up()
+    X, y = synthetic()
     dense = differentiable_selection(X, y, n_features=10)
     sparse = differentiable_selection(scipy.sparse.csc_array(X), y, n_features=10)
     np.testing.assert_allclose(sparse.scores, dense.scores, rtol=1e-6, atol=1e-9)
@@ -122,7 +122,7 @@ def test_the_penalty_is_steered_to_the_number_asked_for(n_features) -> None:
 
 
 def test_a_penalty_keeps_fewer_the_larger_it_is_and_a_path_goes_on_from_the_last() -> None:
-    X, y = made_up()
+    X, y = synthetic()
     penalties = [0.1, 0.5, 4.0, 1000.0]
     path = differentiable_path(X, y, penalties=iter(penalties), steps=30)
     sizes = [len(found.features) for found in path]
@@ -139,14 +139,14 @@ def test_a_penalty_keeps_fewer_the_larger_it_is_and_a_path_goes_on_from_the_last
 
 @FORMS
 def test_the_unit_of_the_target_and_of_columns_does_not_matter(form) -> None:
-    X, y = made_up()
+    X, y = synthetic()
     one = differentiable_selection(as_form(X, form), y, n_features=8)
     other = differentiable_selection(as_form(X * 2.0**9, form), 1e200 * y + 1e199, n_features=8)
     np.testing.assert_allclose(other.scores, one.scores, rtol=1e-4, atol=1e-6)
 
 
 def test_rows_sorted_by_their_target_are_no_worse_than_any_others() -> None:
-    X, y = made_up()
+    X, y = synthetic()
     order = np.argsort(y)
     for seed in range(3):
         found = differentiable_selection(X[order], y[order], n_features=3, seed=seed)
@@ -184,13 +184,13 @@ def test_one_seed_gives_the_same_bits_for_any_number_of_threads() -> None:
         for threads in (1, 3)
     }  # fmt: skip
     assert len(said) == 1
-    X, y = made_up()
+    X, y = synthetic()
     one, other = (differentiable_selection(X, y, n_features=9, seed=seed) for seed in (0, 1))
     assert (one.scores != other.scores).any()
 
 
 def test_tables_are_not_changed() -> None:
-    X, y = made_up()
+    X, y = synthetic()
     for form in ("dense", "sparse"):
         table = as_form(X.copy(), form)
         differentiable_selection(table, y, n_features=3, steps=2)
@@ -234,7 +234,7 @@ GAP = "y must have a value in every row but has none in row {}; leave out the ro
 def test_a_setting_that_cannot_be_is_refused(name) -> None:
     options, said = BAD[name]
     with pytest.raises(ValueError, match=said):
-        differentiable_selection(*made_up(), **options)
+        differentiable_selection(*synthetic(), **options)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
 )
 def test_a_target_that_cannot_be_is_refused(target, task, said) -> None:
     with pytest.raises(ValueError, match=said):
-        differentiable_selection(made_up()[0], target, n_features=3, task=task)
+        differentiable_selection(synthetic()[0], target, n_features=3, task=task)
 
 
 def test_a_path_and_rows_of_several_lengths_are_no_table() -> None:
@@ -318,7 +318,7 @@ def test_a_path_and_rows_of_several_lengths_are_no_table() -> None:
 
 
 def test_masked_values_of_a_table_are_not_taken_for_values() -> None:
-    X, y = made_up()
+    X, y = synthetic()
     said = "X must have no masked values, .*, but has 2; leave .* by X.filled"
     for descend in (
         lambda table: differentiable_selection(table, y, n_features=3),
@@ -335,7 +335,7 @@ def test_masked_values_of_a_table_are_not_taken_for_values() -> None:
 @FORMS
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_of_columns_that_vary_alone_can_be_chosen(form, kind) -> None:
-    X, y = made_up()
+    X, y = synthetic()
     y, X = y * 1.0, X.astype(kind)
     X[:, np.setdiff1d(np.arange(120), [*INFORMATIVE, 50, 60])] = 3.3
     said = "n_features must be at most 5, as only 5 of 120 columns vary, but is 6; ask for at most"
@@ -368,7 +368,7 @@ def test_what_tells_most_is_never_left_out_however_many_may_stay(n_features, ord
 
 @FORMS
 def test_a_column_that_float32_cannot_divide_by_spoils_no_other(form) -> None:
-    X, y = made_up()
+    X, y = synthetic()
     X = X.astype(np.float32)
     X[:, 0] *= np.float32(1e-40)
     found = differentiable_selection(as_form(X, form), y, n_features=3)
@@ -378,7 +378,7 @@ def test_a_column_that_float32_cannot_divide_by_spoils_no_other(form) -> None:
 
 
 def test_scores_that_are_no_numbers_are_refused_with_the_step() -> None:
-    X, y = made_up()
+    X, y = synthetic()
     said = "step 1 gave a loss of .* with a penalty of 1e.42, after which scores would not be fini"
     with pytest.raises(ValueError, match=said) as refusal:
         differentiable_selection(X.astype(np.float32), y, penalty=1e42)
@@ -386,7 +386,7 @@ def test_scores_that_are_no_numbers_are_refused_with_the_step() -> None:
 
 
 def test_too_few_rows_and_paths_that_go_down_are_refused() -> None:
-    X, y = made_up()
+    X, y = synthetic()
     with pytest.raises(ValueError, match=r"order 4 needs at least 5 rows, .* there are 4; give"):
         differentiable_selection(X[:4], y[:4], n_features=3)
     with pytest.raises(ValueError, match="penalties must ascend but 1 comes after 2"):

@@ -36,9 +36,9 @@ from tests.selection.masked_loss.blocks_of_rows import (
     Blocks,
     as_form,
     learnt,
-    made_up,
     of_blocks,
     outputs_in,
+    synthetic,
 )
 
 # --- what is known of all rows ------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_targets_of_blocks_are_in_units_of_all_rows() -> None:
 @pytest.mark.parametrize("target", ["numbers", "classes"])
 def test_over_all_rows_the_blocks_are_one_chain_as_equation_1_has_it(form, order, target) -> None:
     sizes = (70, 1, 9, 64)
-    X, y = made_up(sum(sizes))
+    X, y = synthetic(sum(sizes))
     if target == "classes":
         y = np.digitize(y, np.quantile(y, [0.3, 0.6]))
     random = np.random.default_rng(order)
@@ -168,7 +168,7 @@ def test_the_residual_variance_of_a_source_is_that_of_memory_however_rows_are_cu
 
 
 def test_two_classes_are_one_output_of_a_source_as_of_a_column_in_memory() -> None:
-    X, y = made_up(900)
+    X, y = synthetic(900)
     names, kept = np.where(y > 0, "yes", "no"), np.full(60, 0.5)
     value, gradient = residual_variance(Blocks(X, names, (900,)), None, kept)
     one, slope = residual_variance(X, names == "yes", kept)
@@ -296,7 +296,7 @@ def test_what_makes_the_target_is_chosen_and_a_path_goes_on_from_the_last(form) 
 
 
 def test_every_block_serves_in_every_round_and_is_read_once_for_it() -> None:
-    source = Blocks(*made_up(9600), [3200, 3200, 3200])
+    source = Blocks(*synthetic(9600), [3200, 3200, 3200])
     descent = open_descent(source, Rules())
     source.read_so_far.clear()
     for _ in range(18):
@@ -336,7 +336,7 @@ def test_every_block_serves_in_every_round_and_is_read_once_for_it() -> None:
 def test_sources_and_settings_that_cannot_be_are_refused_before_any_row_is_read(
     sizes, options, said
 ) -> None:
-    X, y = made_up(sum(sizes))
+    X, y = synthetic(sum(sizes))
     source = Blocks(X, y, sizes)
     if said is None:
         type(source).labels, kept = property(lambda self: None), Blocks.labels
@@ -353,7 +353,7 @@ def test_sources_and_settings_that_cannot_be_are_refused_before_any_row_is_read(
 
 
 def test_a_source_has_a_target_of_its_own_and_a_table_needs_one() -> None:
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     with pytest.raises(ValueError, match="y must be left out where X is a source"):
         select_by_descent(Blocks(X, y, [1200]), y, Aim(n_features=3), Rules())
     with pytest.raises(ValueError, match="y must be given with a table in memory"):
@@ -368,7 +368,7 @@ def test_rows_that_no_estimate_can_be_made_of_are_refused_wherever_they_are(form
         (lambda X, y: (X, y * 0 + 2), "y must vary but is the same in every row"),
         (lambda X, y: (X, np.where(np.arange(len(y)) == 3, np.nan, y)), "y must be finite"),
     ):
-        X, y = change(*made_up(2000))
+        X, y = change(*synthetic(2000))
         with pytest.raises(ValueError, match=said):
             select_by_descent(
                 Blocks(as_form(X, form), y, [1000, 1000]), None, Aim(penalty=1.0), Rules()

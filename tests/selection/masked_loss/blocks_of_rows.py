@@ -14,7 +14,7 @@ INFORMATIVE = [3, 17, 25]
 SIZES = (1000, 1400, 1100, 1001, 1000, 1750, 1002, 1200, 1050, 1003, 1004)  # more than partitions
 
 
-def made_up(n_rows, n_features=60, seed=0):
+def synthetic(n_rows, n_features=60, seed=0):
     """Columns of many scales, far from 0, full ones, a constant and one that is new half-way."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, n_features)) * (random.random((n_rows, n_features)) < 0.4)
@@ -50,7 +50,7 @@ def as_form(X, form):
 
 
 def of_blocks(form="dense", kind=float, **options):
-    X, y = made_up(sum(SIZES), **options)
+    X, y = synthetic(sum(SIZES), **options)
     return Blocks(as_form(X.astype(kind), form), y)
 
 

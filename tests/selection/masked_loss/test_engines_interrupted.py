@@ -22,14 +22,14 @@ LOSS = resolve_loss("squared_error", SCHEMA)
 BASELINE = np.array([0.5, -1, 2, 1, 0])
 
 
-def made_up(n: int) -> Rows:
+def synthetic(n: int) -> Rows:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, D))
     X[:, 3] = rng.integers(0, 3, n)
     return Rows(X, 2 * X[:, 0] + X[:, 1] * X[:, 2] + (X[:, 3] == 1) + rng.normal(size=n) / 2)
 
 
-ROWS = made_up(1100)
+ROWS = synthetic(1100)
 LEAVES = {"num_leaves": 100, "min_child_samples": 2, "n_estimators": 3}
 FITTED = {
     name: fit(model, ROWS.take(slice(300)), SCHEMA, parameters, seed=0)

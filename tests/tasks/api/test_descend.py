@@ -24,7 +24,7 @@ from chaffinch.tasks.api.descend import descend
 from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings, ShuffleSettings
-from tests.tasks.api.test_differentiable_selection import INFORMATIVE, made_up
+from tests.tasks.api.test_differentiable_selection import INFORMATIVE, synthetic
 
 ASKED = DescentSettings(n_features=3, steps=20)
 NAME_IT = r"name the state that a descent left, such as state\.safetensors, or begin again, without"
@@ -32,7 +32,7 @@ NAME_IT = r"name the state that a descent left, such as state\.safetensors, or b
 
 def written(folder, name="table", **options):
     """Return the path of a table with names."""
-    X, y = made_up(**options)
+    X, y = synthetic(**options)
     frame = pd.DataFrame(X, columns=[f"column {d}" for d in range(X.shape[1])]).assign(y=y)
     frame.to_parquet(folder / f"{name}-raw.parquet")
     asked = ShuffleSettings(target="y", sparse=True, block_rows=1000)
@@ -187,7 +187,7 @@ def test_a_stopped_descent_of_equal_rows_with_other_names_is_another_one(tmp_pat
         if (step, done) == ("descend", 4):
             raise StoppedError
 
-    X, y = made_up(1500, 26)
+    X, y = synthetic(1500, 26)
     tables = []
     for names in (ascii_lowercase, ascii_lowercase[::-1]):
         pd.DataFrame(X, columns=list(names)).assign(t=y).to_parquet(tmp_path / "raw.parquet")
@@ -345,7 +345,7 @@ def test_a_checkpoint_is_not_written_after_every_step(tables, tmp_path):
 
 
 def test_columns_of_svmlight_are_named_as_it_counts(tmp_path):
-    X, y = made_up(1500, 30)
+    X, y = synthetic(1500, 30)
     for first, is_zero_based in ((0, True), (1, False)):
         text = tmp_path / f"{first}.svm"
         dump_svmlight_file(X, y, str(text), zero_based=is_zero_based)
@@ -375,7 +375,7 @@ def test_a_column_that_is_too_large_is_told_as_the_files_call_it(tmp_path, block
 
 
 def test_files_are_known_by_what_they_hold(tmp_path):
-    X, y = made_up(300)
+    X, y = synthetic(300)
     text, parquet = tmp_path / "rows.parquet", tmp_path / "rows.svm"  # the names do not count
     dump_svmlight_file(X, y, str(text))
     names = [f"column {d}" for d in range(60)]

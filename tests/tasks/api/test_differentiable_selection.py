@@ -26,7 +26,7 @@ FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
 INFORMATIVE = [3, 17, 25]
 
 
-def made_up(n_rows=9000, n_features=60, seed=0):
+def synthetic(n_rows=9000, n_features=60, seed=0):
     """Rows sorted by their target."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, n_features)) * (random.random((n_rows, n_features)) < 0.4)
@@ -37,7 +37,7 @@ def made_up(n_rows=9000, n_features=60, seed=0):
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_chosen_features_of_a_table_are_named(kind):
-    X, y = made_up(600, 30)
+    X, y = synthetic(600, 30)
     table = kind({f"x{j}": X[:, j] for j in range(30)})
     found = chaffinch.differentiable_selection(table, y, n_features=3)
     assert list(found.names) == [f"x{j}" for j in found.features]
@@ -45,7 +45,7 @@ def test_chosen_features_of_a_table_are_named(kind):
 
 
 def written(folder, form="sparse", **options):
-    X, y = made_up(**options)
+    X, y = synthetic(**options)
     rows = scipy.sparse.csr_array(X) if form == "sparse" else X
     return chaffinch.shuffle_pieces([(rows, y)], folder / f"{form}.parquet", block_rows=1000)
 
@@ -129,7 +129,8 @@ def test_a_descent_goes_on_from_a_file_as_if_it_had_never_stopped(tmp_path) -> N
     assert second.scores.tobytes() == whole.scores.tobytes()
     assert [*first.losses, *second.losses] == whole.losses.tolist()
     newer = chaffinch.shuffle_pieces(
-        [(scipy.sparse.csr_array(made_up(seed=1)[0]), made_up(seed=1)[1])], tmp_path / "n.parquet"
+        [(scipy.sparse.csr_array(synthetic(seed=1)[0]), synthetic(seed=1)[1])],
+        tmp_path / "n.parquet",
     )
     later = chaffinch.differentiable_selection(newer, n_features=3, start=str(path))
     assert later.features.tolist() == INFORMATIVE
@@ -137,7 +138,7 @@ def test_a_descent_goes_on_from_a_file_as_if_it_had_never_stopped(tmp_path) -> N
 
 
 def test_a_state_behind_a_link_is_written_where_the_link_leads(tmp_path) -> None:
-    found = chaffinch.differentiable_selection(*made_up(1200), n_features=3, steps=1)
+    found = chaffinch.differentiable_selection(*synthetic(1200), n_features=3, steps=1)
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_bytes(b"an older state")
     link.symlink_to(target)
@@ -148,7 +149,7 @@ def test_a_state_behind_a_link_is_written_where_the_link_leads(tmp_path) -> None
 
 
 def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tmp_path) -> None:
-    X, y = made_up(1200)
+    X, y = synthetic(1200)
     found = chaffinch.differentiable_selection(X, y, n_features=3, steps=1)
     for options, said in (
         ({"cluster": "local"}, "cluster must be none for a table in memory but is local; workers"),

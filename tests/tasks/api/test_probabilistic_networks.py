@@ -12,7 +12,7 @@ from chaffinch import InputError
 from chaffinch.tasks.api import probabilistic_selection as module_under_test
 from chaffinch.tasks.selection.pefs.custom_module import ModuleTraining, recalibrated
 from chaffinch.tasks.selection.pefs.network import Training
-from tests.tasks.api.made_up_networks import Changed, Remembering, centred, found, network
+from tests.tasks.api.synthetic_networks import Changed, Remembering, centred, found, network
 from tests.tasks.api.test_probabilistic_selection import StoppedError, same, table
 
 # What it finds and predicts

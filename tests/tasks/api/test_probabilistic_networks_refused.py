@@ -10,7 +10,7 @@ from torch import nn
 
 import chaffinch
 from chaffinch import InputError
-from tests.tasks.api.made_up_networks import Changed, Remembering, centred, found, network
+from tests.tasks.api.synthetic_networks import Changed, Remembering, centred, found, network
 from tests.tasks.api.test_probabilistic_selection import table
 
 

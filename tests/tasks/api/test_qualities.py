@@ -13,7 +13,7 @@ from xgboost import XGBClassifier, XGBRegressor
 
 import chaffinch
 from chaffinch import InputError, qualities
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 TABLE = good_table()
 X, Y = TABLE.drop(columns="churned"), TABLE["churned"]

@@ -30,7 +30,7 @@ from chaffinch import InputError, ModelSettings
 from chaffinch.methods import AfsBm, Flbmo, Gbmo, Ranking, Rfecv, RobustElimination
 from chaffinch.tasks.data.splits import PARTS
 from chaffinch.tasks.settings.method import method_of, method_settings
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 QUICK = ModelSettings(tuning="none", parameters={"n_estimators": 30})
 FEATURES = ("age", "colour", "income", "noise_1", "noise_2", "noise_3")

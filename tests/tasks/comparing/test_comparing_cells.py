@@ -22,7 +22,7 @@ from chaffinch.tasks.pipeline.selection_run import LoadedTable
 from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import ModelSettings
-from tests.tasks.comparing.made_up_comparison import compared_in_memory
+from tests.tasks.comparing.synthetic_comparison import compared_in_memory
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 TREES = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 10})

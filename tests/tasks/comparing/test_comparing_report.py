@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from chaffinch.tasks.comparing.report import render_comparison
-from tests.tasks.comparing.made_up_results import failing, made_up, made_up_rows, table_of
-from tests.tasks.comparing.made_up_summary import summarise
-from tests.tasks.reporting.made_up_report import Page
+from tests.tasks.comparing.synthetic_results import failing, synthetic, synthetic_rows, table_of
+from tests.tasks.comparing.synthetic_summary import summarise
+from tests.tasks.reporting.synthetic_report import Page
 
 THREE = ("gbmo", "anova_f", "mrmr")
 TWELVE = ("gbmo", "dfs", *(f"method {i}" for i in range(10)))
@@ -24,7 +24,7 @@ def page_of(results, name: str = "a comparison") -> Page:
 
 @pytest.fixture(scope="module")
 def page() -> Page:
-    return page_of(made_up(methods=THREE, sizes=(5, 10), differences=CLEAR))
+    return page_of(synthetic(methods=THREE, sizes=(5, 10), differences=CLEAR))
 
 
 def test_the_verdicts_come_first_and_in_plain_words(page: Page) -> None:
@@ -49,7 +49,7 @@ def test_the_verdicts_come_first_and_in_plain_words(page: Page) -> None:
 
 
 def test_metrics_stand_in_a_table_of_their_own_where_there_are_any(page: Page) -> None:
-    rows = made_up_rows(methods=("anova_f",), sizes=(5,))
+    rows = synthetic_rows(methods=("anova_f",), sizes=(5,))
     rows += [{**row, "method": "none", "r2": -0.01} for row in rows if row["method"] == "all"]
     for row in rows:
         row.update({"rmse": 2.5, "r2": row.get("r2", 0.75)})
@@ -63,7 +63,7 @@ def test_metrics_stand_in_a_table_of_their_own_where_there_are_any(page: Page) -
 
 
 def test_every_figure_of_a_contender_is_on_the_page(page: Page) -> None:
-    rows = made_up_rows(methods=THREE, sizes=(5, 10), differences=CLEAR)
+    rows = synthetic_rows(methods=THREE, sizes=(5, 10), differences=CLEAR)
     mean = sum(row["loss"] for row in rows if row["method"] == "gbmo") / 15
     measured = {tuple(row[:2]): row for row in page.tables["What was measured"]}
     own = measured["gbmo", "–"]  # noqa: RUF001
@@ -74,7 +74,7 @@ def test_every_figure_of_a_contender_is_on_the_page(page: Page) -> None:
 
 def test_many_tables_are_counted_and_opened_on_demand() -> None:
     tables = [f"t{i}" for i in range(8)]
-    page = page_of(made_up(tables=tables, methods=THREE, differences=CLEAR))
+    page = page_of(synthetic(tables=tables, methods=THREE, differences=CLEAR))
     assert "Selection is better in 8 of 8 combinations of table and model" in page.text
     counts = page.tables["Methods and sizes by verdict"]
     assert counts[1] == ["t0", "linear", "1", "0", "1", "1", "gbmo", "0"]
@@ -89,7 +89,7 @@ def test_many_tables_are_counted_and_opened_on_demand() -> None:
 @pytest.mark.parametrize("n_tables", [4, 5])
 def test_critical_differences_are_drawn_from_five_tables_on(n_tables) -> None:
     tables = [f"t{i}" for i in range(n_tables)]
-    page = page_of(made_up(tables=tables, methods=THREE, differences=CLEAR))
+    page = page_of(synthetic(tables=tables, methods=THREE, differences=CLEAR))
     charts = [c for c in page.of("svg") if str(c["aria-label"]).startswith("Mean ranks")]
     ranks = page.tables.get("Mean ranks")
     assert "Mean ranks of 4 contenders" in page.text
@@ -103,7 +103,7 @@ def test_critical_differences_are_drawn_from_five_tables_on(n_tables) -> None:
 
 
 def test_the_contents_link_to_headings_and_tables() -> None:
-    page = page_of(made_up(tables=("a", "b"), methods=THREE))
+    page = page_of(synthetic(tables=("a", "b"), methods=THREE))
     ids = {attributes.get("id") for _, attributes in page.elements}
     links = {str(a["href"]).removeprefix("#") for a in page.of("a")}
     assert {"ranks", "table-1", "table-2", "how-to-read-it"} == links <= ids
@@ -122,7 +122,7 @@ def test_the_contents_link_to_headings_and_tables() -> None:
     ids=["none", "one cell", "twelve", "wide", "no difference"],
 )
 def test_the_page_stands_alone_at_every_size(how) -> None:
-    html = render_comparison(summarise(made_up(**how)), name="a comparison")
+    html = render_comparison(summarise(synthetic(**how)), name="a comparison")
     page = Page(html)
     assert page.open == []
     assert not {"script", "link", "iframe", "object", "img"} & {tag for tag, _ in page.elements}
@@ -143,7 +143,9 @@ def test_the_page_stands_alone_at_every_size(how) -> None:
 
 
 def test_gaps_and_errors_are_told_before_the_ranks() -> None:
-    rows = failing(made_up_rows(methods=THREE), lambda r: r["method"] == "mrmr", "needs <classes>")
+    rows = failing(
+        synthetic_rows(methods=THREE), lambda r: r["method"] == "mrmr", "needs <classes>"
+    )
     page = page_of(table_of(rows[:-8]))
     assert page.headings[1] == "What is missing"
     assert "21 of 60 losses were not computed" in page.text
@@ -151,7 +153,7 @@ def test_gaps_and_errors_are_told_before_the_ranks() -> None:
 
 
 def test_nothing_computed_at_all_still_makes_a_page() -> None:
-    page = page_of(table_of(failing(made_up_rows(), lambda r: True, "the disk is full")))
+    page = page_of(table_of(failing(synthetic_rows(), lambda r: True, "the disk is full")))
     assert "No method could be compared to all features" in page.text
     assert page.of("svg") == []
 
@@ -167,7 +169,7 @@ def test_nothing_computed_at_all_still_makes_a_page() -> None:
     ],
 )
 def test_hostile_names_come_out_as_they_are_and_run_nothing(name: str) -> None:
-    rows = made_up_rows(tables=(name,), models=(name,), methods=(name, "gbmo"))
+    rows = synthetic_rows(tables=(name,), models=(name,), methods=(name, "gbmo"))
     rows = [{**row, "features": [name]} for row in rows]
     rows = failing(rows, lambda r: r["method"] == "gbmo" and r["fold"] == 0, name)
     page = page_of(table_of(rows), name)
@@ -187,14 +189,14 @@ def test_hostile_names_come_out_as_they_are_and_run_nothing(name: str) -> None:
 def test_equal_results_give_equal_bytes_in_any_process() -> None:
     # the hash seed differs, and with it the order of sets
     code = (
-        "import sys; from tests.tasks.comparing.made_up_results import made_up; "
+        "import sys; from tests.tasks.comparing.synthetic_results import synthetic; "
         "from chaffinch.tasks.comparing.report import render_comparison as render; "
-        "from tests.tasks.comparing.made_up_summary import summarise; "
-        "page = render(summarise(made_up(methods=('a', 'b', 'gbmo'))), name='t'); "
+        "from tests.tasks.comparing.synthetic_summary import summarise; "
+        "page = render(summarise(synthetic(methods=('a', 'b', 'gbmo'))), name='t'); "
         "sys.stdout.buffer.write(page)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    drawn = summarise(made_up(methods=("a", "b", "gbmo")))
+    drawn = summarise(synthetic(methods=("a", "b", "gbmo")))
     assert render_comparison(drawn, name="t") == done.stdout
 
 

@@ -20,8 +20,8 @@ from chaffinch.tasks.comparing.text import (
 )
 from chaffinch.tasks.reporting.text import NOTHING
 from chaffinch.tasks.statistics.metrics import METRICS
-from tests.tasks.comparing.made_up_results import failing, made_up, made_up_rows, table_of
-from tests.tasks.comparing.made_up_summary import (
+from tests.tasks.comparing.synthetic_results import failing, synthetic, synthetic_rows, table_of
+from tests.tasks.comparing.synthetic_summary import (
     CLEAR,
     THREE,
     only,
@@ -32,7 +32,7 @@ from tests.tasks.comparing.made_up_summary import (
 
 
 def test_clear_gains_and_losses_are_told_and_no_difference_is_not() -> None:
-    table = only(made_up(methods=THREE, differences=CLEAR))
+    table = only(synthetic(methods=THREE, differences=CLEAR))
     verdicts = {name: outcome.verdict for name, outcome in outcomes(table).items()}
     assert verdicts == {
         "all features": None,
@@ -47,7 +47,7 @@ def test_clear_gains_and_losses_are_told_and_no_difference_is_not() -> None:
 
 
 def test_what_loses_less_than_is_tolerated_is_as_good() -> None:
-    rows = made_up_rows(methods=THREE, differences=CLEAR, noise=0.001)
+    rows = synthetic_rows(methods=THREE, differences=CLEAR, noise=0.001)
     table = only(with_constant(rows, 0.5, 0.001))
     assert outcomes(table)["mrmr, 5 features"].verdict == "as good with fewer columns"
     assert verdicts_of(table) == (
@@ -62,7 +62,7 @@ def test_what_loses_less_than_is_tolerated_is_as_good() -> None:
 
 
 def test_where_nothing_beats_a_constant_there_is_nothing_to_select_from() -> None:
-    rows = made_up_rows(methods=THREE, differences={"anova_f": 0.1}, noise=0.01)
+    rows = synthetic_rows(methods=THREE, differences={"anova_f": 0.1}, noise=0.01)
     table = only(with_constant(rows, 0.0, 0.05))
     assert table.is_nothing_to_select_from
     assert verdicts_of(table).startswith(
@@ -74,7 +74,7 @@ def test_where_nothing_beats_a_constant_there_is_nothing_to_select_from() -> Non
 
 
 def test_figures_are_those_of_the_rows() -> None:
-    rows = made_up_rows(methods=THREE, sizes=(5, 10))
+    rows = synthetic_rows(methods=THREE, sizes=(5, 10))
     found = outcomes(only(table_of(rows)))["mrmr, 10 features"]
     own = [r for r in rows if (r["method"], r["size"]) == ("mrmr", 10)]
     reference = [r for r in rows if r["method"] == "all"]
@@ -89,7 +89,7 @@ def test_figures_are_those_of_the_rows() -> None:
 
 
 def test_metrics_are_means_over_the_same_cells_as_the_loss() -> None:
-    rows = made_up_rows(sizes=(), n_seeds=1, n_folds=4)
+    rows = synthetic_rows(sizes=(), n_seeds=1, n_folds=4)
     rows += [{**row, "method": "none"} for row in rows if row["method"] == "all"]
     for row in rows:
         # in the last fold a class has no rows
@@ -102,14 +102,14 @@ def test_metrics_are_means_over_the_same_cells_as_the_loss() -> None:
 
 
 def test_results_of_an_earlier_release_have_no_metrics() -> None:
-    results = made_up()
+    results = synthetic()
     table = only(results.drop_columns(list(METRICS)))
     assert table == only(results)
     assert {len(outcome.metrics) for outcome in table.outcomes} == {0}
 
 
 def test_the_order_of_rows_and_of_columns_changes_nothing() -> None:
-    rows = made_up_rows(tables=("a", "b"), methods=THREE, sizes=(5, 10), differences=CLEAR)
+    rows = synthetic_rows(tables=("a", "b"), methods=THREE, sizes=(5, 10), differences=CLEAR)
     rows = failing(rows, lambda r: r["method"] == "mrmr" and r["fold"] == 1, "no")[:-7]
     plain = summarise(table_of(rows))
     for seed in range(3):
@@ -118,7 +118,7 @@ def test_the_order_of_rows_and_of_columns_changes_nothing() -> None:
 
 
 def test_a_method_that_is_all_features_under_another_name_never_helps() -> None:
-    rows = made_up_rows(methods=THREE)
+    rows = synthetic_rows(methods=THREE)
     all_rows = [row for row in rows if row["method"] == "all"]
     same_losses = [{**row, "method": "copy", "n_features": 29} for row in all_rows]
     # trained with other seeds, it may do better; but nothing was selected
@@ -137,7 +137,7 @@ def test_a_method_that_is_all_features_under_another_name_never_helps() -> None:
 
 
 def test_where_selection_changes_no_loss_it_is_as_good_with_fewer_columns() -> None:
-    same = made_up_rows(methods=("gbmo",), noise=0)
+    same = synthetic_rows(methods=("gbmo",), noise=0)
     table = only(with_constant(same, 0.5, 0.1))
     assert table.rivals[0].verdict == "as good with fewer columns"
     assert verdicts_of(table) == "Selection is as good with fewer columns: with gbmo."
@@ -157,7 +157,7 @@ def test_where_selection_changes_no_loss_it_is_as_good_with_fewer_columns() -> N
 
 
 def test_what_is_a_constant_in_every_cell_is_not_better() -> None:
-    rows = made_up_rows(methods=("gbmo",), differences={"gbmo": -0.1})
+    rows = synthetic_rows(methods=("gbmo",), differences={"gbmo": -0.1})
     of_gbmo = [row for row in rows if row["method"] == "gbmo"]
     rows += [{**row, "method": "none", "features": []} for row in of_gbmo]
     table = only(table_of(rows))
@@ -169,7 +169,7 @@ def test_what_is_a_constant_in_every_cell_is_not_better() -> None:
 
 def test_one_lucky_method_of_many_is_not_called_a_win() -> None:
     """The same rows: alone the method would win, among twenty it does not."""
-    rows = made_up_rows(methods=["lucky", *(f"m{i}" for i in range(19))], noise=0.05)
+    rows = synthetic_rows(methods=["lucky", *(f"m{i}" for i in range(19))], noise=0.05)
     excess = iter(np.random.default_rng(1).normal(-0.035, 0.03, 15))
     reference = {(r["seed"], r["fold"]): r["loss"] for r in rows if r["method"] == "all"}
     for row in rows:
@@ -188,7 +188,7 @@ def test_one_lucky_method_of_many_is_not_called_a_win() -> None:
 def test_a_verdict_by_the_constant_is_no_verdict_by_one_lucky_interval_of_many() -> None:
     """Alone a method is shown to be better than a constant; among twenty it is not."""
     names = ["lucky", *(f"m{i}" for i in range(19))]
-    rows = made_up_rows(methods=names, differences={**dict.fromkeys(names, -0.07), "lucky": -0.1})
+    rows = synthetic_rows(methods=names, differences={**dict.fromkeys(names, -0.07), "lucky": -0.1})
     few = [row for row in rows if row["method"] in ("all", "lucky")]
     alone, among = (only(with_constant(some, -0.07, 0.01)) for some in (few, rows))
     one, same = outcomes(alone)["lucky, 5 features"], outcomes(among)["lucky, 5 features"]
@@ -204,7 +204,7 @@ def test_a_verdict_by_the_constant_is_no_verdict_by_one_lucky_interval_of_many()
 
 
 def test_missing_cells_are_counted_and_every_difference_is_of_pairs() -> None:
-    rows = made_up_rows(methods=THREE, differences=CLEAR)
+    rows = synthetic_rows(methods=THREE, differences=CLEAR)
     rows += [{**r, "method": "none", "features": []} for r in rows if r["method"] == "all"]
     cut = [r for r in rows if not (r["method"] == "gbmo" and r["seed"] == 2)]
     cut = [r for r in cut if not (r["method"] == "all" and (r["seed"], r["fold"]) == (0, 0))]
@@ -231,7 +231,7 @@ def test_missing_cells_are_counted_and_every_difference_is_of_pairs() -> None:
 
 
 def test_a_method_with_few_cells_does_not_take_them_from_the_others() -> None:
-    rows = made_up_rows(methods=THREE)
+    rows = synthetic_rows(methods=THREE)
     cut = [r for r in rows if not (r["method"] == "mrmr" and (r["seed"] or r["fold"] > 2))]
     summary = summarise(table_of(cut))
     (table,) = summary.tables
@@ -263,7 +263,7 @@ def test_cells_in_common_are_those_of_all_that_are_compared() -> None:
 
 
 def test_errors_are_told_in_words_and_once() -> None:
-    rows = made_up_rows(methods=THREE, sizes=(5, 10))
+    rows = synthetic_rows(methods=THREE, sizes=(5, 10))
     summary = summarise(table_of(failing(rows, lambda r: r["method"] == "mrmr", "needs classes")))
     assert list(errors_of(summary)) == [
         "wine, linear: mrmr (every size) failed in 15 cells each: needs classes"
@@ -280,7 +280,7 @@ def test_errors_are_told_in_words_and_once() -> None:
 
 def test_errors_that_differ_in_figures_alone_are_one_with_the_first_as_an_example() -> None:
     figures = ["0.75", "1.6", "-2", "1e-07", "2e+20", "nan", "-inf", "12", "0", "3", "4", "5", "6"]
-    rows = made_up_rows(methods=("gbmo", "mrmr"), n_folds=13, n_seeds=1)
+    rows = synthetic_rows(methods=("gbmo", "mrmr"), n_folds=13, n_seeds=1)
     for row in rows:
         if row["method"] != "all":
             row["loss"], row["error"] = None, f"Tom's error is {figures[row['fold']]}; give more"
@@ -301,7 +301,7 @@ def test_errors_that_differ_in_figures_alone_are_one_with_the_first_as_an_exampl
     ],
 )
 def test_errors_that_name_other_things_are_not_one(reasons) -> None:
-    rows = made_up_rows(n_seeds=1, n_folds=2)
+    rows = synthetic_rows(n_seeds=1, n_folds=2)
     for row in rows:
         if row["method"] != "all":
             row["loss"], row["error"] = None, reasons[row["fold"]]
@@ -311,7 +311,7 @@ def test_errors_that_name_other_things_are_not_one(reasons) -> None:
 
 
 def test_without_all_features_nothing_can_be_told() -> None:
-    table = only(table_of([r for r in made_up_rows(methods=THREE) if r["method"] != "all"]))
+    table = only(table_of([r for r in synthetic_rows(methods=THREE) if r["method"] != "all"]))
     assert verdicts_of(table) == (
         "No method could be compared to all features: no cell has both losses."
     )
@@ -321,7 +321,7 @@ def test_without_all_features_nothing_can_be_told() -> None:
 
 @pytest.mark.parametrize(("n_seeds", "n_folds"), [(1, 1), (2, 1), (1, 2)])
 def test_one_or_two_cells_tell_nothing_and_break_nothing(n_seeds: int, n_folds: int) -> None:
-    results = made_up(methods=THREE, differences=CLEAR, n_seeds=n_seeds, n_folds=n_folds)
+    results = synthetic(methods=THREE, differences=CLEAR, n_seeds=n_seeds, n_folds=n_folds)
     table = only(results)
     assert {outcome.verdict for outcome in table.rivals} == {"cannot tell"}
     n = n_seeds * n_folds
@@ -331,7 +331,7 @@ def test_one_or_two_cells_tell_nothing_and_break_nothing(n_seeds: int, n_folds: 
 
 
 def test_a_model_that_was_never_reached_on_a_table_is_missing_there() -> None:
-    rows = made_up_rows(tables=("a", "b"), models=("linear", "mlp"))
+    rows = synthetic_rows(tables=("a", "b"), models=("linear", "mlp"))
     cut = [r for r in rows if (r["table"], r["model"]) != ("b", "mlp")]
     summary = summarise(table_of(cut))
     assert [(t.table, t.model, t.n_missing) for t in summary.tables] == [
@@ -344,7 +344,7 @@ def test_a_model_that_was_never_reached_on_a_table_is_missing_there() -> None:
 
 def test_what_was_not_reached_is_named_and_counts_as_planned() -> None:
     """Of 3 tables, 2 models, 6 cells and 3 contenders each, 2 cells are there."""
-    rows = made_up_rows(tables=("a",), methods=("gbmo", "mrmr"), n_seeds=1, n_folds=2)
+    rows = synthetic_rows(tables=("a",), methods=("gbmo", "mrmr"), n_seeds=1, n_folds=2)
     cells = tuple((seed, fold) for seed in range(3) for fold in range(2))
     contenders = (Contender("all", None), Contender("gbmo", None), Contender("mrmr", 5))
     meant = Planned(dict.fromkeys("abc", contenders), ("linear", "mlp"), cells, 0.02)
@@ -362,7 +362,7 @@ def test_what_was_not_reached_is_named_and_counts_as_planned() -> None:
 
 
 def test_a_method_that_fails_does_so_at_every_size_it_was_to_be_asked_for() -> None:
-    rows = made_up_rows(methods=("mrmr",), sizes=(5, 10))
+    rows = synthetic_rows(methods=("mrmr",), sizes=(5, 10))
     of_all = [row for row in rows if row["method"] == "all"]
     failed = failing([{**row, "method": "mrmr"} for row in of_all], lambda row: True, "no")
     sizes = (None, 5, 10)
@@ -378,7 +378,7 @@ def test_a_method_that_fails_does_so_at_every_size_it_was_to_be_asked_for() -> N
 
 def test_a_selection_that_rests_on_a_leak_says_so_first_and_gives_it_as_the_reason() -> None:
     tables = [f"t{i}" for i in range(8)]
-    rows = made_up_rows(tables=tables, methods=["gbmo"], differences=CLEAR)
+    rows = synthetic_rows(tables=tables, methods=["gbmo"], differences=CLEAR)
     leak = next(row["features"][0] for row in rows if row["method"] == "gbmo")
     summary = summarise(table_of(rows), leaks={"t3": frozenset({leak})})
     leaking = summary.tables[3]
@@ -392,7 +392,7 @@ def test_a_selection_that_rests_on_a_leak_says_so_first_and_gives_it_as_the_reas
 
 
 def test_lines_for_a_terminal_are_aligned_and_hold_what_matters() -> None:
-    rows = made_up_rows(tables=("a", "b\n"), methods=(*THREE, "選択[/bold]\x1b[2J"))
+    rows = synthetic_rows(tables=("a", "b\n"), methods=(*THREE, "選択[/bold]\x1b[2J"))
     lines = lines_of(summarise(table_of(rows[:-1])))
     assert lines[0] == "a, linear: log loss, lower is better; 3 seeds, 5 outer folds"
     assert lines[1].split()[:3] == ["method", "kept", "loss"]

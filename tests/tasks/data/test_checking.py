@@ -12,7 +12,7 @@ from chaffinch.errors import InputError
 from chaffinch.methods import Flbmo, Gbmo, Pefs
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
-from tests.tasks.data.made_up_table import N, described, numbers, refused, table_with, text
+from tests.tasks.data.synthetic_table import N, described, numbers, refused, table_with, text
 
 PARTS = "(5 to train on, for the folds, and 1 in each other part)"
 

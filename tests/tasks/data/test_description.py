@@ -13,9 +13,9 @@ from chaffinch.storage.datasets import dataset
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.settings.selection import SelectionSettings
-from tests.made_up import good_table
 from tests.sources import ingest
-from tests.tasks.data.made_up_table import N, described, numbers, table_with, text
+from tests.synthetic import good_table
+from tests.tasks.data.synthetic_table import N, described, numbers, table_with, text
 
 
 @pytest.mark.parametrize(

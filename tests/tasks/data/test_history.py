@@ -11,8 +11,8 @@ import pytest
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.flows.cli.output import show
-from tests.tasks.data.made_up_history import DAYS, LINEAR, daily, made, run_on_days, two_series
-from tests.tasks.reporting.made_up_report import Page
+from tests.tasks.data.synthetic_history import DAYS, LINEAR, daily, made, run_on_days, two_series
+from tests.tasks.reporting.synthetic_report import Page
 
 # What is made
 

@@ -12,7 +12,7 @@ import pytest
 import chaffinch
 from chaffinch import InputError
 from chaffinch.tasks.settings.columns import HistorySettings
-from tests.tasks.data.made_up_history import DAYS, LINEAR, daily, made, run_on_days, two_series
+from tests.tasks.data.synthetic_history import DAYS, LINEAR, daily, made, run_on_days, two_series
 
 
 @pytest.fixture(scope="module")

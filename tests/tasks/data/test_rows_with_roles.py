@@ -8,7 +8,7 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 HOURS = pd.date_range("2026-01-01", periods=200, freq="h")

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from tests.made_up import good_table
-from tests.tasks.made_up_runs import LINEAR
+from tests.synthetic import good_table
+from tests.tasks.synthetic_runs import LINEAR
 
 KEPT = ("age", "colour", "income", "code", "size", "member")
 

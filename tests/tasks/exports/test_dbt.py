@@ -14,7 +14,7 @@ import yaml
 import chaffinch
 from chaffinch import InputError
 from chaffinch.exports import to_dbt
-from tests.tasks.made_up_runs import causes, run_of
+from tests.tasks.synthetic_runs import causes, run_of
 
 UNUSUAL = "Größe (m²), 'x'; drop table orders -- % $ 😀"
 

@@ -13,7 +13,7 @@ from chaffinch import InputError
 from chaffinch.exports import to_mlflow
 from tests.flows.cli.programs import free_port
 from tests.tasks.exports.conftest import orders
-from tests.tasks.made_up_runs import LINEAR, causes, run_of
+from tests.tasks.synthetic_runs import LINEAR, causes, run_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")
 

@@ -14,8 +14,8 @@ from chaffinch.storage.runs import stages as module
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.methods.pefs import searches_of
 from chaffinch.tasks.selection.pefs.search import Search
-from tests.made_up import good_table
-from tests.tasks.methods.test_probabilistic import material_of
+from tests.synthetic import good_table
+from tests.tasks.methods.test_pefs_runs import material_of
 from tests.tasks.pipeline.hastened import same_searches
 
 SHORT = Pefs(hidden_layer_sizes=(8,), most_sweeps=3, penalties=(0.05, 0.2))

@@ -10,7 +10,7 @@ import chaffinch
 from chaffinch import AlternativeSettings
 from chaffinch.tasks.methods.alternatives import best_known, price_of
 from chaffinch.tasks.selection.alternatives.result import Alternatives, FeatureSet
-from tests.tasks.methods.made_up_alternatives import LINE
+from tests.tasks.methods.synthetic_alternatives import LINE
 
 
 def climbed(tau: float) -> chaffinch.SelectionResult:

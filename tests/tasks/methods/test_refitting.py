@@ -23,9 +23,9 @@ from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.settings.method import declared, kinds, method_of
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.workers.interface import InProcess
-from tests.made_up import good_table
+from tests.synthetic import good_table
 from tests.tasks.pipeline.stages import stage
-from tests.tasks.reporting.made_up_report import Page
+from tests.tasks.reporting.synthetic_report import Page
 
 FEATURES = ("age", "noise_1", "colour", "noise_2", "income", "noise_3")
 LINEAR = ModelSettings(name="linear", tuning="none")

@@ -22,9 +22,9 @@ from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.statistics.bootstrap import paired_error, resampling_units
-from tests.made_up import good_table
-from tests.tasks.made_up_runs import LINEAR, causes, run_of
-from tests.tasks.reporting.made_up_report import Page
+from tests.synthetic import good_table
+from tests.tasks.reporting.synthetic_report import Page
+from tests.tasks.synthetic_runs import LINEAR, causes, run_of
 
 
 @pytest.fixture(scope="module")

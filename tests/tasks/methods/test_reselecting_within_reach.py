@@ -8,7 +8,7 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
-from tests.tasks.made_up_runs import causes, run_of
+from tests.tasks.synthetic_runs import causes, run_of
 
 
 def with_roles(seed, **columns):

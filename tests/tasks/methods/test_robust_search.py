@@ -17,7 +17,7 @@ from chaffinch import InputError, ModelSettings
 from chaffinch.methods import RobustElimination
 from chaffinch.tasks.data.splits import Roles, fold_indices
 from chaffinch.tasks.settings.selection import SelectionSettings
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 QUICK = ModelSettings(name="linear", tuning="none")
 

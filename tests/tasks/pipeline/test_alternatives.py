@@ -16,8 +16,8 @@ from chaffinch import AlternativeSettings, InputError
 from chaffinch.tasks.methods.alternatives import Search
 from chaffinch.tasks.settings.alternatives import QualityName
 from chaffinch.tasks.settings.selection import SelectionSettings
-from tests.made_up import good_table
-from tests.tasks.methods.made_up_alternatives import LINE, select, table, two_that_share_nothing
+from tests.synthetic import good_table
+from tests.tasks.methods.synthetic_alternatives import LINE, select, table, two_that_share_nothing
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.tasks.pipeline import explanation
 from chaffinch.tasks.reporting.changes import summarise_promotion
-from tests.tasks.reporting.made_up_report import Page
+from tests.tasks.reporting.synthetic_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 

@@ -15,9 +15,9 @@ import chaffinch
 from chaffinch.flows.cli.output import show
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.text import numbers_alike
-from tests.made_up import good_table
-from tests.tasks.made_up_runs import causes, run_of
-from tests.tasks.reporting.made_up_report import Page, made_up, numbered
+from tests.synthetic import good_table
+from tests.tasks.reporting.synthetic_report import Page, numbered, synthetic
+from tests.tasks.synthetic_runs import causes, run_of
 
 CAPTION = "Metrics of the test rows"
 
@@ -141,7 +141,7 @@ def test_a_contract_of_an_earlier_release_has_none(classes, tmp_path, capsys) ->
     show(earlier, as_json=False)
     assert "metric" not in capsys.readouterr().out
     assert earlier.contract.to_dict() == contract
-    assert CAPTION not in Page(render_report(made_up(numbered(4), 2))).text
+    assert CAPTION not in Page(render_report(synthetic(numbered(4), 2))).text
 
 
 def test_a_contract_whose_metrics_are_damaged_is_refused_in_one_line(classes, tmp_path) -> None:

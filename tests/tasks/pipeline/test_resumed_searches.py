@@ -25,8 +25,8 @@ from chaffinch.tasks.pipeline import run as story
 from chaffinch.tasks.selection.pefs.search import Search
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
-from tests.made_up import good_table
-from tests.tasks.methods.test_probabilistic import material_of
+from tests.synthetic import good_table
+from tests.tasks.methods.test_pefs_runs import material_of
 from tests.tasks.pipeline.hastened import all_sweeps, hasten, kept, n_sweeps, same_searches
 
 LONG = Pefs(hidden_layer_sizes=(16,), most_sweeps=10, penalties=(0.001, 0.01, 0.02))
@@ -35,7 +35,7 @@ SAME = ("selection.json", "elimination.parquet")
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("table") / "made_up.csv"
+    path = tmp_path_factory.mktemp("table") / "synthetic.csv"
     good_table(300).to_csv(path, index=False)
     return path
 

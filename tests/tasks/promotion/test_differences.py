@@ -12,8 +12,8 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.tasks.promotion.difference import lines_of_difference
 from chaffinch.tasks.statistics.drift import FeatureDrift
-from tests.made_up import good_table
-from tests.tasks.made_up_runs import causes, run_of
+from tests.synthetic import good_table
+from tests.tasks.synthetic_runs import causes, run_of
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 import chaffinch
 from chaffinch import InputError, StorageError
 from chaffinch.tasks.promotion.promote import against_promoted, kept_run
-from tests.tasks.made_up_runs import causes, run_of
+from tests.tasks.synthetic_runs import causes, run_of
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from chaffinch.flows.cli.output import show
 from chaffinch.tasks.reporting.charts import elimination_chart
 from chaffinch.tasks.reporting.text import stability_in_words
 from tests.tasks.methods.test_auto import table_of
-from tests.tasks.reporting.made_up_report import Page, made_up, numbered, with_contract
+from tests.tasks.reporting.synthetic_report import Page, numbered, synthetic, with_contract
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 SECTION = "How the number of features was chosen"
@@ -175,7 +175,7 @@ def test_copies_of_noise_are_kept_by_chance_and_the_report_says_so(tmp_path) -> 
 
 
 def test_an_index_that_is_not_defined_is_not_shown() -> None:
-    content = made_up(numbered(4), 2)
+    content = synthetic(numbered(4), 2)
     assert stability_in_words(content.contract) is None
     found = {"index": None, "n_folds": 5, "share_of_folds": {"a": 1.0}}
     assert stability_in_words(with_contract(content, stability=found).contract) is None

@@ -12,7 +12,7 @@ from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import ReportContent, render_report
 from tests import browser
 from tests.flows.cli.programs import free_port
-from tests.tasks.reporting.made_up_report import explained, made_up
+from tests.tasks.reporting.synthetic_report import explained, synthetic
 
 pytestmark = [
     pytest.mark.e2e,
@@ -40,7 +40,7 @@ def content() -> ReportContent:
         "prices": [],
     }
     sets["settings"] |= {"search": "sequential", "aggregate": "sum"}
-    content = explained(made_up(names, 10))
+    content = explained(synthetic(names, 10))
     return replace(content, alternatives=sets, source=f"{'wide_' * 30}.csv")
 
 

@@ -17,19 +17,19 @@ from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.section import MOST_ROWS
 from chaffinch.tasks.reporting.text import NOTHING, numbers_alike, summarise_verdict
-from tests.tasks.reporting.made_up_report import (
+from tests.tasks.reporting.synthetic_report import (
     Page,
     explained,
-    made_up,
     numbered,
     ranked,
+    synthetic,
     with_contract,
 )
 
 
 @pytest.fixture(scope="module")
 def page() -> Page:
-    return Page(render_report(made_up(numbered(12), 4)))
+    return Page(render_report(synthetic(numbered(12), 4)))
 
 
 def test_every_figure_of_the_contract_is_on_the_page(page: Page) -> None:
@@ -63,7 +63,7 @@ def test_the_contents_link_to_every_heading_after_them(page: Page) -> None:
 
 def test_the_title_is_for_people_and_the_name_of_the_run_is_there_as_well() -> None:
     content = with_contract(
-        made_up(numbered(12), 4), settings_file={"name": "nightly.toml", "sha256": "0" * 64}
+        synthetic(numbered(12), 4), settings_file={"name": "nightly.toml", "sha256": "0" * 64}
     )
     content = replace(content, source="tumours.v2.csv.gz", created="2026-11-26T02:45:01.5+00:00")
     page = Page(render_report(content))
@@ -75,7 +75,7 @@ def test_the_title_is_for_people_and_the_name_of_the_run_is_there_as_well() -> N
 
 
 def test_the_first_screen_has_the_metrics_people_know_besides_the_loss() -> None:
-    content = made_up(numbered(12), 4)
+    content = synthetic(numbered(12), 4)
     metrics = {
         name: {"all_features": 0.91, "selected": 0.93, "constant": 0.5, "difference": 0.02}
         for name in ("accuracy", "balanced_accuracy", "roc_auc")
@@ -90,7 +90,7 @@ def test_the_first_screen_has_the_metrics_people_know_besides_the_loss() -> None
 
 def test_kept_features_and_the_contract_can_be_downloaded() -> None:
     content = with_contract(
-        made_up(["a", 'b "2", c', "d"], 2),
+        synthetic(["a", 'b "2", c', "d"], 2),
         stability={"index": 0.5, "n_folds": 4, "share_of_folds": {"a": 0.25, "d": 1.0}},
     )
     files = downloads(Page(render_report(content)))
@@ -121,12 +121,12 @@ def downloads(page: Page) -> dict[str, bytes]:
 def test_the_verdict_in_brief_has_the_number_of_features_and_both_losses(
     verdict, n_kept, words
 ) -> None:
-    assert summarise_verdict(made_up(numbered(12), n_kept, verdict).contract).startswith(words)
+    assert summarise_verdict(synthetic(numbered(12), n_kept, verdict).contract).startswith(words)
 
 
 @pytest.mark.parametrize("n_kept", [4, 12])
 def test_the_verdict_in_brief_begins_with_a_constant_that_nothing_beats(n_kept) -> None:
-    content = made_up(numbered(12), n_kept, "cannot tell")
+    content = synthetic(numbered(12), n_kept, "cannot tell")
     beaten = {"over_constant": [-0.1, 0.2], "all_features_over_constant": [-0.2, 0.1]}
     comparison = content.contract.to_dict()["comparison"] | beaten
     words = summarise_verdict(with_contract(content, comparison=comparison).contract)
@@ -142,7 +142,7 @@ def test_the_verdict_in_brief_begins_with_a_constant_that_nothing_beats(n_kept) 
     ],
 )
 def test_costs_are_shown_with_the_loss_that_a_unit_saved_costs(per_cost, words) -> None:
-    content = made_up(numbered(12), 4)
+    content = synthetic(numbered(12), 4)
     costs = {"kept": 12.5, "all": 50.0, "loss_per_cost_saved": per_cost}
     settings = {**content.contract.settings, "constraints": {"budget": 20.0, "groups": []}}
     page = Page(render_report(with_contract(content, costs=costs, settings=settings)))
@@ -173,7 +173,7 @@ def test_dropped_columns_come_with_the_nearest_miss_first(page: Page) -> None:
 
 
 def test_features_that_no_step_tells_apart_share_their_ranks() -> None:
-    content = made_up(numbered(12), 4)
+    content = synthetic(numbered(12), 4)
     features = [{**one, "step": None} for one in content.contract.to_dict()["features"]]
     rows = Page(render_report(with_contract(content, features=features))).tables
     assert {row[1] for row in rows["Kept features (4)"][1:]} == {"1 to 4"}
@@ -188,7 +188,7 @@ def test_the_winning_size_and_parameters_are_marked(page: Page) -> None:
 
 
 def test_sizes_asked_for_are_shown_as_numbers_or_shares() -> None:
-    page = Page(render_report(made_up(numbered(12), 4, method="flbmo")))
+    page = Page(render_report(synthetic(numbered(12), 4, method="flbmo")))
     sizes = page.tables["Candidate sizes"]
     assert [row[1] for row in sizes] == ["Size asked for", "16.67 %", "4"]
     assert "Slack" not in page.text
@@ -209,7 +209,7 @@ def test_sizes_asked_for_are_shown_as_numbers_or_shares() -> None:
     ],
 )
 def test_each_verdict_says_first_what_may_be_dropped(verdict, meaning, dropped) -> None:
-    content = made_up(numbered(12), 4, verdict)
+    content = synthetic(numbered(12), 4, verdict)
     page = Page(render_report(content))
     assert f"Verdict {verdict} {meaning}" in page.text
     assert f"The sentence of the verdict {verdict}." in page.text
@@ -231,7 +231,7 @@ def test_each_verdict_says_first_what_may_be_dropped(verdict, meaning, dropped) 
 def test_not_shown_better_than_a_constant_is_told_from_shown_no_better(
     over_constant, meaning
 ) -> None:
-    content = made_up(numbered(12), 4, "cannot tell")
+    content = synthetic(numbered(12), 4, "cannot tell")
     both = dict.fromkeys(("over_constant", "all_features_over_constant"), over_constant)
     comparison = {**content.contract.to_dict()["comparison"], **both}
     page = Page(render_report(with_contract(content, comparison=comparison)))
@@ -241,7 +241,7 @@ def test_not_shown_better_than_a_constant_is_told_from_shown_no_better(
 
 
 def test_an_unknown_verdict_is_refused() -> None:
-    content = made_up(numbered(3), 1)
+    content = synthetic(numbered(3), 1)
     comparison = {**content.contract.to_dict()["comparison"], "verdict": "shines"}
     with pytest.raises(
         ValueError,
@@ -251,13 +251,13 @@ def test_an_unknown_verdict_is_refused() -> None:
 
 
 def test_a_selection_that_keeps_everything_says_so() -> None:
-    page = Page(render_report(made_up(numbered(12), 12, "cannot tell")))
+    page = Page(render_report(synthetic(numbered(12), 12, "cannot tell")))
     assert "Every feature was kept, so both models are the same" in page.text
     assert "The smaller one" not in page.text
 
 
 def test_a_feature_kept_on_request_is_told_from_one_that_outlasts_the_path() -> None:
-    content = made_up(numbered(12), 4)
+    content = synthetic(numbered(12), 4)
     settings = content.contract.settings
     columns = {**settings["columns"], "keep": ["feature 11"]}
     asked = with_contract(content, settings={**settings, "columns": columns})
@@ -265,7 +265,7 @@ def test_a_feature_kept_on_request_is_told_from_one_that_outlasts_the_path() -> 
 
 
 def test_categories_show_their_number_and_their_baseline() -> None:
-    content = made_up(numbered(2), 1)
+    content = synthetic(numbered(2), 1)
     feature = {"name": "colour", "type": "category", "baseline": "blue", "step": None}
     feature["categories"] = ["blue", "red"]
     candidates = ["colour", "feature 0"]
@@ -275,12 +275,12 @@ def test_categories_show_their_number_and_their_baseline() -> None:
 
 
 def test_equal_content_gives_equal_bytes() -> None:
-    assert render_report(made_up(numbered(12), 4)) == render_report(made_up(numbered(12), 4))
+    assert render_report(synthetic(numbered(12), 4)) == render_report(synthetic(numbered(12), 4))
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 101, 3000])
 def test_the_page_stands_alone_at_every_size(n: int) -> None:
-    page = render_report(made_up(numbered(n), max(1, n // 4)))
+    page = render_report(synthetic(numbered(n), max(1, n // 4)))
     parsed = Page(page)
     assert parsed.open == []
     assert not {"script", "link", "iframe", "object", "img"} & {tag for tag, _ in parsed.elements}
@@ -317,14 +317,14 @@ def test_the_page_is_accessible(page: Page) -> None:
 
 
 def test_charts_take_their_colours_from_the_page() -> None:
-    page = render_report(made_up(numbered(12), 4)).decode()
+    page = render_report(synthetic(numbered(12), 4)).decode()
     charts = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     assert "var(--accent)" in charts
     assert not re.search(r"(fill|stroke): (#|white|black)", charts)
 
 
 def test_one_feature_alone_has_no_curve() -> None:
-    page = Page(render_report(made_up(["only"], 1, "cannot tell")))
+    page = Page(render_report(synthetic(["only"], 1, "cannot tell")))
     assert "There was nothing that could be removed" in page.text
     assert "mask-validation rows is 0.1302" in page.text
     assert "Both models are the same, so there is no difference" in page.text
@@ -332,7 +332,7 @@ def test_one_feature_alone_has_no_curve() -> None:
 
 
 def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
-    page = Page(render_report(ranked(made_up(numbered(12), 4, method="flbmo"))))
+    page = Page(render_report(ranked(synthetic(numbered(12), 4, method="flbmo"))))
     assert page.open == []
     assert "The ranking" in page.headings
     assert "The elimination curve" not in page.headings
@@ -350,7 +350,7 @@ def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
 
 
 def test_a_place_in_an_order_is_shown_as_a_rank_and_not_as_a_score() -> None:
-    page = Page(render_report(ranked(made_up(numbered(12), 4), "mrmr")))
+    page = Page(render_report(ranked(synthetic(numbered(12), 4), "mrmr")))
     assert len(page.of("svg")) == 1  # the interval
     kept = page.tables["Kept features (4)"]
     assert kept[0] == ["Feature", "Rank", "Type", "Baseline"]
@@ -360,7 +360,7 @@ def test_a_place_in_an_order_is_shown_as_a_rank_and_not_as_a_score() -> None:
 
 
 def test_only_a_ranking_with_several_sizes_says_that_models_chose_the_size() -> None:
-    several = ranked(made_up(numbered(12), 4, method="flbmo"))
+    several = ranked(synthetic(numbered(12), 4, method="flbmo"))
     one = replace(several, candidates=several.candidates[:1])
     assert "Models fitted at each size" in Page(render_report(several)).text
     page = Page(render_report(one))
@@ -378,14 +378,14 @@ def test_only_a_ranking_with_several_sizes_says_that_models_chose_the_size() -> 
     ],
 )
 def test_a_ranking_says_which_rows_it_is_of(method, train, mask_validation) -> None:
-    page = Page(render_report(ranked(made_up(numbered(12), 4), method)))
+    page = Page(render_report(ranked(synthetic(numbered(12), 4), method)))
     rows = page.tables["Losses of the two final models (log loss)"]
     assert [rows[1][-1], rows[2][-1]] == [train, mask_validation]
     assert rows[4][-1] == "the verdict; nothing is chosen by it"
 
 
 def test_a_lowest_score_is_called_that_and_not_a_size() -> None:
-    content = ranked(made_up(numbered(12), 4, method="flbmo"))
+    content = ranked(synthetic(numbered(12), 4, method="flbmo"))
     method = {"kind": "anova_f", "n_features": None, "min_score": 107.5}
     settings = {**content.contract.settings, "method": method}
     html = render_report(
@@ -407,7 +407,7 @@ def test_a_lowest_score_is_called_that_and_not_a_size() -> None:
 
 def test_thousands_of_features_make_a_small_page_quickly() -> None:
     names = [f"{i} ".ljust(100, "ä") for i in range(10_000)]
-    content = explained(ranked(made_up(names, 700)))
+    content = explained(ranked(synthetic(names, 700)))
     start = time.process_time()
     page = render_report(content)
     assert time.process_time() - start < 3
@@ -424,16 +424,18 @@ def test_thousands_of_features_make_a_small_page_quickly() -> None:
 
 def test_long_tables_are_opened_on_demand_and_short_ones_at_once() -> None:
     def opened(n: int) -> int:
-        return sum("open" in d for d in Page(render_report(made_up(numbered(n), 4))).of("details"))
+        return sum(
+            "open" in d for d in Page(render_report(synthetic(numbered(n), 4))).of("details")
+        )
 
     assert opened(3000) == opened(12) - 1
 
 
 def test_a_wide_profile_is_cut_and_says_where_the_rest_is() -> None:
-    page = Page(render_report(made_up(numbered(1200), 4)))
+    page = Page(render_report(synthetic(numbered(1200), 4)))
     assert len(page.tables["Columns of the table (1,200)"]) == 1 + MOST_ROWS
     assert "and 1,000 more; all are in profile.json of a stored run" in page.text
-    assert "profile.json" not in Page(render_report(made_up(numbered(200), 4))).text
+    assert "profile.json" not in Page(render_report(synthetic(numbered(200), 4))).text
 
 
 @pytest.mark.parametrize(
@@ -449,7 +451,7 @@ def test_a_wide_profile_is_cut_and_says_where_the_rest_is() -> None:
     ],
 )
 def test_hostile_names_come_out_as_they_are_and_run_nothing(name: str) -> None:
-    content = made_up([name, "b", "c"], 3)
+    content = synthetic([name, "b", "c"], 3)
     target = {**content.contract.to_dict()["target"], "name": name, "classes": [name]}
     hostile = with_contract(content, target=target, loss=name)
     hostile = explained(replace(hostile, run=name, source=name, warnings=[name]))
@@ -465,12 +467,12 @@ def test_hostile_names_come_out_as_they_are_and_run_nothing(name: str) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40))
 def test_any_name_comes_out_as_it_is(name: str) -> None:
-    tables = Page(render_report(made_up([name], 1))).tables
+    tables = Page(render_report(synthetic([name], 1))).tables
     assert tables["Kept features (1)"][1][0] == name
 
 
 def test_control_characters_are_shown_instead_of_lost() -> None:
-    tables = Page(render_report(made_up(["a\x00b\r\nc\x7f"], 1))).tables
+    tables = Page(render_report(synthetic(["a\x00b\r\nc\x7f"], 1))).tables
     assert tables["Kept features (1)"][1][0] == "a␀b␍␊c␡"
 
 
@@ -486,7 +488,7 @@ def test_a_run_without_a_test_part_is_judged_on_out_of_fold_rows() -> None:
         {"n_features": n, "loss": 0.1 + 0.1 / n, "difference": 0.0, "standard_error": 0.01}
         for n in (12, 4)
     ]
-    content = replace(ranked(made_up(numbered(12), 4), "auto"), candidates=[], sizes=curve)
+    content = replace(ranked(synthetic(numbered(12), 4), "auto"), candidates=[], sizes=curve)
     contract = content.contract.to_dict()
     rows = {"train": 1049382, "out_of_fold": 185185}
     losses = {"train": contract["losses"]["train"], "out_of_fold": contract["losses"]["test"]}

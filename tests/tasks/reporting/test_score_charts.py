@@ -10,7 +10,7 @@ import pytest
 import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.tasks.reporting.charts import score_chart
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 DARK, LIGHT = (0, 34, 77), (253, 231, 55)  # the ends of the scale
 

@@ -17,7 +17,7 @@ from chaffinch.storage.files import to_json
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 import chaffinch
 from chaffinch import ModelSettings
-from tests.made_up import good_table
-from tests.tasks.methods.made_up_alternatives import two_that_share_nothing
+from tests.synthetic import good_table
+from tests.tasks.methods.synthetic_alternatives import two_that_share_nothing
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 HOSTILE = "<script>alert(1)</script>"

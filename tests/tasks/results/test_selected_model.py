@@ -13,7 +13,7 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 MODELS = ["lightgbm", "xgboost", "mlp", "linear"]
 KEPT = ("age", "colour", "income")

@@ -8,7 +8,7 @@ import pytest
 import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.tasks.workers.logging import ContextFilter, logging_about
-from tests.made_up import good_table
+from tests.synthetic import good_table
 
 
 @pytest.fixture

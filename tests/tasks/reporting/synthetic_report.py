@@ -22,7 +22,7 @@ OF_THE_FINAL_MODEL = {"Rise", "True", "ROC", "Calibration:", "Confusion"}
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
-def made_up(
+def synthetic(
     names: Sequence[str], n_kept: int, verdict: str = "better", method: str = "gbmo"
 ) -> ReportContent:
     """Content in which the features leave in the table's order and the last one outlasts all."""

@@ -8,7 +8,7 @@ import pytest
 
 import chaffinch
 from chaffinch.methods import Pefs
-from tests.tasks.reporting.made_up_report import Page
+from tests.tasks.reporting.synthetic_report import Page
 
 SMALL = {"hidden_layer_sizes": (8,), "most_sweeps": 1}
 OF_SEARCHES = (

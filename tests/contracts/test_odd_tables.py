@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.tasks.data.perfect_predictors import PerfectPredictors
-from tests.tasks.data.made_up_table import N, described, numbers, table_with, text
+from tests.tasks.data.synthetic_table import N, described, numbers, table_with, text
 
 
 def warned(words, table, **options):

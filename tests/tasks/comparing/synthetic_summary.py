@@ -15,7 +15,7 @@ from chaffinch.tasks.comparing.plan import Contender, Planned
 from chaffinch.tasks.comparing.summary import Outcome, Summary, TableSummary
 from chaffinch.tasks.comparing.summary import summarise as of_planned
 from chaffinch.tasks.comparing.text import name_of
-from tests.tasks.comparing.made_up_results import table_of
+from tests.tasks.comparing.synthetic_results import table_of
 
 THREE = ("gbmo", "anova_f", "mrmr")
 CLEAR = {"gbmo": -0.1, "anova_f": 0.1}

@@ -17,9 +17,9 @@ from chaffinch.tasks.methods.pefs import searches_of
 from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.workers.interface import InProcess
-from tests.made_up import good_table
+from tests.synthetic import good_table
 from tests.tasks.pipeline.stages import stage
-from tests.tasks.reporting.made_up_report import Page
+from tests.tasks.reporting.synthetic_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 QUICK = Pefs(hidden_layer_sizes=(16,), most_sweeps=6, penalties=(0.05, 0.2), seeds=2)

@@ -19,8 +19,8 @@ from chaffinch.tasks.reporting.alternatives import (
     why_missing,
 )
 from chaffinch.tasks.settings.stage_titles import title_of
-from tests.tasks.methods.made_up_alternatives import select, two_that_share_nothing
-from tests.tasks.reporting.made_up_report import Page, made_up
+from tests.tasks.methods.synthetic_alternatives import select, two_that_share_nothing
+from tests.tasks.reporting.synthetic_report import Page, synthetic
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def found() -> chaffinch.SelectionResult:
 
 
 def report_of(alternatives) -> str:
-    content = replace(made_up(["a0", "b0", "a1"], 2), alternatives=alternatives)
+    content = replace(synthetic(["a0", "b0", "a1"], 2), alternatives=alternatives)
     return render_report(content).decode()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse
 
 
-def made_up(n_rows=5000, n_columns=30, seed=0):
+def synthetic(n_rows=5000, n_columns=30, seed=0):
     """Rows sorted by their target; the first column is the number of the row."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, n_columns)) * (random.random((n_rows, n_columns)) < 0.3)

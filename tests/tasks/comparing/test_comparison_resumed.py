@@ -42,7 +42,7 @@ def source(tmp_path_factory) -> Path:
     random = np.random.default_rng(0)
     table = pd.DataFrame(random.normal(size=(120, 6)).round(6), columns=list("abcdef"))
     table["y"] = table["a"] + table["b"] ** 2 + random.normal(size=120)
-    path = tmp_path_factory.mktemp("table") / "made_up.csv"
+    path = tmp_path_factory.mktemp("table") / "synthetic.csv"
     table.to_csv(path, index=False)
     return path
 
@@ -106,7 +106,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from tests.tasks.comparing.test_comparing_story import compared
+from tests.tasks.comparing.test_comparison_resumed import compared
 compared(Path(sys.argv[1]), Path(sys.argv[2]), lambda *told: print(*told, flush=True),
          cluster="local", workers=2, seeds=3)
 """
@@ -160,7 +160,7 @@ def test_what_the_time_did_not_reach_is_told_by_the_result(source, tmp_path, cap
     )
     result = load_comparison(run)
     assert result.not_reached == (
-        *(("made_up", "lightgbm"), ("other", "linear"), ("other", "lightgbm")),
+        *(("synthetic", "lightgbm"), ("other", "linear"), ("other", "lightgbm")),
     )
     n_planned = 2 * 2 * 2 * 2 * 4
     assert (result.summary.n_planned, result.summary.n_missing) == (n_planned, n_planned - 4)
@@ -196,12 +196,12 @@ def test_an_error_about_one_of_several_tables_names_it(source, tmp_path) -> None
 
 def test_several_tables_at_once(source, tmp_path) -> None:
     other = pd.read_csv(source).sample(80, random_state=0).rename(columns={"a": "first"})
-    dated = tmp_path / "made_up.2024.csv.gz"
+    dated = tmp_path / "synthetic.2024.csv.gz"
     other.to_csv(dated, index=False)
     both = compared([source, dated], tmp_path / "both", models=[LINEAR], seeds=1)
-    assert both["table"].unique().tolist() == ["made_up", "made_up.2024"]
+    assert both["table"].unique().tolist() == ["synthetic", "synthetic.2024"]
     alone = compared(dated, tmp_path / "alone", models=[LINEAR], seeds=1)
-    assert_same(both[both["table"] == "made_up.2024"].reset_index(drop=True), alone)
+    assert_same(both[both["table"] == "synthetic.2024"].reset_index(drop=True), alone)
 
 
 @pytest.mark.parametrize(
@@ -342,11 +342,11 @@ def assert_refused(store: Path, capsys) -> None:
 
 
 def test_tables_are_told_apart_by_their_names(source, tmp_path) -> None:
-    with pytest.raises(InputError, match="2 tables are called 'made_up'; rename them"):
+    with pytest.raises(InputError, match="2 tables are called 'synthetic'; rename them"):
         compared([source, source], tmp_path / "store")
     copy = source.with_name("another.csv")
     copy.write_bytes(source.read_bytes())
-    with pytest.raises(InputError, match="tables 'made_up' and 'another' hold the same rows"):
+    with pytest.raises(InputError, match="tables 'synthetic' and 'another' hold the same rows"):
         compared([source, copy], tmp_path / "store")
     one, other = pd.read_csv(source), pd.read_csv(source).iloc[::-2]
     found = compared([one, other], tmp_path / "store", models=[LINEAR], seeds=1)

@@ -22,9 +22,9 @@ from chaffinch.tasks.reporting.losses import candidate_sizes
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.workers.interface import InProcess
-from tests.made_up import good_table
+from tests.synthetic import good_table
 from tests.tasks.pipeline.stages import stage
-from tests.tasks.reporting.made_up_report import Page, made_up, numbered
+from tests.tasks.reporting.synthetic_report import Page, numbered, synthetic
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 COLUMNS = [
@@ -308,7 +308,7 @@ def test_what_the_limit_alone_forced_out_is_said_to_be_so_and_only_then(kept, tm
 
 
 def test_of_masks_of_one_size_only_the_chosen_one_is_marked() -> None:
-    content = made_up(numbered(4), 2)
+    content = synthetic(numbered(4), 2)
     same = [
         {"n_features": 2, "settings": [slack], "model_validation_loss": loss}
         for slack, loss in ((0.01, 0.3), (0.02, 0.1), (0.05, 0.2))

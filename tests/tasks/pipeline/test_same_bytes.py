@@ -218,7 +218,7 @@ from chaffinch.tasks.methods import fitting
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.storage.sources import source_of
-from tests.tasks.pipeline.test_story import TUNED
+from tests.tasks.pipeline.test_same_bytes import TUNED
 
 fitting._SHARE = float("inf")  # these fits take no longer than it takes to keep them
 

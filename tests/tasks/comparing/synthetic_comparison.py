@@ -20,5 +20,5 @@ def compared_in_memory(table: pd.DataFrame, asked: ComparisonSettings, folder: P
     description = describe_table(dataset.read(), of_any)
     rows = load_rows(dataset, of_any, description)
     roles = load_roles(dataset, of_any, description)
-    plan = Plan(asked, (ComparedTable("made_up", dataset, description),))
+    plan = Plan(asked, (ComparedTable("synthetic", dataset, description),))
     return Compared(plan, (LoadedTable(rows, roles),))

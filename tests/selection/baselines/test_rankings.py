@@ -37,7 +37,7 @@ CATEGORIES = (0, 0, 3, 0, 0)
 SQUARED = Loss("squared_error", "regression")
 
 
-def made_up(n_classes=0, *, gaps=True, seed=0):
+def synthetic(n_classes=0, *, gaps=True, seed=0):
     """Features 0, 2 (a category) and 3 predict the target, 1 does not, and 4 is constant."""
     random = np.random.default_rng(seed)
     X = np.asfortranarray(random.normal(size=(N, 5)))
@@ -64,7 +64,7 @@ def filled(column):
 
 
 def test_correlation_is_that_of_numpy_and_of_a_category_its_best_value() -> None:
-    rows, schema = made_up()
+    rows, schema = synthetic()
     scores = correlation(rows, schema)
     for j in (0, 1, 3):
         expected = abs(np.corrcoef(filled(rows.X[:, j])[:, 0], rows.y)[0, 1])
@@ -74,14 +74,14 @@ def test_correlation_is_that_of_numpy_and_of_a_category_its_best_value() -> None
 
 
 def test_correlation_with_classes_is_the_greatest_with_one_against_the_rest() -> None:
-    rows, schema = made_up(3, gaps=False)
+    rows, schema = synthetic(3, gaps=False)
     against = [abs(np.corrcoef(rows.X[:, 0], rows.y == label)[0, 1]) for label in range(3)]
     assert correlation(rows, schema)[0] == pytest.approx(max(against), rel=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [0, 3])
 def test_a_weight_of_two_in_a_correlation_is_the_row_twice(n_classes) -> None:
-    rows, schema = made_up(n_classes)
+    rows, schema = synthetic(n_classes)
     times = np.random.default_rng(1).integers(1, 4, N)
     repeated = rows.take(np.repeat(np.arange(N), times))
     weighted = Rows(rows.X, rows.y, times.astype(float))
@@ -94,7 +94,7 @@ def test_a_weight_of_two_in_a_correlation_is_the_row_twice(n_classes) -> None:
 
 
 def test_f_of_numbers_is_that_of_scikit_learn() -> None:
-    (rows, schema), (classed, of_classes) = made_up(), made_up(3)
+    (rows, schema), (classed, of_classes) = synthetic(), synthetic(3)
     for j in (0, 1, 3):
         expected = f_regression(filled(rows.X[:, j]), rows.y)[0][0]
         assert anova_f(rows, schema)[j] == pytest.approx(expected, rel=1e-9)
@@ -103,7 +103,7 @@ def test_f_of_numbers_is_that_of_scikit_learn() -> None:
 
 
 def test_f_of_a_category_is_that_of_its_best_one_hot_column() -> None:
-    (rows, schema), (classed, of_classes) = made_up(), made_up(3)
+    (rows, schema), (classed, of_classes) = synthetic(), synthetic(3)
     columns = one_hot(rows.X[:, 2])
     assert columns.shape == (N, 4)  # three values, and missing
     assert anova_f(rows, schema)[2] == pytest.approx(f_regression(columns, rows.y)[0].max())
@@ -112,7 +112,7 @@ def test_f_of_a_category_is_that_of_its_best_one_hot_column() -> None:
 
 
 def test_f_far_from_zero_is_the_f_near_zero() -> None:
-    rows, schema = made_up(2, gaps=False)
+    rows, schema = synthetic(2, gaps=False)
     numbers = Schema(schema.features, (0,) * 5, 2)
     far = Rows(np.round(rows.X, 3) + 1e9, rows.y)
     near = Rows(far.X - 1e9, rows.y)
@@ -139,7 +139,7 @@ def test_mutual_information_is_that_of_scikit_learn_with_the_same_seed() -> None
     def standard(values):
         return (values - values.mean()) / values.std()
 
-    (rows, schema), (classed, of_classes) = made_up(), made_up(3)
+    (rows, schema), (classed, of_classes) = synthetic(), synthetic(3)
     for j, is_code in ((0, False), (2, True), (3, False)):
         for of, labels, information in (
             (rows, standard(rows.y), mutual_info_regression),
@@ -181,7 +181,7 @@ def test_mrmr_takes_what_tells_nothing_last_of_all() -> None:
 
 
 def test_mrmr_is_the_papers_loop() -> None:
-    rows, _ = made_up(3, gaps=False)
+    rows, _ = synthetic(3, gaps=False)
     numbers = Schema(tuple("abd"), (0, 0, 0), 3)
     rows = Rows(rows.X[:, [0, 1, 3]], rows.y)
     f = f_classif(rows.X, rows.y)[0]
@@ -254,7 +254,7 @@ def test_relieff_finds_two_categories_that_tell_something_only_together() -> Non
 
 
 def test_gains_are_those_that_select_from_model_ranks_by() -> None:
-    rows, schema = made_up(2)
+    rows, schema = synthetic(2)
     numbers = Schema(schema.features, (0,) * 5, 2)
     ours = models.fit("lightgbm", rows, numbers, {}, seed=3)
     theirs = LGBMClassifier(
@@ -268,7 +268,7 @@ def test_gains_are_those_that_select_from_model_ranks_by() -> None:
     kept = RankedPath.from_scores(scores).best(2)
     np.testing.assert_array_equal(kept, selector.get_support())
 
-    rows, _ = made_up()
+    rows, _ = synthetic()
     ours = models.fit("xgboost", rows, Schema(schema.features, (0,) * 5), {}, seed=3)
     theirs = XGBRegressor(importance_type="total_gain", tree_method="hist", n_jobs=1)
     theirs.fit(rows.X, rows.y)
@@ -279,7 +279,7 @@ def test_gains_are_those_that_select_from_model_ranks_by() -> None:
 @pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
 def test_gains_that_are_not_finite_are_refused_and_never_ranked(name) -> None:
     """They grow with the square of the target, and are kept in float32."""
-    rows, schema = made_up()
+    rows, schema = synthetic()
     order = select_from_model(models.fit(name, rows, schema, {}, seed=0)).argsort()
     large = Rows(rows.X, rows.y * 2.0**50)
     np.testing.assert_array_equal(
@@ -292,7 +292,7 @@ def test_gains_that_are_not_finite_are_refused_and_never_ranked(name) -> None:
 
 
 def test_coefficients_are_summed_over_classes_and_over_a_categorys_columns() -> None:
-    rows, schema = made_up(3)
+    rows, schema = synthetic(3)
     model = models.fit("linear", rows, schema, {}, seed=0)
     coefficients = np.abs(model.estimator.coef_).sum(axis=0)  # a, b, d; then three colours
     scores = select_from_model(model)
@@ -303,7 +303,7 @@ def test_coefficients_are_summed_over_classes_and_over_a_categorys_columns() -> 
 
 @pytest.mark.parametrize("name", ["mlp", "HistGradientBoostingRegressor", "KNeighborsRegressor"])
 def test_a_model_without_importances_is_refused(name) -> None:
-    model = models.fit(name, *made_up(), {}, seed=0)
+    model = models.fit(name, *synthetic(), {}, seed=0)
     with pytest.raises(ValueError, match="needs a model with gains or coefficients but"):
         select_from_model(model)
 
@@ -319,7 +319,7 @@ def test_the_permutation_importance_of_a_line_is_twice_its_squared_slope() -> No
 
 
 def test_permutation_agrees_with_scikit_learn_up_to_the_shuffles() -> None:
-    rows, _ = made_up(gaps=False)
+    rows, _ = synthetic(gaps=False)
     schema = Schema(tuple("abcde"), (0,) * 5)
     ours = models.fit("linear", rows, schema, {}, seed=0)
     theirs = LinearRegression().fit(rows.X, rows.y)
@@ -331,7 +331,7 @@ def test_permutation_agrees_with_scikit_learn_up_to_the_shuffles() -> None:
 
 
 def test_permutation_scores_the_features_it_is_asked_for_whoever_asks_for_the_others() -> None:
-    rows, schema = made_up(2)
+    rows, schema = synthetic(2)
     model = models.fit("lightgbm", rows, schema, {}, seed=0)
     loss = Loss("log_loss", "classification")
     together = permutation(model, rows, loss, range(5), 7)
@@ -345,7 +345,7 @@ def test_permutation_scores_the_features_it_is_asked_for_whoever_asks_for_the_ot
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_what_tells_something_ranks_above_noise_and_a_constant(name, n_classes) -> None:
-    rows, schema = made_up(n_classes)
+    rows, schema = synthetic(n_classes)
     scores = scorer_of(name).scores(rows, schema, 0)
     assert scores.shape == (5,)
     assert np.isfinite(scores).all()
@@ -357,7 +357,7 @@ def test_what_tells_something_ranks_above_noise_and_a_constant(name, n_classes) 
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("n_classes", [0, 3])
 def test_the_place_of_a_column_does_not_matter_and_nothing_is_changed(name, n_classes) -> None:
-    rows, schema = made_up(n_classes)
+    rows, schema = synthetic(n_classes)
     X, y = rows.X.copy(), rows.y.copy()
     turned = Rows(np.ascontiguousarray(rows.X[:, ::-1]), rows.y)
     reverse = Schema(schema.features[::-1], schema.n_categories[::-1], schema.n_classes)
@@ -370,7 +370,7 @@ def test_the_place_of_a_column_does_not_matter_and_nothing_is_changed(name, n_cl
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_a_column_without_any_value_and_small_numbers_do_no_harm(name) -> None:
-    rows, schema = made_up(2)
+    rows, schema = synthetic(2)
     X = rows.X.copy()
     X[:, 1], X[:, 0] = np.nan, X[:, 0] * 1e-200
     scores = scorer_of(name).scores(Rows(X, rows.y), schema, 0)
@@ -396,7 +396,7 @@ def test_a_missing_category_is_a_value_of_its_own_and_a_missing_number_the_mean(
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_the_unit_of_the_target_does_not_matter(name) -> None:
-    rows, schema = made_up()
+    rows, schema = synthetic()
     scores = scorer_of(name).scores(rows, schema, 0)
     for unit in (1e28, 1e-28):
         scaled = scorer_of(name).scores(Rows(rows.X, unit * rows.y), schema, 0)
@@ -405,14 +405,14 @@ def test_the_unit_of_the_target_does_not_matter(name) -> None:
 
 @pytest.mark.parametrize("name", ["anova_f", "mutual_information", "mrmr", "relieff", "fcbf"])
 def test_weights_are_refused_where_the_score_has_no_place_for_them(name) -> None:
-    rows, schema = made_up()
+    rows, schema = synthetic()
     with pytest.raises(ValueError, match=f"{name} takes no sample weights"):
         scorer_of(name).scores(Rows(rows.X, rows.y, np.ones(N)), schema, 0)
 
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_too_few_rows_are_refused_and_just_enough_are_ranked(name) -> None:
-    rows, schema = made_up(3, gaps=False)
+    rows, schema = synthetic(3, gaps=False)
     some = np.concatenate([np.flatnonzero(rows.y == label)[:1] for label in range(3)])
     with pytest.raises(ValueError, match=f"{name} needs at least 4 training rows but has 3"):
         scorer_of(name).scores(rows.take(some), schema, 0)

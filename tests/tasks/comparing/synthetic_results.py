@@ -13,7 +13,7 @@ from chaffinch.tasks.comparing.plan import RESULTS
 CHOOSES = ("gbmo", "dfs")  # methods that choose their number of features
 
 
-def made_up_rows(
+def synthetic_rows(
     *,
     tables: Sequence[str] = ("wine",),
     models: Sequence[str] = ("linear",),
@@ -67,8 +67,8 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=RESULTS)
 
 
-def made_up(**how: Any) -> pa.Table:
-    return table_of(made_up_rows(**how))
+def synthetic(**how: Any) -> pa.Table:
+    return table_of(synthetic_rows(**how))
 
 
 def failing(rows: Sequence[dict[str, Any]], which: Callable[[dict[str, Any]], bool], error: str):
