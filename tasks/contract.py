@@ -28,7 +28,7 @@ from chaffinch.tasks.statistics.verdict import Accuracy, is_nothing_to_select_fr
 class _Part(BaseModel):
     """A part of a contract, which may have been written by hand; unknown fields are kept."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow", serialize_by_alias=True)
 
 
 class DatasetRows(_Part):
@@ -248,4 +248,4 @@ class Contract(_Part):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``selection.json`` as a new dictionary of plain values."""
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return self.model_dump(mode="json", exclude_unset=True)

@@ -10,7 +10,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.errors import InputError, as_input_error, short_repr
-from chaffinch.tasks.data.user_input import GivenTable, read_given_table, target_numbers
+from chaffinch.tasks.data.user_input import (
+    GivenTable,
+    check_columns,
+    read_given_table,
+    target_numbers,
+)
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.input_checks import (
     check_count,
@@ -148,6 +153,7 @@ def evaluator_of(
             f"X must have the {user_model.n_features} features that the model was trained on but "
             f"has {len(table.names)}"
         )
+    check_columns(model, user_model.name, X)
     prediction = _first_prediction(user_model, table)
     classes = user_model.classes
     if classes is None:

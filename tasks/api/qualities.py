@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from chaffinch.errors import InputError, NotCovered, as_input_error
@@ -146,8 +145,7 @@ def model_gain(model: Any, X: Any) -> Univariate:
     with as_input_error():
         user_model = read_model(model, "squared_error")
         names = read_given_table(X, user_model.categories).names
-        if isinstance(X, pd.DataFrame):
-            check_columns(model, user_model.name, names)
+        check_columns(model, user_model.name, X)
         scores = importances_of(model)
         if user_model.n_features == len(names):
             with suppress(NotCovered):  # of a booster the gains, which its estimator does not show

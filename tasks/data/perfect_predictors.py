@@ -8,6 +8,7 @@ perfectly, as its logarithm does.
 A numeric feature determines the whole target if it does so for every class: the classes are
 in order along its values. A feature that determines some of the classes is worth a warning, but is
 no leak: the petals of a flower may well separate a species from two others.
+Where at most a tenth of the values are missing, the others decide as well.
 """
 
 import numpy as np
@@ -23,6 +24,8 @@ _SCREENED_ROWS = 10_000
 # fewer rows, or fewer rows per category, correlate perfectly by chance
 _LEAST_ROWS = 10
 _LEAST_ROWS_PER_CATEGORY = 5
+# share of rows with a value, from which on the others count for nothing
+_LEAST_PRESENT = 0.9
 
 
 class PerfectPredictors:
@@ -65,6 +68,13 @@ class PerfectPredictors:
             return max(_correlation(values, y), _rank_correlation(values, y)) > (
                 SUSPICIOUS_CORRELATION
             )
+        present = ~np.isnan(values)
+        if (
+            _LEAST_PRESENT <= present.mean() < 1
+            and len(np.unique(y[present])) == len(np.unique(y))
+            and self._predicts_in(values[present], y[present], n_categories, whole)
+        ):
+            return True
         if n_categories:
             codes = np.nan_to_num(values, nan=n_categories).astype(np.int64)
             class_of = np.zeros(n_categories + 1, dtype=np.int64)

@@ -138,6 +138,8 @@ class GivenTable:
 @as_input_error()
 def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> GivenTable:
     """Return a copy of a user's table; `categories` are from the model's training."""
+    if hasattr(X, "to_pandas"):  # a polars or Arrow table
+        X = X.to_pandas()
     if isinstance(X, pd.DataFrame):
         return _read_frame(X, categories)
     matrix = read_floats(X, "X", _AS_NUMBERS)
@@ -284,10 +286,13 @@ def check_table_finite(matrix: Floats, names: Sequence[str]) -> None:
         raise InputError(f"X must be finite but feature {names[infinite[0]]!r} is not; clip it")
 
 
-def check_columns(model: Any, name: str, columns: Sequence[str]) -> None:
-    """Raise InputError unless the columns and their order are as in the model's training."""
-    trained = _names_of(model)
-    if trained is None or _without_blanks(trained) == _without_blanks(columns):
+def check_columns(model: Any, name: str, X: Any) -> None:
+    """Raise InputError unless a table's columns and their order are as in the model's training."""
+    trained, columns = _names_of(model), getattr(X, "column_names", getattr(X, "columns", None))
+    if trained is None or columns is None:
+        return
+    columns = [str(column) for column in columns]
+    if _without_blanks(trained) == _without_blanks(columns):
         return
     shown = ", ".join(trained[:_MOST_SHOWN])
     more = f" and {len(trained) - _MOST_SHOWN} more" if len(trained) > _MOST_SHOWN else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, KeysView
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,17 @@ class FeatureContract(Contract):
 
     def __getitem__(self, field: str) -> Any:
         return self.to_dict()[field]
+
+    def __contains__(self, field: object) -> bool:
+        return field in self.to_dict()
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the fields of the file, as of a dictionary."""
+        return self.to_dict().keys()
+
+    def get(self, field: str, default: Any = None) -> Any:
+        """Return a field as plain values, or the default if the file does not have it."""
+        return self.to_dict().get(field, default)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per kept feature: name, type, baseline and the rest of its entry."""

@@ -211,7 +211,7 @@ def check_there(features: Sequence[str], columns: Sequence[str]) -> None:
         kind, them = ("a feature", "it") if len(missing) == 1 else ("features", "them")
         raise InputError(
             f"the table lacks {quoted(missing)}, {kind} that the model reads; give a table with "
-            f"{them}"
+            f"{them}; chaffinch.with_history makes lag features"
         )
 
 

@@ -459,7 +459,8 @@ def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
             f"the table lacks the kept feature {missing[0]!r}{more}; "
-            "give one with the columns that the selection was made from"
+            "give one with the columns that the selection was made from; chaffinch.with_history "
+            "makes lag features"
         )
     if hasattr(table, "iloc"):
         return table.iloc[:, [place[name] for name in features]]

@@ -441,8 +441,8 @@ def _against_constant(
     if accuracy is not None and _is_more_accurate(accuracy):
         return (
             f"{model} is shown to be right more often than a constant (accuracy "
-            f"{accuracy.model:.3g} against {accuracy.constant:.3g}), but a few large losses leave "
-            f"open whether its loss is lower: {figures}."
+            f"{accuracy.model:.3g} against {accuracy.constant:.3g}), but its loss is not shown to "
+            f"be lower: {figures}."
         )
     if interval is not None and interval[0] >= 0:
         return f"{model} is no better than a constant{so}: {figures}."

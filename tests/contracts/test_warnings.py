@@ -90,6 +90,19 @@ def test_a_feature_that_tells_one_class_of_three_is_a_warning_and_no_leak():
     assert set(leaked.comparison["leaks"]) == {"code", "letter"} & set(leaked.features) != set()
 
 
+@pytest.mark.parametrize("labels", [2, 3])
+def test_a_copy_of_the_classes_is_a_leak_though_some_values_are_missing(labels):
+    random = np.random.default_rng(0)
+    y = random.integers(labels, size=500)
+    X = pd.DataFrame(random.normal(size=(500, 2)), columns=list("ab"))
+    copied = X.assign(later=np.where(np.arange(500) % 100 == 7, np.nan, y), y=y)
+    result = chaffinch.select(copied, "y", model=LINEAR, method="anova_f", n_features=1)
+    assert result.comparison["leaks"] == ["later"]
+    copied.loc[::11, "later"] = labels  # no longer a copy
+    result = chaffinch.select(copied, "y", model=LINEAR, method="anova_f", n_features=1)
+    assert result.comparison["leaks"] == []
+
+
 @pytest.mark.parametrize("function", [np.exp, np.arctan, lambda y: -(y**3), lambda y: 3 - 2 * y])
 def test_a_monotone_function_of_a_numeric_target_is_a_leak(function):
     random = np.random.default_rng(0)

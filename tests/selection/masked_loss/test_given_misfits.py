@@ -6,6 +6,9 @@ import functools
 
 import lightgbm
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import xgboost
 from sklearn.ensemble import RandomForestClassifier
@@ -154,6 +157,18 @@ def test_what_does_not_fit_is_said_in_one_line(call, message: str) -> None:
     with pytest.raises(InputError, match=message) as refused:
         call(X, y)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize("model", [Ridge(), lightgbm.LGBMRegressor(n_estimators=3, verbose=-1)])
+def test_columns_in_another_order_than_in_training_are_refused(model, kind) -> None:
+    X, y = table(40, 5)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    fitted_model = model.fit(frame, y)
+    assert masked_loss(fitted_model, kind(frame), y, loss="r2").loss > -np.inf
+    for changed in (frame[list("fedcba")], frame.rename(columns={"a": "z"})):
+        with pytest.raises(InputError, match=r"^X must have the columns that"):
+            masked_loss(fitted_model, kind(changed), y, loss="r2")
 
 
 def test_what_an_engine_refuses() -> None:

@@ -317,6 +317,11 @@ def test_fields_are_attributes_and_plain_values_by_name(kept):
     assert kept.contract.comparison.verdict == kept.contract["comparison"]["verdict"]
     assert kept.contract.losses["test"].selected == kept.contract["losses"]["test"]["selected"]
     assert kept.contract["features"][0]["name"] == "age"
+    assert dict(kept.contract) == kept.contract.to_dict()
+    assert json.loads(kept.contract.model_dump_json(exclude_unset=True)) == kept.contract.to_dict()
+    assert "comparison" in kept.contract
+    assert "kept" not in kept.contract
+    assert kept.contract.get("kept", 1) == 1
 
 
 def test_a_comparison_without_a_verdict_is_refused(kept, tmp_path):
