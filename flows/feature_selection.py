@@ -116,6 +116,7 @@ def selected(
                     with_changes=settings.method.kind == "reselect",
                 ),
             ),
+            promoted_as=None if promotion is None else promotion.name,
         )
     result = load_result(run)
     # the flow returns the state, and calling the flow the result

@@ -177,7 +177,7 @@ def reselect(
     as_json: bool,
     verbosity: str | None,
     **options: Any,
-) -> None:
+) -> int:
     """Start from the features of RUN, and change them only where newer rows show a reason.
 
     RUN is the name of a finished run in the store, a name that it was promoted under, its folder,
@@ -201,12 +201,13 @@ def reselect(
     source, steps = source_of(data), steps_of(with_changes=True)
     with output.progress(steps, verbosity) as shown:
         if server is None:
-            result, _ = _selected(source, settings, execution, shown)
+            result, undecided = _selected(source, settings, execution, shown)
         else:
             checked = partial(_checked, source, settings, execution)
             arguments = (run, data, changes, execution)
-            result = _run_flow(server, "reselection", arguments, shown, checked).result()
+            result, undecided = _run_selection(server, "reselection", arguments, shown, checked)
     output.show(result, as_json=as_json, with_warnings=False)
+    return _exit_code(undecided)
 
 
 def server_of(with_prefect: bool | None) -> Server | None:
@@ -279,6 +280,24 @@ def _run_flow(
             return state
 
 
+def _run_selection(server: Server, name: str, *arguments: Any) -> tuple["SelectionResult", str]:
+    """Run a flow that selects features; return its result, and why a person has to decide."""
+    state = _run_flow(server, name, *arguments)
+    from chaffinch.flows.prefect_runtime import promotion
+
+    is_undecided = state.name == promotion.NEEDS_DECISION
+    undecided = state.message.removeprefix("needs a decision: ") if is_undecided else ""
+    return state.result(), undecided
+
+
+def _exit_code(undecided: str) -> int:
+    """Return the exit code of a run, and print why a person has to decide."""
+    if not undecided:
+        return 0
+    click.echo(f"Needs a decision: {one_line(undecided)}", err=True)
+    return NEEDS_DECISION
+
+
 # A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EPIPE, errno.EIO)
 _WRITERS = ("click", "rich")  # the libraries that write standard output and standard error
@@ -337,17 +356,10 @@ def run(
         else:
             checked = partial(_checked, source, settings, execution)
             arguments = (data, settings, execution)
-            state = _run_flow(server, "feature_selection", arguments, shown, checked)
-            result = state.result()
-            from chaffinch.flows.prefect_runtime import promotion
-
-            is_undecided = state.name == promotion.NEEDS_DECISION
-            undecided = state.message.removeprefix("needs a decision: ") if is_undecided else ""
+            flow = "feature_selection"
+            result, undecided = _run_selection(server, flow, arguments, shown, checked)
     output.show(result, as_json=as_json, with_warnings=False)
-    if not undecided:
-        return 0
-    click.echo(f"Needs a decision: {one_line(undecided)}", err=True)
-    return NEEDS_DECISION
+    return _exit_code(undecided)
 
 
 @cli.command(short_help="Check a table and the settings, and estimate memory and time.")
@@ -369,8 +381,12 @@ def check(
     from chaffinch.flows.cli import output
     from chaffinch.storage.sources import source_of
     from chaffinch.tasks.pipeline.run import preflight
+    from chaffinch.tasks.warnings import refuse_warnings
 
-    output.show_check(preflight(source_of(data), settings, execution), settings, as_json=as_json)
+    lenient = execution.model_copy(update={"strict": False})
+    checked = preflight(source_of(data), settings, lenient)
+    output.show_check(checked, settings, as_json=as_json)
+    refuse_warnings(checked.description.warnings, strict=execution.strict)
 
 
 @cli.command(short_help="Write a file of settings, with comments.")

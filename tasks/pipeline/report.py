@@ -21,7 +21,7 @@ from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.page import render_report
 from chaffinch.tasks.reporting.search import elimination_chart_of
 from chaffinch.tasks.settings.method import declared
-from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
+from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, rescalings
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -93,7 +93,7 @@ _LEVEL = 0.05  # significance level of the distances of all features together
 def since_promotion(run: SelectionRun) -> dict[str, Any]:
     """Return the difference of a run from its table's promoted run; `run` is None without one."""
     try:
-        name = name_of_table(run.source, "--name")
+        name = run.promoted_as or name_of_table(run.source, "--name")
     except InputError:  # a table in memory has no name
         return {"name": None, "run": None}
     if run.store is None:
@@ -120,6 +120,7 @@ def _difference(
     either = list(dict.fromkeys([*second, *first]))[:_MOST_FEATURES]
     is_same_table = before.dataset.hash == after.dataset.hash
     drift: list[dict[str, Any]] = []
+    rescaled: dict[str, str] = {}
     why_no_drift = "both runs have the same table" if is_same_table else ""
     if not is_same_table:
         try:
@@ -128,8 +129,10 @@ def _difference(
             why_no_drift = "the table of the promoted run is no longer in the store"
         else:
             categories = run.description.categories
+            moved = [*filter(None, (drift_between(older, run.dataset, name) for name in either))]
+            rescaled = rescalings(moved, first)
             drift = _drift_rows(
-                list(filter(None, (drift_between(older, run.dataset, name) for name in either))),
+                moved,
                 {name: len(known) for name, known in categories.items()},
                 (older.n_rows, run.dataset.n_rows),
             )
@@ -142,6 +145,7 @@ def _difference(
         "then": _figures(before),
         "now": _figures(after),
         "drift": drift,
+        "rescaled": rescaled,
         "why_no_drift": why_no_drift,
     }
 

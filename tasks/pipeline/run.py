@@ -73,14 +73,17 @@ def select_features(
     on_progress: OnProgress = no_progress,
     warn: Warn = no_warnings,
     estimator: Any = None,
+    promoted_as: str | None = None,
 ) -> Run:
     """Run the pipeline, or its unfinished steps, in a store, and return the finished run.
 
     The callable that `wrap_step` returns for a step is called in its place. `warn` is called with
     the data-quality warnings before training. `estimator` is an unfitted scikit-learn estimator
-    instead of a model by name.
+    instead of a model by name. `promoted_as` is the name of the promoted contract that the report
+    compares with; by default that of the table.
     """
     with _open_run(source, settings, execution, wrap_step, on_progress, estimator) as run:
+        run.promoted_as = promoted_as
         warn(run.description.warnings)
         _finish(run, wrap_step)
     return Store.open(execution.store).run(run.name)

@@ -146,6 +146,7 @@ class SelectionRun(StageResults):
         self.progress, self.estimator = as_progress(on_progress), estimator
         self.settings_file: SettingsFile | None = None
         self.source = ""  # name of the file or table that was read
+        self.promoted_as: str | None = None  # by default the name of that table
         self._loaded = loaded
 
     def with_method(self, method: Method) -> SelectionRun:

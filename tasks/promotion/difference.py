@@ -26,7 +26,7 @@ from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
-from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between
+from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, rescalings
 from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict, too_few_units
 
 Made = TypeVar("Made")
@@ -134,11 +134,8 @@ class Difference:
         How far is the larger of the 5 and 95 % quantiles by size, of 30 values or more. A feature
         that reaches a hundred times as far, or as near, may have another unit.
         """
-        return {
-            moved.feature: f"reaches to {moved.reach_after:.3g}, was {moved.reach_before:.3g}"
-            for moved in self.drift
-            if moved.has_other_scale and moved.feature not in self.gained
-        }
+        former = [drift.feature for drift in self.drift if drift.feature not in self.gained]
+        return rescalings(self.drift, former)
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields as a dictionary for JSON."""

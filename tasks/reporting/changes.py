@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from chaffinch.storage.column_names import quoted_with_reasons
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.section import (
     Block,
@@ -155,6 +156,8 @@ def summarise_promotion(promoted: Mapping[str, Any]) -> str:
         sentences.append(_drift_in_words(promoted["drift"]))
     elif promoted["why_no_drift"]:
         sentences.append(f"Drift was not measured: {promoted['why_no_drift']}")
+    if rescaled := promoted.get("rescaled"):
+        sentences.append(f"Another scale, perhaps another unit: {quoted_with_reasons(rescaled)}")
     return " ".join(f"{sentence}." for sentence in sentences)
 
 

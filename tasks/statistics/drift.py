@@ -8,6 +8,7 @@ numbers: if all values of one table are above all of the other).
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,6 +79,15 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
     return FeatureDrift(
         feature, measure, distance, before_missing, after_missing, len(first), len(second), *reaches
     )
+
+
+def rescalings(drifts: Iterable[FeatureDrift], features: Collection[str]) -> dict[str, str]:
+    """Return which of the features have another scale, and how far their values reach."""
+    return {
+        drift.feature: f"reaches to {drift.reach_after:.3g}, was {drift.reach_before:.3g}"
+        for drift in drifts
+        if drift.has_other_scale and drift.feature in features
+    }
 
 
 def reach(values: Floats) -> float | None:

@@ -61,7 +61,10 @@ def test_time_is_none_where_the_number_of_fits_is_not_known(check):
 
 
 def test_warnings_are_refused_by_strict_and_bad_input_always(check):
-    with pytest.raises(StrictError):
-        check("--target", "price", "--strict")
+    invoked = CliRunner().invoke(
+        cli, ["check", "orders.csv", "--target", "price", "--strict", "--json"]
+    )
+    assert isinstance(invoked.exception, StrictError)
+    assert json.loads(invoked.stdout)["features"] == ["a", "b", "leak"]
     with pytest.raises(InputError, match="did you mean 'price'"):
         check("--target", "prise")

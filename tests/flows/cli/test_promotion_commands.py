@@ -136,3 +136,24 @@ def test_a_run_that_lacks_a_promoted_column_has_an_exit_code_of_its_own(tmp_path
     assert "Needs a decision: the newer rows lack features of the promoted set" in ended.stderr
     fine = in_process("run", str(table), *command[2:], "--store", str(store))
     assert fine.returncode == 0, fine.stderr
+
+
+def test_a_reselection_of_a_promoted_column_in_another_unit_has_it_too(tmp_path, table, small):
+    import pandas as pd
+
+    from tests.flows.cli.programs import in_process
+
+    store = tmp_path / "store"
+    kept = chaffinch.select(
+        str(table), "yield", method="anova_f", n_features=1, model="linear", store=store
+    )
+    chaffinch.promote(kept, store=store)
+    newer = tmp_path / table.name
+    rows = pd.read_csv(table)
+    rows[kept.features] *= 1000
+    rows.to_csv(newer, index=False)
+    ended = in_process("reselect", kept.run, str(newer), "--store", str(store))
+    assert ended.returncode == 5
+    assert "Needs a decision: features of the promoted set have another scale" in ended.stderr
+    (report,) = (store / "runs").glob("*-reselect-*/report.html")
+    assert "Another scale, perhaps another unit" in report.read_text()
