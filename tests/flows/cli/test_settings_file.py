@@ -184,7 +184,7 @@ def test_the_file_is_named_by_its_hash(reached, tmp_path):
     contract = load_result(select_features(source_of(table), settings, execution)).contract
     assert contract["settings_file"] == expected
     without = chaffinch.select(table, "churned", model=LINEAR, method="gbmo").contract
-    assert {**without, "settings_file": expected} == contract
+    assert {**without, "settings_file": expected} == contract.to_dict()
 
 
 def test_options_replace_what_the_file_has(reached):

@@ -106,27 +106,28 @@ def test_a_run_started_from_the_form_gives_the_features(
 
 
 @pytest.mark.parametrize(
-    ("target", "promotion", "reason"),
+    ("target", "others", "reason"),
     [
-        ("yeild", None, "target 'yeild' is no column of the table; did you mean 'yield'?"),
+        ("yeild", {}, "target 'yeild' is no column of the table; did you mean 'yield'?"),
+        ("yield", {"promotions": {}}, "the flow has no parameter 'promotions'; leave it out"),
         (
-            *("yield", {"name": "red", "unattended": "fail"}),
+            *("yield", {"promotion": {"name": "red", "unattended": "fail"}}),
             "needs a decision: nothing was promoted yet, and all later contracts are measured "
             "against the first",
         ),
     ],
 )
 def test_a_run_that_fails_leaves_one_line_of_its_reason_and_no_traceback(
-    deployments, server, table, small, store, target, promotion, reason
+    deployments, server, table, small, store, target, others, reason
 ):
     settings = small | {"target": target}
-    parameters = {"data": str(table), "settings": settings, "promotion": promotion}
+    parameters = {"data": str(table), "settings": settings, **others}
     deployment = deployments["feature_selection/select-on-demand"]["id"]
     run = server.ended(server.accepted(deployment, parameters)["id"])
     assert run["state_type"] == "FAILED"
     assert run["state"]["message"].endswith(reason)
     eventually(lambda: not processes_of(run["id"]))
-    log = server.log_of(run["id"], "Finished in state Failed")
+    log = server.log_of(run["id"], reason)
     assert log.count(reason) == 1
     assert "Traceback" not in "".join([*log, (store / "serve.log").read_text()])
 
