@@ -308,7 +308,7 @@ def test_a_contract_that_is_too_long_for_the_server_comes_without_what_is_named(
     from chaffinch.tasks.promotion.promote import kept_run, promote_by
 
     promote_by(kept_run(started[1].run, store), "long", "by hand", "", owes_event=True)
-    whole = len(json.dumps(chaffinch.promoted("long", store=store)))
+    whole = len(json.dumps(chaffinch.promoted("long", store=store).to_dict()))
     with temporary_settings({PREFECT_EVENTS_MAXIMUM_SIZE_BYTES: whole}):
         assert send_pending("long", store) is None
     (event,) = eventually(lambda: events_of(server, "long"))
