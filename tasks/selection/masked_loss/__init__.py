@@ -95,4 +95,4 @@ def exact_engine(
             return build(model, rows, loss, baseline, threads)
         except NotCovered as reason:
             reasons.append(str(reason))
-    raise NotCovered("; ".join(reasons))
+    raise NotCovered("; ".join(filter(None, reasons)) or "no engine knows how it is made")

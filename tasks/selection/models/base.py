@@ -170,11 +170,11 @@ class Model:
 
     def forest(self) -> Forest:
         """Return the model's trees; NotCovered if it has none that are known here."""
-        raise NotCovered("it is not made of trees")
+        raise NotCovered
 
     def dense(self) -> DenseModel:
         """Return the model's layers; NotCovered if it is neither a network nor linear."""
-        raise NotCovered(f"{self.name} is neither a network nor a linear model")
+        raise NotCovered
 
     def importances(self) -> Floats | None:
         """Return gains or absolute coefficients by feature, shape (d,); None if it has none."""
