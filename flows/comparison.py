@@ -33,6 +33,7 @@ from chaffinch.tasks.comparing.plan import ALL
 from chaffinch.tasks.comparing.run import STEPS, ComparisonResult, compare_methods, load_comparison
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.pipeline.run import check_settings
+from chaffinch.tasks.reporting.text import counted
 from chaffinch.tasks.settings.selection import ExecutionSettings
 from chaffinch.tasks.statistics.verdict import VERDICTS
 
@@ -42,7 +43,7 @@ Minutes = Annotated[float, Field(gt=0, title="Minutes")]
 def comparison_title(parameters: Mapping[str, Any]) -> str:
     """Return the name of a flow run: its tables, and the numbers of methods and models."""
     settings = parameters["settings"]
-    counts = (_counted(settings.methods, "method"), _counted(settings.models, "model"))
+    counts = counted(len(settings.methods), "method"), counted(len(settings.models), "model")
     return f"{_tables(parameters['data'])}: {', '.join(counts)},"
 
 
@@ -51,10 +52,6 @@ def verdicts_line(result: ComparisonResult) -> str:
     outcomes = [outcome for table in result.summary.tables for outcome in table.outcomes]
     counts = Counter(outcome.verdict for outcome in outcomes if outcome.contender.method != ALL)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
-
-
-def _counted(things: Sequence[object], word: str) -> str:
-    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
 
 
 def _tables(data: Sequence[str]) -> str:

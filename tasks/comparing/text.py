@@ -310,8 +310,8 @@ def grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> s
             in_words = ["its own size"] if None in sizes else []
             numbers = [number(size) for size in sizes if size is not None]
             if numbers:
-                thing = "feature" if sizes[-1] == 1 else "features"
-                in_words.append(f"{', '.join(numbers)} {thing}")
+                noun = "feature" if sizes[-1] == 1 else "features"
+                in_words.append(f"{', '.join(numbers)} {noun}")
             names.append(f"{name} ({', '.join(in_words)})")
     return listed(names)
 

@@ -52,9 +52,9 @@ def numbers_alike(*values: float) -> list[str]:
     return [f"{value:.{decimals}f}" for value in values]
 
 
-def counted(amount: int, thing: str) -> str:
-    """Return how many there are of a thing whose plural takes an s."""
-    return f"{number(amount)} {thing}" if amount == 1 else f"{number(amount)} {thing}s"
+def counted(amount: int, noun: str) -> str:
+    """Return an amount with its noun, such as ``2 sets``; the plural takes an s."""
+    return f"{number(amount)} {noun}{'' if amount == 1 else 's'}"
 
 
 def interval(ends: Iterable[float] | None) -> str:

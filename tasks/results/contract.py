@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, KeysView
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,27 +43,22 @@ class BytesRead:
         return 1 - self.kept / self.all if self.all else 0.0
 
 
-class FeatureContract(Contract):
+class FeatureContract(Contract, Mapping[str, Any]):
     """The content of ``selection.json``, which also checks tables.
 
     The fields of the file are attributes, such as ``contract.comparison.verdict``, but for its
-    ``features``: `features` has their names, and ``kept`` their entries. By name they are plain
+    ``features``: `features` has their names, and ``kept`` their entries. As a mapping it has plain
     values, such as ``contract["features"]``, and `to_dict` returns all of them.
     """
 
     def __getitem__(self, field: str) -> Any:
         return self.to_dict()[field]
 
-    def __contains__(self, field: object) -> bool:
-        return field in self.to_dict()
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
+        return iter(self.to_dict())
 
-    def keys(self) -> KeysView[str]:
-        """Return the names of the fields of the file, as of a dictionary."""
-        return self.to_dict().keys()
-
-    def get(self, field: str, default: Any = None) -> Any:
-        """Return a field as plain values, or the default if the file does not have it."""
-        return self.to_dict().get(field, default)
+    def __len__(self) -> int:
+        return len(self.to_dict())
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per kept feature: name, type, baseline and the rest of its entry."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.constraints import Constraints, Group
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
+from tests.selection.alternatives.exhaustive import obeys
 
 
 @st.composite
@@ -42,17 +43,7 @@ def cost_by_hand(constraints: Constraints, features: set[int]) -> float:
 
 
 def is_feasible(constraints: Constraints, features: set[int]) -> bool:
-    """What the constraints mean, in the words of their documentation."""
-    for group in constraints.groups:
-        n_kept = len(features & set(group.features))
-        most = len(group.features) if group.at_most is None else group.at_most
-        if not group.at_least <= n_kept <= most:
-            return False
-        if group.all_or_none and n_kept not in (0, len(group.features)):
-            return False
-    most = np.inf if constraints.budget is None else constraints.budget + 1e-12
-    is_paid = cost_by_hand(constraints, features) <= most
-    return bool(features) and is_paid and features >= set(constraints.must_include)
+    return bool(features) and obeys(features, constraints, rounding=1e-12)
 
 
 def every_mask(n_features: int):

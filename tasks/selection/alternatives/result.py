@@ -211,8 +211,8 @@ def _in_short(features: Sequence[str | int]) -> str:
     return f"{text} and {more} more" if more > 0 else text
 
 
-def _counted(amount: int, thing: str) -> str:
-    return f"{amount} {thing}" if amount == 1 else f"{amount} {thing}s"
+def _counted(amount: int, noun: str) -> str:
+    return f"{amount} {noun}{'' if amount == 1 else 's'}"
 
 
 def relative_gap(value: float, bound: float) -> float:

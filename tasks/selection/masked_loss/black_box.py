@@ -69,7 +69,7 @@ class _Predictor:
 
     def each(self, masks: Sequence[Mask]) -> Iterator[tuple[int, Floats]]:
         """Yield the number of each mask and its prediction, not in their order."""
-        if len(masks) < 2 or not self._model.reads_rows_alone:
+        if len(masks) < 2 or not self._model.rows_are_independent:
             for i, mask in enumerate(masks):
                 yield i, self._of_table(mask)
             return

@@ -149,12 +149,16 @@ def native_file(files: Mapping[str, bytes], name: str) -> bytes:
 
 
 class Model:
-    """What a trained model may offer beside its predictions; by default nothing."""
+    """Base of trained models: what a model may offer beside its predictions, by default nothing.
+
+    Exact masked losses follow from `forest` or `dense`, rankings from `importances` and
+    `shap_values`.
+    """
 
     kind: str
 
     @property
-    def reads_rows_alone(self) -> bool:
+    def rows_are_independent(self) -> bool:
         """Whether a row's prediction is the same to the last bit in any company."""
         return False
 
@@ -177,13 +181,13 @@ class Model:
         raise NotCovered
 
     def importances(self) -> Floats | None:
-        """Return gains or absolute coefficients by feature, shape (d,); None if it has none."""
+        """Return the total gain or sum of absolute coefficients by feature, (d,); None without."""
         return None
 
     def shap_values(self, X: Floats) -> Floats | None:
-        """Return the exact SHAP values (n, k, d) of rows X (n, d); None if it cannot.
+        """Return the exact SHAP values (n, k, d) of rows X (n, d); None if it has none.
 
-        k is 1, or n_classes above 2.
+        k is 1, or n_classes above 2. InputError if a parameter of the model excludes them.
         """
         return None
 
@@ -211,17 +215,17 @@ class GivenModel(Model):
         return prediction
 
 
-def without_mean(values: Any, schema: Schema) -> Floats:
-    """Return SHAP values (n, k, d) of a library that adds the mean prediction as a last column."""
+def without_expected_value(values: Any, schema: Schema) -> Floats:
+    """Return SHAP values (n, k, d) of a library whose last column is the expected prediction."""
     by_output = np.reshape(values, (len(values), -1, len(schema.features) + 1))
     return np.asarray(by_output[:, :, :-1], dtype=np.float64)
 
 
-def own_name(thing: Any, package: str) -> str:
+def own_name(instance: Any, package: str) -> str:
     """Return the class name of a package's own object, "" for any other."""
-    kind = type(thing)
+    kind = type(instance)
     is_of_package = f"{kind.__module__}.".startswith(f"{package}.")
-    return kind.__name__ if is_of_package and not replaced_methods(thing) else ""
+    return kind.__name__ if is_of_package and not replaced_methods(instance) else ""
 
 
 def replaced_methods(thing: Any) -> list[str]:
@@ -234,11 +238,11 @@ def replaced_methods(thing: Any) -> list[str]:
     return [name for name in own if callable(getattr(type(thing), name, None))]
 
 
-def check_own(thing: Any, package: str, library: str) -> None:
+def check_own(instance: Any, package: str, library: str) -> None:
     """Raise NotCovered unless an object behaves as its library wrote it; see `own_name`."""
-    if own_name(thing, package):
+    if own_name(instance, package):
         return
-    name, replaced = type(thing).__name__, replaced_methods(thing)
+    name, replaced = type(instance).__name__, replaced_methods(instance)
     if replaced:
         raise NotCovered(f"the {name}'s own {replaced[0]} was replaced")
     raise NotCovered(f"{name} is no class of {library}'s own")

@@ -37,7 +37,7 @@ from chaffinch.tasks.selection.models.base import (
     native_file,
     real,
     whole,
-    without_mean,
+    without_expected_value,
 )
 from chaffinch.tasks.selection.models.forest import Forest
 from chaffinch.tasks.selection.models.lightgbm_forest import read_forest
@@ -211,7 +211,7 @@ class LightGBMModel(Model):
     booster: Any
 
     kind = "lightgbm"
-    reads_rows_alone = True
+    rows_are_independent = True
 
     def predict(self, X: Floats) -> Floats:
         """Predict rows; a category code out of its range counts as another category."""
@@ -237,7 +237,7 @@ class LightGBMModel(Model):
         if self.booster.params.get("linear_tree"):
             raise InputError(SHAP_OF_LINEAR_LEAVES)
         values = self.booster.predict(X, pred_contrib=True, num_threads=1)
-        return without_mean(values, self.schema)
+        return without_expected_value(values, self.schema)
 
     def to_files(self) -> dict[str, bytes]:
         """Return LightGBM's own text format; InputError if it cannot hold what was learnt."""

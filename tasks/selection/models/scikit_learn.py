@@ -577,7 +577,7 @@ class ScikitLearnModel(Model):
         return type(self.estimator).__name__
 
     @property
-    def reads_rows_alone(self) -> bool:
+    def rows_are_independent(self) -> bool:
         return is_made_of_trees(self.estimator)
 
     @property

@@ -32,7 +32,7 @@ from chaffinch.tasks.selection.models.base import (
     native_file,
     real,
     whole,
-    without_mean,
+    without_expected_value,
 )
 from chaffinch.tasks.selection.models.forest import Forest
 from chaffinch.tasks.selection.models.xgboost_forest import read_forest
@@ -170,7 +170,7 @@ class XGBoostModel(Model):
     booster: Any
 
     kind = "xgboost"
-    reads_rows_alone = is_single_precision = True
+    rows_are_independent = is_single_precision = True
 
     def predict(self, X: Floats) -> Floats:
         """Predict rows; a category code out of its range counts as another category."""
@@ -205,7 +205,7 @@ class XGBoostModel(Model):
         types = ["c" if n else "q" for n in self.schema.n_categories]
         table = DMatrix(X, feature_types=types, enable_categorical=True, nthread=1)
         values = self.booster.predict(table, pred_contribs=True, strict_shape=True)
-        return without_mean(values, self.schema)
+        return without_expected_value(values, self.schema)
 
     def to_files(self) -> dict[str, bytes]:
         return {_FILE: bytes(self.booster.save_raw("ubj"))}

@@ -14,7 +14,7 @@ from chaffinch.tasks.selection.constraints import Constraints, Group
 ROUNDING = 1e-9
 
 
-def obeys(features, constraints):
+def obeys(features, constraints, rounding=ROUNDING):
     """Return whether indices obey constraints of indices, in the words of their documentation."""
     kept = set(features)
     for group in constraints.groups:
@@ -25,8 +25,9 @@ def obeys(features, constraints):
         if group.all_or_none and n_kept not in (0, len(group.features)):
             return False
     if constraints.budget is not None:
-        spent = math.fsum(constraints.costs[j] for j in features)
-        if spent > constraints.budget + ROUNDING:
+        shared = [group.cost for group in constraints.groups if kept & set(group.features)]
+        spent = math.fsum([*(constraints.costs[j] for j in features), *shared])
+        if spent > constraints.budget + rounding:
             return False
     return kept >= set(constraints.must_include) and not kept & set(constraints.must_exclude)
 

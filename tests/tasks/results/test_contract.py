@@ -318,6 +318,8 @@ def test_fields_are_attributes_and_plain_values_by_name(kept):
     assert kept.contract.losses["test"].selected == kept.contract["losses"]["test"]["selected"]
     assert kept.contract["features"][0]["name"] == "age"
     assert dict(kept.contract) == kept.contract.to_dict()
+    assert [*kept.contract] == [*kept.contract.to_dict()]
+    assert [*kept.contract.items()] == [*kept.contract.to_dict().items()]
     assert json.loads(kept.contract.model_dump_json(exclude_unset=True)) == kept.contract.to_dict()
     assert "comparison" in kept.contract
     assert "kept" not in kept.contract
