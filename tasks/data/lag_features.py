@@ -7,7 +7,8 @@ series is too short or a value in the window is missing; no row is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.settings.selection import SelectionSettings
 
+_LAG_FEATURE = re.compile(r".+_(lag|mean|deviation)_[0-9]+", re.DOTALL)
 _NAMES = "the name of a column, or a list of names,"
 
 
@@ -36,6 +38,13 @@ def made_names(column: str, history: HistorySettings) -> tuple[str, ...]:
     lags = [f"{column}_lag_{lag}" for lag in history.lags]
     kinds = ("mean", "deviation")
     return (*lags, *(f"{column}_{kind}_{window}" for window in history.rolling for kind in kinds))
+
+
+def hint_for_missing(names: Iterable[str]) -> str:
+    """Return what makes the missing columns, or "" if none has the name of a lag feature."""
+    if any(_LAG_FEATURE.fullmatch(name) for name in names):
+        return "; chaffinch.with_history makes lag features"
+    return ""
 
 
 def with_history(

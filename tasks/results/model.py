@@ -19,6 +19,7 @@ from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.column_profile import check_largest
+from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.data.roles import Label, labels_of
 from chaffinch.tasks.selection import models
@@ -211,7 +212,7 @@ def check_there(features: Sequence[str], columns: Sequence[str]) -> None:
         kind, them = ("a feature", "it") if len(missing) == 1 else ("features", "them")
         raise InputError(
             f"the table lacks {quoted(missing)}, {kind} that the model reads; give a table with "
-            f"{them}; chaffinch.with_history makes lag features"
+            f"{them}{hint_for_missing(missing)}"
         )
 
 

@@ -18,6 +18,7 @@ from chaffinch.storage.files import file_to_write, path_from, to_json, write_fil
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
+from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.pipeline.ingestion import parts_in_order
 from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.pipeline.report import REPORT_FILE
@@ -459,8 +460,8 @@ def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
             f"the table lacks the kept feature {missing[0]!r}{more}; "
-            "give one with the columns that the selection was made from; chaffinch.with_history "
-            "makes lag features"
+            "give one with the columns that the selection was made from"
+            f"{hint_for_missing(missing)}"
         )
     if hasattr(table, "iloc"):
         return table.iloc[:, [place[name] for name in features]]
