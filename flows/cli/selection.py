@@ -114,6 +114,8 @@ def _read_selected(
 ) -> Selected:
     names = file.keys() - {"data", "execution", *COMMANDS}
     chosen = merged({name: file[name] for name in names}, nested(of_selection, SELECTION))
+    if "target" not in chosen:
+        raise InputError("target must be given, by --target or as `target` in the file of --config")
     method = _method_of(group_of(file, "method"), **of_method)
     settings = SelectionSettings(**{**chosen, "method": method})
     return Selected(data_of(file, data), settings, group_of(file, "serve"))
