@@ -7,14 +7,14 @@
 
 from chaffinch.tasks.methods.afs_bm import AfsBm
 from chaffinch.tasks.methods.auto import Auto
+from chaffinch.tasks.methods.baselines.particle_swarm import ParticleSwarm
+from chaffinch.tasks.methods.baselines.rankings import Ranking
+from chaffinch.tasks.methods.baselines.rfe import Rfe, Rfecv
+from chaffinch.tasks.methods.baselines.sequential import Sequential
 from chaffinch.tasks.methods.bmo import Flbmo, Gbmo
 from chaffinch.tasks.methods.dfs import Dfs
-from chaffinch.tasks.methods.particle_swarm import ParticleSwarm
 from chaffinch.tasks.methods.pefs import Pefs
-from chaffinch.tasks.methods.rankings import Ranking
-from chaffinch.tasks.methods.rfe import Rfe, Rfecv
 from chaffinch.tasks.methods.robust_elimination import RobustElimination
-from chaffinch.tasks.methods.sequential import Sequential
 
 __all__ = [
     "AfsBm",

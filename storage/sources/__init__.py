@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from chaffinch.storage.sources.addresses import scheme_of, unknown_scheme
-from chaffinch.storage.sources.azure import AzureSource
+from chaffinch.storage.sources.cloud.azure import AzureSource
+from chaffinch.storage.sources.cloud.gcs import GcsSource
+from chaffinch.storage.sources.cloud.s3 import S3Source
 from chaffinch.storage.sources.delta import DeltaSource
 from chaffinch.storage.sources.duckdb import DuckDBSource
 from chaffinch.storage.sources.files import FileSource
-from chaffinch.storage.sources.gcs import GcsSource
 from chaffinch.storage.sources.memory import MemorySource
-from chaffinch.storage.sources.s3 import S3Source
 from chaffinch.storage.sources.source import Source
 from chaffinch.storage.sources.sql import SqlSource
 

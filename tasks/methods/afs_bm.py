@@ -19,8 +19,8 @@ from chaffinch.tasks.methods.bmo import Slack
 from chaffinch.tasks.methods.fitting import Fold, Tuner
 from chaffinch.tasks.methods.protocol import Problem, unique_masks, unused_features_error
 from chaffinch.tasks.methods.refits import Refit, refit_of
-from chaffinch.tasks.selection.afs_bm import MaskingWalk, Rules, alternate
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss
+from chaffinch.tasks.selection.elimination.afs_bm import MaskingWalk, Rules, alternate
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import Method, Traits

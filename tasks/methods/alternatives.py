@@ -12,8 +12,8 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.methods.baselines.rankings import scores_of
 from chaffinch.tasks.methods.protocol import Problem
-from chaffinch.tasks.methods.rankings import scores_of
 from chaffinch.tasks.selection.alternatives.designs import Solved
 from chaffinch.tasks.selection.alternatives.dissimilarity import largest_overlap
 from chaffinch.tasks.selection.alternatives.find import bounds_in_place, find_alternatives

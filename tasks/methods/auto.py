@@ -38,12 +38,12 @@ from chaffinch.tasks.methods.protocol import Problem, Seen, candidates_at, unuse
 from chaffinch.tasks.methods.refits import Refit, at_most
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, mask_of_size
-from chaffinch.tasks.selection.cross_fitting import FoldJudge, cross_fitted_order
+from chaffinch.tasks.selection.elimination.cross_fitting import FoldJudge, cross_fitted_order
+from chaffinch.tasks.selection.elimination.robust_elimination import sizes_down
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
 from chaffinch.tasks.selection.masked_loss.base import check_finite
 from chaffinch.tasks.selection.masked_loss.grouped import grouped, summed
-from chaffinch.tasks.selection.robust_elimination import sizes_down
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT, Method, Traits
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best_first

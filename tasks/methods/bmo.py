@@ -16,7 +16,7 @@ from chaffinch.tasks.methods.protocol import (
     masks_of_sizes,
     unused_features_error,
 )
-from chaffinch.tasks.selection.bmo import eliminate
+from chaffinch.tasks.selection.elimination.bmo import eliminate
 from chaffinch.tasks.settings.base import SIZES, Count, Sizes, setting
 from chaffinch.tasks.settings.method import Method, Traits
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult

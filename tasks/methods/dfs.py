@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from chaffinch.tasks.methods.baselines.rankings import Ranking, scorer_of
 from chaffinch.tasks.methods.protocol import Problem
-from chaffinch.tasks.methods.rankings import Ranking, scorer_of
 from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs.search import dfs

@@ -7,8 +7,8 @@ from typing import Any
 
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
-from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.core import Schema
+from chaffinch.tasks.selection.elimination.bmo import EliminationPath
 from chaffinch.tasks.settings.search_result import SearchResult
 
 # Score and use of the rows, of methods that refit and order the features by training rows.

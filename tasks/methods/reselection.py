@@ -9,10 +9,10 @@ import numpy as np
 
 from chaffinch.tasks.methods.protocol import Problem, unused_features_error
 from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, refit_of
-from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask
+from chaffinch.tasks.selection.elimination.bmo import eliminate
+from chaffinch.tasks.selection.elimination.reselection import Gap, revise
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.reselection import Gap, revise
 from chaffinch.tasks.settings.method import Traits
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult

@@ -26,9 +26,7 @@ from chaffinch.tasks.methods.refits import Refit, refitted_loss, within_one_stan
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, mask_of_size
-from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.masked_loss.grouped import grouped, summed
-from chaffinch.tasks.selection.robust_elimination import (
+from chaffinch.tasks.selection.elimination.robust_elimination import (
     Judge,
     eliminate_in_stages,
     on_the_way_down,
@@ -36,6 +34,8 @@ from chaffinch.tasks.selection.robust_elimination import (
     stage_sizes,
     with_masked_copies,
 )
+from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.masked_loss.grouped import grouped, summed
 from chaffinch.tasks.settings.base import Sizes, setting
 from chaffinch.tasks.settings.method import Method, Traits
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best_first

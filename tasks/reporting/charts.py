@@ -59,7 +59,7 @@ _STYLE = {
     "lines.linewidth": 1.6,
     "legend.frameon": False,
 }
-_STYLE_SHEET = Path(__file__).parent / "style.html"
+_STYLE_SHEET = Path(__file__).parent / "templates" / "style.html"
 _TAG, _PLACEHOLDER = re.compile(r"<[^>]*>"), re.compile("|".join(_VARIABLES))
 _COLOUR = re.compile(r"--(\w+): (#\w+);")
 _DIGITS = re.compile(r"(\d\.\d\d)\d+")

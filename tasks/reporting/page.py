@@ -38,7 +38,7 @@ from chaffinch.tasks.statistics.verdict import FEWEST_UNITS
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_SHARED = Path(__file__).parent  # the style, and how a table is set
+_SHARED = Path(__file__).parent / "templates"  # the style, and how a table is set
 
 
 @cache
@@ -65,7 +65,7 @@ def _shown(value: Any) -> Any:
     return visible(value) if type(value) in (str, Code) else value
 
 
-_TEMPLATE = Path(__file__).parent / "report.html"
+_TEMPLATE = _SHARED / "report.html"
 
 
 _UNSEEN = {

@@ -1,6 +1,6 @@
 """What reports are made of: sections of paragraphs, figures, tables and definitions.
 
-Sections are plain data. The pages set them as HTML, by macros.html.
+Sections are plain data. The pages set them as HTML, by templates/macros.html.
 """
 
 from __future__ import annotations

@@ -178,12 +178,12 @@ _CLASSES: dict[str, str] = {
     ),
     "mission": "chaffinch.tasks.selection.baselines.mission",
     "dfs": "chaffinch.tasks.methods.dfs:Dfs",
-    "rfe": "chaffinch.tasks.methods.rfe:Rfe",
-    "rfecv": "chaffinch.tasks.methods.rfe:Rfecv",
-    "sequential_forward": "chaffinch.tasks.methods.sequential:Sequential",
-    "sequential_backward": "chaffinch.tasks.methods.sequential:Sequential",
+    "rfe": "chaffinch.tasks.methods.baselines.rfe:Rfe",
+    "rfecv": "chaffinch.tasks.methods.baselines.rfe:Rfecv",
+    "sequential_forward": "chaffinch.tasks.methods.baselines.sequential:Sequential",
+    "sequential_backward": "chaffinch.tasks.methods.baselines.sequential:Sequential",
     "robust_elimination": "chaffinch.tasks.methods.robust_elimination:RobustElimination",
-    "particle_swarm": "chaffinch.tasks.methods.particle_swarm:ParticleSwarm",
+    "particle_swarm": "chaffinch.tasks.methods.baselines.particle_swarm:ParticleSwarm",
     "pefs": "chaffinch.tasks.methods.pefs:Pefs",
 }
 # The method of a reselection, which cannot be requested by its kind.
@@ -232,7 +232,7 @@ def class_of(kind: object) -> type[Method]:
     """Return the class of a method; InputError if there is none."""
     module, name = imported(kind)
     if not name:
-        module, name = import_module("chaffinch.tasks.methods.rankings"), "Ranking"
+        module, name = import_module("chaffinch.tasks.methods.baselines.rankings"), "Ranking"
     method: type[Method] = getattr(module, name)
     return method
 

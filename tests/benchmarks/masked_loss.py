@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows, Schema
+from chaffinch.tasks.selection.elimination.bmo import eliminate
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
 from chaffinch.tasks.selection.masked_loss.linear import LinearMaskedLoss

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chaffinch.tasks.selection import models
-from chaffinch.tasks.selection.afs_bm import Rules, alternate
 from chaffinch.tasks.selection.core import Rows, Schema
+from chaffinch.tasks.selection.elimination.afs_bm import Rules, alternate
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
 

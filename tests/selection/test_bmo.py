@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
+from chaffinch.tasks.selection.elimination.bmo import EliminationPath, eliminate
 
 
 class Additive:

@@ -5,7 +5,7 @@ import pytest
 
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import Rows, Schema
-from chaffinch.tasks.selection.cross_fitting import FoldJudge, cross_fitted_order
+from chaffinch.tasks.selection.elimination.cross_fitting import FoldJudge, cross_fitted_order
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chaffinch.tasks.selection.reselection import Gap, revise
+from chaffinch.tasks.selection.elimination.reselection import Gap, revise
 
 
 class Told:

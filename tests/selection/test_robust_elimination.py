@@ -9,16 +9,16 @@ import pytest
 from lightgbm import LGBMRegressor
 
 from chaffinch.tasks.selection.core import Rows, Schema
-from chaffinch.tasks.selection.losses import resolve_loss
-from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.models import fit
-from chaffinch.tasks.selection.robust_elimination import (
+from chaffinch.tasks.selection.elimination.robust_elimination import (
     Judge,
     eliminate_in_stages,
     on_the_way_down,
     stage_sizes,
     with_masked_copies,
 )
+from chaffinch.tasks.selection.losses import resolve_loss
+from chaffinch.tasks.selection.masked_loss import masked_loss
+from chaffinch.tasks.selection.models import fit
 
 D = 9
 RANDOM = np.random.default_rng(0)

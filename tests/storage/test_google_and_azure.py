@@ -9,7 +9,7 @@ import pytest
 import chaffinch
 from chaffinch.errors import InputError
 from chaffinch.storage.sources import source_of
-from chaffinch.storage.sources.azure import AzureSource
+from chaffinch.storage.sources.cloud.azure import AzureSource
 from tests.flows.cli.programs import free_port
 from tests.object_storage import GoogleStorage
 from tests.sources import check_source, ingest, read_source, source_fingerprint, source_name
@@ -59,7 +59,7 @@ def test_what_is_not_there(address: str, message: str, gcs: GoogleStorage) -> No
 def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     host = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", host)
-    monkeypatch.setattr("chaffinch.storage.sources.gcs._ANSWER", pd.Timedelta(seconds=1))
+    monkeypatch.setattr("chaffinch.storage.sources.cloud.gcs._ANSWER", pd.Timedelta(seconds=1))
     with pytest.raises(InputError, match=f"^{host} does not answer for gs://shop/x.csv; check"):
         read_source("gs://shop/x.csv")
 

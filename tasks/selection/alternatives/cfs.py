@@ -28,7 +28,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.best_sets import BestSet, Limits, best_set, is_late
+from chaffinch.tasks.selection.alternatives.exact.best_sets import (
+    BestSet,
+    Limits,
+    best_set,
+    is_late,
+)
 from chaffinch.tasks.selection.alternatives.quality import CFS, Form
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.core import Floats

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.best_sets import Limits
+from chaffinch.tasks.selection.alternatives.exact.best_sets import Limits
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.result import Aggregate
 from chaffinch.tasks.selection.constraints import Constraints

@@ -17,15 +17,15 @@ import numpy as np
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.alternatives.designs import INFEASIBLE, Designs, Solved
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.alternatives.exact.price_and_enumerate import (
+    best_design,
+    best_univariate_design,
+)
 from chaffinch.tasks.selection.alternatives.greedy import (
     Sets,
     greedy_balancing,
     greedy_depth_search,
     greedy_replacement,
-)
-from chaffinch.tasks.selection.alternatives.price_and_enumerate import (
-    best_design,
-    best_univariate_design,
 )
 from chaffinch.tasks.selection.alternatives.quality import (
     CFS,

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.best_sets import is_late
+from chaffinch.tasks.selection.alternatives.exact.best_sets import is_late
 from chaffinch.tasks.selection.core import Floats
 
 Sets = NDArray[np.int32]

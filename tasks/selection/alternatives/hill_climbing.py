@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.best_sets import BestSet, Limits, best_set
+from chaffinch.tasks.selection.alternatives.exact.best_sets import BestSet, Limits, best_set
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.alternatives.validation import check_names, check_numbers
 from chaffinch.tasks.selection.constraints import Constraints

@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.best_sets import (
+from chaffinch.tasks.selection.alternatives.cfs import best_cfs_set
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
+from chaffinch.tasks.selection.alternatives.exact.best_sets import (
     GRACE,
     BestSet,
     Limits,
     best_set,
     is_late,
 )
-from chaffinch.tasks.selection.alternatives.cfs import best_cfs_set
-from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
 from chaffinch.tasks.selection.alternatives.quality import (
     CFS,

@@ -13,8 +13,8 @@ import numpy as np
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
-from chaffinch.tasks.selection.bmo import EliminationPath
 from chaffinch.tasks.selection.core import Floats, Mask
+from chaffinch.tasks.selection.elimination.bmo import EliminationPath
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 
 

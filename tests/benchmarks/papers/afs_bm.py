@@ -18,8 +18,8 @@ from lightgbm import LGBMRegressor
 from xgboost import XGBRegressor
 
 from chaffinch import masked_loss
-from chaffinch.tasks.selection.afs_bm import Rules, alternate
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Rows
+from chaffinch.tasks.selection.elimination.afs_bm import Rules, alternate
 from tests.benchmarks.papers import gbmo
 from tests.benchmarks.papers.experiment import Experiment, Figure, Measured, split
 from tests.benchmarks.papers.gbmo import Chosen, Learner, Parts, Tuned

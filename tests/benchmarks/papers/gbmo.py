@@ -27,8 +27,8 @@ from sklearn.neural_network import MLPClassifier
 
 from chaffinch import masked_loss
 from chaffinch.tasks.selection.baselines.filters import correlation, mutual_information
-from chaffinch.tasks.selection.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.core import Floats, Mask, Rows
+from chaffinch.tasks.selection.elimination.bmo import EliminationPath, eliminate
 from chaffinch.tasks.selection.models.runtime import single_thread
 from tests.benchmarks.papers import experiment
 from tests.benchmarks.papers.experiment import Experiment, Figure, Measured

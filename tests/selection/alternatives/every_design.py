@@ -8,8 +8,8 @@ from itertools import combinations
 import numpy as np
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives.best_sets import Limits
 from chaffinch.tasks.selection.alternatives.designs import Solved
+from chaffinch.tasks.selection.alternatives.exact.best_sets import Limits
 from chaffinch.tasks.selection.alternatives.quality import FCBF, Form
 from chaffinch.tasks.selection.constraints import Constraints, Group
 from tests.selection.alternatives.exhaustive import obeys

@@ -6,8 +6,8 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives.best_sets import Limits
 from chaffinch.tasks.selection.alternatives.dissimilarity import dissimilarity
+from chaffinch.tasks.selection.alternatives.exact.best_sets import Limits
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.constraints import Constraints, Group
 

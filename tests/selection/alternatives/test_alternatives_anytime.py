@@ -10,8 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from chaffinch.tasks.selection.alternatives import best_sets
-from chaffinch.tasks.selection.alternatives.best_sets import GRACE
+from chaffinch.tasks.selection.alternatives.exact import best_sets
+from chaffinch.tasks.selection.alternatives.exact.best_sets import GRACE
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives import best_sets as module
-from chaffinch.tasks.selection.alternatives.best_sets import Limits, best_set, best_sets
+from chaffinch.tasks.selection.alternatives.exact import best_sets as module
+from chaffinch.tasks.selection.alternatives.exact.best_sets import Limits, best_set, best_sets
 from chaffinch.tasks.selection.alternatives.quality import Form
 from tests.selection.alternatives import exhaustive
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.alternatives import price_and_enumerate
-from chaffinch.tasks.selection.alternatives.best_sets import Limits, best_sets
 from chaffinch.tasks.selection.alternatives.designs import Designs
-from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack, pack_by_solver
-from chaffinch.tasks.selection.alternatives.price_and_enumerate import (
+from chaffinch.tasks.selection.alternatives.exact import price_and_enumerate
+from chaffinch.tasks.selection.alternatives.exact.best_sets import Limits, best_sets
+from chaffinch.tasks.selection.alternatives.exact.packing import Pool, Walk, pack, pack_by_solver
+from chaffinch.tasks.selection.alternatives.exact.price_and_enumerate import (
     best_design,
     best_univariate_design,
 )
-from chaffinch.tasks.selection.alternatives.prices import Bound, Prices
+from chaffinch.tasks.selection.alternatives.exact.prices import Bound, Prices
 from chaffinch.tasks.selection.alternatives.quality import Form
 from chaffinch.tasks.selection.constraints import Constraints
 from tests.selection.alternatives.every_design import (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import chaffinch
-from chaffinch.tasks.selection.alternatives import price_and_enumerate
+from chaffinch.tasks.selection.alternatives.exact import price_and_enumerate
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Univariate
 from chaffinch.tasks.selection.constraints import Constraints, Group
 from tests.selection.alternatives.exhaustive import are_apart, obeys

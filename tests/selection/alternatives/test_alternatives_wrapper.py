@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestRegressor
 
 import chaffinch
-from chaffinch.tasks.selection.alternatives.best_sets import Limits
+from chaffinch.tasks.selection.alternatives.exact.best_sets import Limits
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality, Wrapper
 from chaffinch.tasks.selection.constraints import Constraints

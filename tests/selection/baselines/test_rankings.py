@@ -16,7 +16,7 @@ from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LinearRegression
 from xgboost import XGBRegressor
 
-from chaffinch.tasks.methods.rankings import scorer_of
+from chaffinch.tasks.methods.baselines.rankings import scorer_of
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.filters import (
     anova_f,

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.bmo import eliminate
+from chaffinch.tasks.selection.elimination.bmo import eliminate
 from chaffinch.tasks.selection.masked_loss.base import MaskState
 from chaffinch.tasks.selection.masked_loss.grouped import GroupedMaskedLoss, grouped, summed
 

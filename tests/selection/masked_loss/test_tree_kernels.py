@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import Rows
+from chaffinch.tasks.selection.elimination.bmo import eliminate
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 from chaffinch.tasks.selection.masked_loss.trees.loss_kernels import exponentials, negative_logs

@@ -142,7 +142,7 @@ def test_an_image_is_a_chart_of_the_report_in_its_light_colours_and_small() -> N
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert float(root.get("width", "0")) > 600
     assert b"var(" not in image
-    style = (Path(charts.__file__).parent / "style.html").read_text()
+    style = (Path(charts.__file__).parent / "templates" / "style.html").read_text()
     light, dark = re.findall(r"--accent: (#\w+)", style)
     assert light.encode() in image
     assert dark.encode() not in image

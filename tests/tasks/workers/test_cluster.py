@@ -24,8 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import InputError, WorkersError, as_input_error
-from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
+from chaffinch.tasks.selection.elimination.bmo import eliminate
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.masked_loss.distributed_rows import PartedLoss, RowPart

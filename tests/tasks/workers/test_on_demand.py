@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from chaffinch.tasks.selection.bmo import eliminate
 from chaffinch.tasks.selection.core import Rows, Schema
+from chaffinch.tasks.selection.elimination.bmo import eliminate
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import BlackBox
 from chaffinch.tasks.selection.models import fit

@@ -33,9 +33,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.branch_and_bound import DONE, PAUSED, Integers
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
-from chaffinch.tasks.selection.alternatives.prices import Bound
+from chaffinch.tasks.selection.alternatives.exact.branch_and_bound import DONE, PAUSED, Integers
+from chaffinch.tasks.selection.alternatives.exact.prices import Bound
 from chaffinch.tasks.selection.alternatives.quality import worths
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, stable_order

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pyarrow import fs
 
 from chaffinch.storage.sources.addresses import check_no_secret
-from chaffinch.storage.sources.objects import ObjectSource
+from chaffinch.storage.sources.cloud.objects import ObjectSource
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"  # as Google's own libraries name it
 _ANSWER = timedelta(seconds=10)  # for each request, retries included

@@ -10,7 +10,7 @@ from pyarrow import fs
 
 from chaffinch.errors import InputError
 from chaffinch.storage.sources.addresses import check_no_secret
-from chaffinch.storage.sources.objects import ObjectSource
+from chaffinch.storage.sources.cloud.objects import ObjectSource
 
 _DENIED = (
     "ACCESS_DENIED",

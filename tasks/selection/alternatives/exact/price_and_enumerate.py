@@ -23,26 +23,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.best_sets import (
+from chaffinch.tasks.selection.alternatives.designs import INFEASIBLE, Designs, Sets, Solved
+from chaffinch.tasks.selection.alternatives.exact.best_sets import (
     Limits,
     best_set,
     best_sets,
     is_late,
     share_of_time,
 )
-from chaffinch.tasks.selection.alternatives.branch_and_bound import DONE, PAUSED
-from chaffinch.tasks.selection.alternatives.designs import INFEASIBLE, Designs, Sets, Solved
-from chaffinch.tasks.selection.alternatives.feature_by_feature import (
+from chaffinch.tasks.selection.alternatives.exact.branch_and_bound import DONE, PAUSED
+from chaffinch.tasks.selection.alternatives.exact.feature_by_feature import (
     FeatureByFeature,
     feature_by_feature,
 )
+from chaffinch.tasks.selection.alternatives.exact.packing import Pool, Walk, pack, pack_by_solver
+from chaffinch.tasks.selection.alternatives.exact.prices import Bound, price, sharpened
 from chaffinch.tasks.selection.alternatives.greedy import (
     best_first,
     greedy_balancing,
     greedy_depth_search,
 )
-from chaffinch.tasks.selection.alternatives.packing import Pool, Walk, pack, pack_by_solver
-from chaffinch.tasks.selection.alternatives.prices import Bound, price, sharpened
 from chaffinch.tasks.selection.alternatives.quality import Form, worths
 from chaffinch.tasks.selection.constraints import Constraints, Rows
 from chaffinch.tasks.selection.core import Mask

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.branch_and_bound import DONE, PAUSED, Integers
-from chaffinch.tasks.selection.alternatives.multiplicities import NONE, Bars, is_barred
+from chaffinch.tasks.selection.alternatives.exact.branch_and_bound import DONE, PAUSED, Integers
+from chaffinch.tasks.selection.alternatives.exact.multiplicities import NONE, Bars, is_barred
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, inlined
 
 

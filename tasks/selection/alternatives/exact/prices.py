@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.alternatives.best_sets import BestSets, best_sets, is_late
 from chaffinch.tasks.selection.alternatives.designs import ROUNDING, Designs, Sets
+from chaffinch.tasks.selection.alternatives.exact.best_sets import BestSets, best_sets, is_late
 from chaffinch.tasks.selection.alternatives.quality import Form, worths
 from chaffinch.tasks.selection.core import Floats
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.alternatives.branch_and_bound import (
+from chaffinch.tasks.selection.alternatives.exact.branch_and_bound import (
     DONE,
     FULL,
     PAUSED,

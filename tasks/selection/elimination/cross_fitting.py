@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss
+from chaffinch.tasks.selection.elimination.robust_elimination import shares_of
 from chaffinch.tasks.selection.masked_loss import BlackBox
-from chaffinch.tasks.selection.robust_elimination import shares_of
 
 Index = NDArray[np.integer]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyarrow import fs
 
-from chaffinch.storage.sources.objects import ObjectSource
+from chaffinch.storage.sources.cloud.objects import ObjectSource
 
 _DENIED = ("] 401 ", "] 403 ", "AuthenticationException", "Base64")
 

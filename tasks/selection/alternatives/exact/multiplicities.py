@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.best_sets import is_late
-from chaffinch.tasks.selection.alternatives.branch_and_bound import Integers
+from chaffinch.tasks.selection.alternatives.exact.best_sets import is_late
+from chaffinch.tasks.selection.alternatives.exact.branch_and_bound import Integers
 from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaffinch.tasks.selection.alternatives.best_sets import is_late
-from chaffinch.tasks.selection.alternatives.branch_and_bound import DONE, Integers
 from chaffinch.tasks.selection.alternatives.designs import Designs, Sets
-from chaffinch.tasks.selection.alternatives.feature_kernels import (
+from chaffinch.tasks.selection.alternatives.exact.best_sets import is_late
+from chaffinch.tasks.selection.alternatives.exact.branch_and_bound import DONE, Integers
+from chaffinch.tasks.selection.alternatives.exact.feature_kernels import (
     Balance,
     Problem,
     State,
@@ -29,8 +29,7 @@ from chaffinch.tasks.selection.alternatives.feature_kernels import (
     fresh_state,
     search,
 )
-from chaffinch.tasks.selection.alternatives.greedy import best_first
-from chaffinch.tasks.selection.alternatives.multiplicities import (
+from chaffinch.tasks.selection.alternatives.exact.multiplicities import (
     NONE,
     Bars,
     WholeValues,
@@ -38,6 +37,7 @@ from chaffinch.tasks.selection.alternatives.multiplicities import (
     table_of_uses,
     whole_values,
 )
+from chaffinch.tasks.selection.alternatives.greedy import best_first
 from chaffinch.tasks.selection.core import Floats, Mask
 
 _PAIRS_BETWEEN_LOOKS = 2_000_000  # at the clock; of sets, all of which a step looks at

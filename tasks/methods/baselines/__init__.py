@@ -1,0 +1,1 @@
+"""The methods that people use today."""

@@ -1,0 +1,1 @@
+"""Exact searches for alternative feature sets."""

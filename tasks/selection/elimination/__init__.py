@@ -1,0 +1,1 @@
+"""Searches that mask features of a fitted model, one after another."""
