@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 PYTEST = $(BIN)/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgroup -q
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
+# the programs that tests start share what is compiled
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-dfs bench-pefs bench-scale bench-eta reproduce
 
