@@ -27,6 +27,7 @@ from chaffinch.storage.datasets.text_spellings import (
     all_match,
     are_dates,
     iso_times,
+    refuse_points_of_thousands,
     refuse_spelling,
 )
 from chaffinch.storage.memory import FreedBytes
@@ -55,6 +56,8 @@ def typed_text(
         return category_of(codes, texts)
     is_number = pc.match_substring_regex(texts, _NUMBER).to_numpy(zero_copy_only=False)
     if is_number.all():
+        if not numeric:
+            refuse_points_of_thousands(name, codes, texts)
         return _parsed(name, codes, texts, numeric, ordered)
     if numeric:
         refuse_spelling(name, codes, texts, is_number, must_hold_numbers=True)
@@ -62,7 +65,8 @@ def typed_text(
     if times is not None:
         return times.take(codes)
     if are_dates(texts):
-        kind = f"{DATE_IN_TEXT} {pc.min(texts).as_py()!r}"
+        form = re.sub(r"\d", "0", pc.min(texts).as_py())  # the value itself is the user's
+        kind = f"{DATE_IN_TEXT} {form!r}"
         return pc.if_else(codes.is_valid(), kind, None).cast(OTHER)
     refuse_spelling(name, codes, texts, is_number)
     return category_of(codes, texts)
@@ -190,7 +194,7 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
 TIMESTAMP = pa.timestamp("us")
 OTHER = pa.string()  # the name of a type that cannot be a feature, such as a list
-DATE_IN_TEXT = "date in text such as"
+DATE_IN_TEXT = "date in text written as"
 _LONGEST = 60  # of a type name, which for structs includes all fields
 
 

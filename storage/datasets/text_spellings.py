@@ -17,9 +17,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
+from chaffinch.storage.sources.csv import are_perhaps_thousands
 
 _BLANK = r"[\s\p{Z}\x{FEFF}\x{200B}]"
 _COMMAS = r"^\s*[+-]?(\d*,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
+_IN_THOUSANDS = r"^\s*[+-]?(0|[1-9]\d{0,2}(\.\d{3})?)\s*$"
 _CURRENCY = r"(?:[A-Z]{0,2}\p{Sc}|(?i:USD|EUR|GBP|CHF|JPY|CNY|INR|BRL|AUD|CAD|PLN|kr\.?|zł|Rs\.?))"
 _PERCENT = "[%‰٪％]"  # noqa: RUF001 - all of them are meant
 _MINUS = "[\N{MINUS SIGN}\N{EN DASH}\N{FULLWIDTH HYPHEN-MINUS}]"
@@ -49,7 +51,8 @@ _MULTIPLE = r"\s*(?i:k|m|mio|mn|b|bn)\s*"  # of what a number is written in
 _LETTERED_CODE = r"^\s*\d+[A-JLN-Z]\s*$"
 _PLACEHOLDER = (
     r"^\s*(?i:\?+|-+|[–—]+|\.+|\*+|#?n/?a|n\.a\.?|<na>|nan|nil|none|null|\(null\)|missing|unknown|"  # noqa: RUF001
-    r"unk|undefined|n\.?d\.?|tbd|no data|not (?:available|applicable|known)|#[a-z0-9/]+[!?])\s*$"
+    r"unk|undefined|n\.?d\.?|tbd|no data|not (?:available|applicable|known)|\\n|#[a-z0-9/]+[!?])"
+    r"\s*$"
 )
 # A column of at least this many numbers holds numbers and a few other texts if these are at most
 # this share of the rows, or of the different texts, or all stand for missing values.
@@ -89,6 +92,19 @@ def iso_times(texts: pa.Array) -> pa.Array | None:
 def are_dates(texts: pa.Array) -> bool:
     """Return whether texts are dates, whatever their spelling."""
     return bool(_matches(texts, _DATE).sum() >= _MOSTLY_DATES * len(texts))
+
+
+def refuse_points_of_thousands(name: str, codes: pa.Array, texts: pa.Array) -> None:
+    """Raise InputError for whole numbers with points as marks of thousands, as 2.560 and 806."""
+    if all_match(texts, _IN_THOUSANDS) and are_perhaps_thousands(texts):
+        is_meant = _matches(texts, r"\.")
+        row, text = _first(codes, texts, is_meant)
+        raise InputError(
+            f"column {name!r} seems to be written with points as marks of thousands, such as "
+            f"{text!r} in row {row}",
+            "write plain numbers, as column.str.replace('.', '').astype(float) does in pandas, or "
+            "name the column as numeric if these are decimal points",
+        )
 
 
 def refuse_spelling(
@@ -144,6 +160,8 @@ def _refuse_numbers(
 ) -> NoReturn:
     row, text = _first(codes, texts, is_meant)
     marks, how = _spelling(text)
+    if "pandas" in how and not _is_mended_alike(texts.filter(pa.array(is_meant))):
+        how = "write all of them as plain numbers in one unit"
     raise InputError(
         f"column {name!r} is written with {marks} in its numbers, such as {text!r} in row {row}",
         f"{how}, or name the column as categorical",
@@ -173,12 +191,24 @@ def _spelling(text: str) -> tuple[str, str]:
     if _has(text, _COMMAS):
         return "commas", "write them with a decimal point alone"
     marks, expression, result = _in_pandas(text)
-    try:
-        float(result)
-    except ValueError:  # several marks, as in (€ 1.200,50)
+    if not _is_float(result):  # several marks, as in (€ 1.200,50)
         return marks, "write them as plain numbers"
     converted = f"column.{expression}.astype(float)"
     return marks, f"write them as plain numbers, as {converted} does in pandas"
+
+
+def _is_mended_alike(texts: pa.Array) -> bool:
+    """Return whether one expression in pandas makes numbers of the first thousand texts."""
+    _, expressions, results = zip(*map(_in_pandas, texts[:1000].to_pylist()), strict=True)
+    return len(set(expressions)) == 1 and all(map(_is_float, results))
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _in_pandas(text: str) -> tuple[str, str, str]:
@@ -200,6 +230,8 @@ def _in_pandas(text: str) -> tuple[str, str, str]:
     if sign := _part(text, _MINUS):
         result = text.replace(sign, "-")
         return "another minus sign", f"str.replace({sign!r}, '-')", result
+    if dash := _part(text, r"\.-\s*$"):  # 3.- is 3 of a currency, and not below 0
+        return "a dash for no decimals", "str.replace('.-', '')", text.removesuffix(dash)
     if _has(text, r"\d\s*-"):
         result = re.sub(r"(.*)-", r"-\1", text)
         return "the minus behind", r"str.replace(r'(.*)-', r'-\1', regex=True)", result

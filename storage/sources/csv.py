@@ -1,7 +1,8 @@
-"""Delimited text: CSV, TSV and semicolons, read by all threads.
+"""Delimited text: CSV, TSV and other separators, read by all threads.
 
-Each column has the narrowest type that all its rows allow. What may lose digits stays text, to be
-typed as text of every source is: integers with leading zeros, and numbers beyond 2^53.
+Each column has the narrowest type that all its rows allow. What may be read wrongly stays text, to
+be typed as text of every source is: integers with leading zeros, numbers beyond 2^53, and numbers
+whose points may mark thousands.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -87,7 +89,8 @@ def _parse_header(text: io.TextIOWrapper, name: str) -> _Header:
     if ending == ".tsv" or (ending == ".txt" and "\t" in first):
         delimiter = "\t"
     else:
-        delimiter = ";" if ";" in first and "," not in first else ","
+        marks = (mark for mark in ";\t|" if mark in first and "," not in first)
+        delimiter = next(marks, ",")
     text.seek(0)  # a name in quotes may contain line breaks
     try:
         names = next(row for row in csv.reader(text, delimiter=delimiter) if row)
@@ -103,6 +106,7 @@ def _no_text(name: str) -> str:
 # bytes that a thread parses at a time: each block makes a chunk of every column
 _LEAST_BLOCK, _MOST_BLOCK, _BYTES_PER_COLUMN = 1 << 20, 1 << 23, 1 << 12
 _SAMPLE = 1 << 18  # bytes, at each of three places
+_NEARLY = 1e-6  # a product by 1,000 is rounded
 # pandas takes two words for missing that pyarrow does not
 _MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
 _TRUTH = [*pa.csv.ConvertOptions().true_values, *pa.csv.ConvertOptions().false_values]
@@ -287,7 +291,20 @@ def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
         largest = 0.0 if ends["max"] is None else max(-ends["min"], ends["max"])
         if 2.0**53 <= largest < math.inf:  # what is infinite is refused as such
             raise pa.ArrowInvalid("perhaps a whole number of more digits")
+        thousands = 1000 * values.drop_null().to_numpy()
+        is_whole = np.abs(thousands - np.rint(thousands)) < _NEARLY
+        if largest < 1000 and is_whole.all() and are_perhaps_thousands(texts):
+            raise pa.ArrowInvalid("perhaps whole numbers with points as marks of thousands")
     return values
+
+
+def are_perhaps_thousands(numbers: pa.Array) -> bool:
+    """Return whether some text ends in a zero after a point, and another is whole without one.
+
+    So are 2.560 and 806 where the point marks thousands; no program writes decimals so.
+    """
+    forms = (r"^\s*[+-]?[1-9]\d{0,2}\.\d\d0\s*$", r"^\s*[+-]?[1-9]\d{0,2}\s*$")
+    return all(pc.any(pc.match_substring_regex(numbers, form)).as_py() for form in forms)
 
 
 def _have_leading_zeros(whole_numbers: pa.StringArray) -> bool:

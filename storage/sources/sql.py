@@ -364,7 +364,10 @@ def _of_one_schema(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _several_types(name: str, kinds: Sequence[str]) -> str:
-    return f"column {name!r} holds values of {' and '.join(kinds)}; CAST it to one type in a SELECT"
+    return (
+        f"column {name!r} holds values of {' and '.join(kinds)}; CAST it to one type in a SELECT, "
+        "after NULLIF where a text such as '' stands for a missing value"
+    )
 
 
 def _explain(source: SqlSource, error: sa.exc.SQLAlchemyError) -> str:

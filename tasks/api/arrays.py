@@ -108,10 +108,20 @@ def with_target(data: Any, target: Any) -> tuple[Any, Any]:
         )
     if isinstance(data, pd.DataFrame):  # its labels are kept
         values = _values_of_rows("target", target, len(data)).array
-        name = _unused("target", [text_of_label(label) for label in data.columns])
+        name = _name_of(target, [text_of_label(label) for label in data.columns])
         check_same_order(data, target, "target")
         return pd.concat([data, pd.Series(values, data.index, name=name)], axis=1), name
-    return with_column(as_table(data), "target", target)
+    table = as_table(data)
+    return with_column(table, _name_of(target, table.column_names), target)
+
+
+def _name_of(target: Any, names: Collection[str]) -> str:
+    """Return the name of a series if it is text and not that of a column, otherwise "target"."""
+    columns = getattr(target, "columns", None)  # of a table of one column
+    name = getattr(target, "name", None) if columns is None else columns[0]
+    if isinstance(name, str) and name.strip() and name not in names:
+        return name
+    return _unused("target", names)
 
 
 def _unused(name: str, names: Collection[str]) -> str:

@@ -81,8 +81,9 @@ def select(
         address holds a password: that comes from the environment.
     target : str, or array-like of shape (n,)
         Column to predict, or its values, of a table in memory or an array of numbers, whose columns
-        are then named x0, x1, ... Columns of a pandas table may be named here and below by their
-        own labels where these are whole numbers.
+        are then named x0, x1, ... The target is then named as the series is, or "target".
+        Columns of a pandas table may be named here and below by their own labels where these are
+        whole numbers.
     method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv
         ``"auto"`` uses every row to train, order and judge in turn, and finds the number of
         features by itself. Methods of the papers: ``"gbmo"`` finds the number too, and so does

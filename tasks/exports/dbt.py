@@ -95,7 +95,7 @@ def _select(columns: Sequence[str], relation: str) -> str:
 
 def _properties(exported: Exported, model: str, data_set: str, target: str) -> str:
     contract = exported.contract
-    types = contract.types
+    types = {feature.name: feature.values or feature.type for feature in contract.kept}
     columns = [
         {"name": name, "description": f"A kept feature, {types[name]}."}
         if name in types

@@ -53,7 +53,8 @@ def to_pandera(
     Notes
     -----
     `FeatureContract.validate` differs: it accepts new categories, which the model reads as missing,
-    and refuses true and false where the model learnt from numbers.
+    takes numbers in text and empty text for missing values, and refuses true and false where the
+    model learnt from numbers.
 
     Examples
     --------

@@ -6,14 +6,15 @@ the training and mask-validation sets of the newer rows, so that only the sets d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
+from chaffinch.storage.column_names import quoted_with_reasons
 from chaffinch.storage.files import FORMAT_VERSION, to_json
-from chaffinch.tasks.data.reselection_fit import why_gone
+from chaffinch.tasks.data.reselection_fit import DROPPED, TARGET_NOW, why_gone
 from chaffinch.tasks.pipeline.evaluation import leaks_in
 from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
@@ -67,13 +68,16 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
         )
     against = judge.difference(predictions["new"], predictions["former"])
     leaks = leaks_in(run, former | new)
+    gone = why_gone(method, run.settings, description.features, description.excluded)
+    lost = {name: why for name, why in gone.items() if why not in (DROPPED, TARGET_NOW)}
     verdict = _verdict(against["interval"], judge.n_units, is_same=not len(changed), leaks=leaks)
+    if lost and verdict == "keep the former set":  # it cannot be kept as it was
+        verdict = "cannot tell"
     sets = {"former": former, "new": new, "all": np.ones_like(new)}
     scores = {
         name: {"n_features": int(mask.sum()), "test_loss": judge.loss(predictions[name])}
         for name, mask in sets.items()
     }
-    gone = why_gone(method, run.settings, description.features, description.excluded)
     content = {
         "format_version": FORMAT_VERSION,
         "format": "chaffinch changes",
@@ -96,10 +100,17 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
         "units": judge.n_units,
         "verdict": verdict,
         "sentence": leaks_in_words(leaks)
+        + _lost_in_words(lost)
         + _sentence(verdict, scores, against, judge, len(gone), is_same=not len(changed)),
     }
     writer.write(CHANGES_FILE, to_json(content))
     writer.result = content
+
+
+def _lost_in_words(lost: Mapping[str, str]) -> str:
+    if not lost:
+        return ""
+    return f"The newer rows lack {quoted_with_reasons(lost)}, which the former run kept. "
 
 
 def _kind_of_change(name: str, method: Reselect) -> str:

@@ -132,7 +132,7 @@ class Difference:
         """Features of the first that have another scale in the newer rows, and how far they reach.
 
         How far is the larger of the 5 and 95 % quantiles by size, of 30 values or more. A feature
-        that reaches a hundred times as far, or as near, may have another unit.
+        that reaches 30 times as far, or as near, may have another unit.
         """
         former = [drift.feature for drift in self.drift if drift.feature not in self.gained]
         return rescalings(self.drift, former)

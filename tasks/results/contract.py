@@ -95,24 +95,23 @@ class FeatureContract(Contract, Mapping[str, Any]):
         Raises
         ------
         InputError
-            If a column is missing, or a kept feature has another type: text or booleans instead of
-            numbers, numbers instead of text, or numbers other than 0 and 1 instead of booleans; or
-            if a number is beyond 1e30. The types of columns
-            that lag features are made of are not checked.
+            If a column is missing, or a kept feature has another type: booleans, or text that is
+            no number, instead of numbers; numbers instead of text; or numbers other than 0 and 1
+            instead of booleans; or if a number is beyond 1e30. The types of columns that lag
+            features are made of are not checked.
 
         Warns
         -----
         UserWarning
             For a table without rows, and for each kept feature of which every value is missing, or
             that holds categories which were not seen at the selection, or that has another scale:
-            the larger of its 5 and 95 % quantiles by size is at least 100 times what it was, or at
-            most a hundredth (of 30 values or more).
+            the larger of its 5 and 95 % quantiles by size is at least 30 times what it was, or at
+            most a thirtieth (of 30 values or more).
 
         Notes
         -----
-        Stricter than a prediction, which parses numbers in text. A column without values fits, with
-        a warning: few rows may well have none. So do 0 and 1 instead of booleans, as many databases
-        write them.
+        A column without values fits, with a warning: few rows may well have none. Numbers in text
+        fit, as in `select`, and so do 0 and 1 instead of booleans, as many databases write them.
         """
         categories, columns = self.categories, self.columns
         source = source_of(table).read(categories, may_be_empty=True)
@@ -127,8 +126,8 @@ class FeatureContract(Contract, Mapping[str, Any]):
         for feature in self.kept:
             name = feature.name
             if name in source.column_names and source.num_rows:
-                values = _checked(source, name, categories.get(name), feature.values)
-                for change in _changes(values, source.column(name), feature):
+                typed, values = _checked(source, name, categories.get(name), feature.values)
+                for change in _changes(values, typed, source.column(name), feature):
                     warnings.warn(f"column {name!r} {change}", UserWarning, stacklevel=2)
 
     def bytes_in(self, source: Any) -> BytesRead:
@@ -174,13 +173,15 @@ class FeatureContract(Contract, Mapping[str, Any]):
         return None if history is None else HistorySettings(**history)
 
 
-def _changes(values: Floats, held: pa.ChunkedArray, feature: KeptFeature) -> Iterator[str]:
+def _changes(
+    values: Floats, typed: pa.ChunkedArray, held: pa.ChunkedArray, feature: KeptFeature
+) -> Iterator[str]:
     """Yield what a person should know of a column that fits the contract."""
     present = values[~np.isnan(values)]
-    if held.null_count == len(held):
+    if typed.null_count == len(typed):
         yield "has no value in any row; make sure that its source still fills it"
     elif feature.type == "category":
-        is_new = np.isnan(values) & held.is_valid().to_numpy()
+        is_new = np.isnan(values) & typed.is_valid().to_numpy()
         if is_new.any():
             example = held[int(np.argmax(is_new))].as_py()
             yield (
@@ -198,30 +199,37 @@ def _changes(values: Floats, held: pa.ChunkedArray, feature: KeptFeature) -> Ite
 
 def _checked(
     source: pa.Table, name: str, categories: tuple[str, ...] | None, values: str | None
-) -> Floats:
-    """Return a column as numbers, or codes; InputError if its type is not the contract's."""
+) -> tuple[pa.ChunkedArray, Floats]:
+    """Return a column in the contract's type, and as numbers or codes.
+
+    InputError if its values are not of that type.
+    """
     held = source.column(name)
     if held.null_count == len(held):
-        return np.full(len(held), np.nan)
+        return held, np.full(len(held), np.nan)
     if categories is None:
         before = "true and false" if values == "boolean" else "numbers"
-        if _is_text(held.type):
-            raise InputError(_changed(name, "text", before, held))
-        if pa.types.is_boolean(held.type) and values == "number":
+        try:
+            typed = typed_feature(source, name, is_category=False)
+        except InputError as error:
+            if not _is_text(held.type):
+                raise
+            raise InputError(_changed(name, "text", before, held)) from error
+        if pa.types.is_boolean(typed.type) and values == "number":
             raise InputError(_changed(name, "true and false", before, held))
-        numbers = as_numbers(typed_feature(source, name, is_category=False))
+        numbers = as_numbers(typed)
         is_other = ~np.isin(numbers, (0, 1)) & ~np.isnan(numbers)
         if values == "boolean" and is_other.any():
             raise InputError(_changed(name, "numbers", before, held.filter(pa.array(is_other))))
         check_largest(f"column {name!r}", numbers, ", or leave it empty")
-        return numbers
+        return typed, numbers
     typed = typed_feature(source, name, is_category=True)
     codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})[:, 0]
     # whole numbers, such as codes, may all be new
     may_be_new = pa.types.is_integer(held.type) and any(map(str.isdecimal, categories))
     if not (_is_text(held.type) or may_be_new) and np.isnan(codes).all():
         raise InputError(_changed(name, str(held.type), "text", held))
-    return codes
+    return typed, codes
 
 
 def _is_text(kind: pa.DataType) -> bool:

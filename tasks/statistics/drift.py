@@ -23,7 +23,8 @@ from chaffinch.tasks.selection.core import Floats
 Measure = Literal["Kolmogorov-Smirnov", "total variation"]
 
 _CATEGORY = "category"
-_OTHER_SCALE, _FEWEST_VALUES = 100.0, 30
+# between 60, of minutes in seconds, and what a table does by itself
+_OTHER_SCALE, _FEWEST_VALUES = 30.0, 30
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class FeatureDrift:
 
     @property
     def has_other_scale(self) -> bool:
-        """Whether the scale has changed by a factor of a hundred or more; see `reach`."""
+        """Whether the scale has changed by a factor of 30 or more; see `reach`."""
         return is_other_scale(self.reach_before, self.reach_after)
 
 
@@ -98,7 +99,7 @@ def reach(values: Floats) -> float | None:
 
 
 def is_other_scale(before: float | None, after: float | None) -> bool:
-    """Return whether two results of `reach` differ by a factor of a hundred or more."""
+    """Return whether two results of `reach` differ by a factor of 30 or more."""
     if not before or not after:
         return False
     return max(before / after, after / before) >= _OTHER_SCALE

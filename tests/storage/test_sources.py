@@ -70,6 +70,13 @@ def test_many_late_surprises_and_late_beginnings(tmp_path: Path) -> None:
     assert table["c29"].to_pylist()[-2:] == [None, "late"]
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_fields_may_be_separated_by_any_usual_mark(tmp_path: Path, mark: str) -> None:
+    text = f"a{mark}b\n1{mark}x\n2{mark}y\n"
+    table = read_source(write(tmp_path / "x.csv", text))
+    assert table.to_pylist() == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+
+
 def test_a_row_may_be_wider_than_two_blocks(tmp_path: Path) -> None:
     names = [f"feature_{i:05d}" for i in range(12_000)]
     value = "x" * 180

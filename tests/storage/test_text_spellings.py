@@ -1,5 +1,6 @@
 """Numbers and dates in other spellings are never categories without notice."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ SPELLINGS = {
     **dict.fromkeys(["1\N{RIGHT SINGLE QUOTATION MARK}200", "1,00,000"], None),
     **dict.fromkeys(["\N{MINUS SIGN}4", "4-", "(4)", "\N{EN DASH}4"], -4.0),
     **dict.fromkeys(["$2100", "2100 €", "USD 2100", "$2,100", "R$ 2100", "£2100"], 2100.0),
+    **dict.fromkeys(["12.-", "12.- "], 12.0),
     **dict.fromkeys(["21%", "21 %", "21\N{NO-BREAK SPACE}%", "210‰"], 0.21),
     **dict.fromkeys(["12\N{NO-BREAK SPACE}", "\N{ZERO WIDTH NO-BREAK SPACE}12", "12 kg"], 12.0),
     **dict.fromkeys(["\N{ARABIC-INDIC DIGIT ONE}\N{ARABIC-INDIC DIGIT TWO}", "12km"], 12.0),
@@ -55,6 +57,29 @@ def test_the_remedy_loses_nothing(text: str) -> None:
     assert converted.tolist() == [SPELLINGS[text], 3]
 
 
+@pytest.mark.parametrize("forms", [("{} kg", "{} g"), ("${}", "(${})"), ("{} USD", "{} EUR")])
+def test_where_one_expression_does_not_make_numbers_of_all_none_is_given(
+    forms: tuple[str, str],
+) -> None:
+    message = refused([form.format(i) for i in range(1, 9) for form in forms])
+    assert "pandas" not in message
+    assert "in one unit" in message
+
+
+THOUSANDS = ["2.559", "806", "12.560", "-1.200", "0", "999.999"]
+
+
+def test_points_that_mark_thousands_are_refused_and_decimal_points_are_not(tmp_path: Path) -> None:
+    assert "points as marks of thousands, such as '2.559' in row 1" in refused(THOUSANDS)
+    path = tmp_path / "x.csv"
+    path.write_text("x,y\n" + "".join(f"{text},1\n" for text in THOUSANDS))
+    with pytest.raises(InputError, match="points as marks of thousands"):
+        ingest(path, tmp_path / "store")
+    assert typed(THOUSANDS, numeric=["x"]).to_pylist() == [float(text) for text in THOUSANDS]
+    for decimals in (["2.559", "806", "12.56"], ["2.559", "0.806", "12.560"], ["2.500", "806.000"]):
+        assert typed(decimals).to_pylist() == [float(text) for text in decimals]
+
+
 @pytest.mark.parametrize("text", ["$2100", "21%", "1'200"])
 def test_a_column_named_numeric_has_the_same_remedy(text: str) -> None:
     message = refused([*PLAIN, text], numeric=["x"])
@@ -62,7 +87,7 @@ def test_a_column_named_numeric_has_the_same_remedy(text: str) -> None:
     assert message.endswith(", or leave it out of numeric")
 
 
-@pytest.mark.parametrize("word", ["?", "N/A", "-", "unknown", "n.a.", "#VALUE!"])
+@pytest.mark.parametrize("word", ["?", "N/A", "-", "unknown", "n.a.", "#VALUE!", r"\N"])
 @pytest.mark.parametrize("share", [0.04, 0.11, 0.6])
 @pytest.mark.parametrize("n_different", [3, 300])
 def test_a_word_for_missing_values_is_refused_at_any_share(
@@ -161,7 +186,10 @@ def test_dates_in_iso_form_are_timestamps_by_every_door(zone: str, tmp_path: Pat
 def test_dates_in_another_form_are_left_out_with_their_value(text: str) -> None:
     column = typed([text, None, text])
     assert column.type == OTHER
-    assert column.to_pylist()[:2] == [f"date in text such as {text!r}", None]
+    assert column.to_pylist()[:2] == [
+        f"date in text written as {re.sub('[0-9]', '0', text)!r}",
+        None,
+    ]
     assert typed([text, None], categorical=["x"]).type == CATEGORY
 
 

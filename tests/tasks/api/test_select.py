@@ -725,3 +725,11 @@ def test_no_traceback_quotes_a_table_that_was_given_for_a_setting():
 def test_progress_that_cannot_be_called_is_refused():
     with pytest.raises(InputError, match=r"^on_progress must be a function but is 5$"):
         select(on_progress=5)
+
+
+def test_a_target_by_its_values_is_named_as_its_series_is():
+    X, y = good_table().drop(columns="churned"), good_table()["churned"]
+    as_named = {"left": "left", None: "target", "income": "target"}
+    for name, target in as_named.items():
+        assert select(X, y.rename(name), method="anova_f").contract.target.name == target
+    assert select(X, y.to_numpy(), method="anova_f").contract.target.name == "target"

@@ -131,15 +131,17 @@ def test_the_one_feature_of_a_set_cannot_be_done_without(tmp_path) -> None:
     assert page.tables["What changed"][2][-2:] == ["\N{EN DASH}"] * 2
 
 
-def test_a_former_feature_that_is_constant_now_is_gone(former) -> None:
-    newer = chaffinch.reselect(former, causes("x2", seed=4).assign(x1=1.5))
+@pytest.mark.parametrize(
+    ("value", "reason"), [(1.5, "constant"), (np.nan, "every value is missing")]
+)
+def test_a_former_feature_that_tells_nothing_now_is_gone_so_that_its_set_cannot_be_kept(
+    former, value, reason
+) -> None:
+    newer = chaffinch.reselect(former, causes("x2", seed=4).assign(x1=value))
     assert newer.features == ["x2"]
-    assert newer.changes["gone"] == [{"feature": "x1", "reason": "constant"}]
-    assert newer.changes["verdict"] == "keep the former set"
-    assert newer.changes["sentence"] == (
-        "Keep what is left of the former set: of all that was tried on the newer rows, nothing was "
-        "shown to be better than the 1 left of its 2."
-    )
+    assert newer.changes["gone"] == [{"feature": "x1", "reason": reason}]
+    assert newer.changes["verdict"] == "cannot tell"
+    assert f"The newer rows lack 'x1' ({reason})" in newer.changes["sentence"]
 
 
 def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, store) -> None:
