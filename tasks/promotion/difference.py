@@ -6,7 +6,7 @@ are scored on the rows that judged that run, so that only the sets differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.pipeline.judge import judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import stage_key
@@ -29,6 +30,7 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, rescalings
 from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict, too_few_units
 
+_KINDS = {"category": "category", "bool": "boolean"}  # of columns; all others are numbers
 Made = TypeVar("Made")
 
 # that refits need
@@ -190,7 +192,7 @@ def difference_of(before: Former, after: Former, store: Path) -> Difference:
     run, why_no_run = None, why_no_newer
     if newer is not None:
         run, why_no_run = _attempt(lambda: _run_to_refit(after, newer))
-    gone = _gone(first, after, run)
+    gone = _gone(before, after, run)
     loss, why_no_loss = None, "both keep the same features"
     if gained or lost or gone:
         loss, why_no_loss = None, why_no_run
@@ -277,24 +279,29 @@ def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
     return run
 
 
-def _gone(first: Mapping[str, str], after: Former, run: SelectionRun | None) -> dict[str, str]:
+def _gone(before: Former, after: Former, run: SelectionRun | None) -> dict[str, str]:
     """Return which features of the first set the newer rows lack, and why."""
     contract = after.contract
     reasons = {column.name: column.reason for column in contract.dropped}
     for role in ROW_ROLES:
         reasons[contract.settings["columns"].get(role)] = f"the {role} column now"
     if run is None:  # a contract has the types of the kept features only
-        now = contract.types
+        now = _kinds(contract)
     else:
-        categories = run.description.categories
-        now = {n: "category" if n in categories else "number" for n in run.description.features}
+        columns = run.dataset.columns
+        now = {name: _KINDS.get(columns[name], "number") for name in run.description.features}
     gone = {}
-    for name, kind in first.items():
+    for name, kind in _kinds(before.contract).items():
         if name not in contract.candidates:
             gone[name] = reasons.get(name, "no such column")
-        elif now.get(name, kind) != kind:
+        # a database may write true and false as 1 and 0
+        elif now.get(name, kind) not in (kind, "number" if kind == "boolean" else kind):
             gone[name] = f"was a {kind}, is a {now[name]} now"
     return gone
+
+
+def _kinds(contract: Contract) -> dict[str, str]:
+    return {feature.name: feature.values or feature.type for feature in contract.kept}
 
 
 def _loss_difference(

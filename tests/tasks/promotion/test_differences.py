@@ -172,6 +172,7 @@ def test_what_the_newer_rows_lack_is_gone_and_the_rest_is_refitted(before, store
     [
         ({"x1": 3.0}, {}, "constant"),
         ({"x1": ["a", "b", "c"] * 200}, {}, "was a number, is a category now"),
+        ({"x1": [True, False, True] * 200}, {}, "was a number, is a boolean now"),
         ({"x1": 3.0}, {"drop": ["x1"]}, "left out as asked"),
         ({"x1": np.arange(1, 601)}, {"weight": "x1"}, "the weight column now"),
     ],
