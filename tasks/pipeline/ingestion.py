@@ -114,8 +114,8 @@ def parts_in_order(
         rows = ingested.rows_in_source()
     if ingested.hash != dataset_hash:
         raise InputError(
-            f"{source.label} does not have the rows and columns of the run; give the table that "
-            "it was selected from"
+            f"{source.label} does not have the rows, columns and types of columns of the run; give "
+            "the table that it was selected from, read in the same way"
         )
     return part.take(pa.array(np.argsort(rows)))
 

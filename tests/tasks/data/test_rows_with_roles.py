@@ -141,5 +141,7 @@ def test_rows_under_an_embargo_have_no_part():
 def test_another_table_has_no_parts():
     table = good_table(200)
     result = select(table)
-    with pytest.raises(InputError, match="does not have the rows and columns of the run"):
+    with pytest.raises(
+        InputError, match="does not have the rows, columns and types of columns of the run"
+    ):
         result.parts(table.iloc[1:])
