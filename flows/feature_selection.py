@@ -94,9 +94,14 @@ def selected(
     execution: ExecutionSettings,
     promotion: PromotionSettings | None,
     limits: LimitSettings | None,
+    promoted_as: str | None = None,
 ) -> SelectionResult:
-    """Select features in the present flow run, publish the result, and promote it or not."""
+    """Select features in the present flow run, publish the result, and promote it or not.
+
+    `promoted_as` is the promoted contract to compare with, by default that of the table.
+    """
     source = source_of(data)
+    promoted_as = promoted_as if promotion is None else promotion.name
     data_set = shown_as(source, promotion)
     source.check()
     check_settings(settings)
@@ -116,8 +121,11 @@ def selected(
                     with_changes=settings.method.kind == "reselect",
                 ),
             ),
-            promoted_as=None if promotion is None else promotion.name,
+            promoted_as=promoted_as,
         )
     result = load_result(run)
     # the flow returns the state, and calling the flow the result
-    return cast(SelectionResult, ended(result, conclude(result, data_set, promotion), promotion))
+    return cast(
+        SelectionResult,
+        ended(result, conclude(result, data_set, promotion, promoted_as), promotion),
+    )

@@ -19,6 +19,7 @@ from chaffinch.flows.prefect_runtime.tasks import (
     name_in_title,
     table_flow,
 )
+from chaffinch.tasks.promotion.promote import promoted_name
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.settings.reselection import ReselectionSettings
@@ -88,4 +89,5 @@ def reselection(
         If it takes longer than its limits allow.
     """
     selection = settings_of(read_former(former, execution.store), settings)
-    return selected(data, selection, execution, promotion, limits)
+    promoted_as = promoted_name(former, execution.store)
+    return selected(data, selection, execution, promotion, limits, promoted_as)

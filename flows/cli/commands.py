@@ -191,6 +191,7 @@ def reselect(
     from chaffinch.flows.cli import output
     from chaffinch.storage.sources import source_of
     from chaffinch.tasks.pipeline.progress import steps_of
+    from chaffinch.tasks.promotion.promote import promoted_name
     from chaffinch.tasks.results.previous_run import read_former, settings_of
 
     file = read_settings(config)
@@ -201,7 +202,9 @@ def reselect(
     source, steps = source_of(data), steps_of(with_changes=True)
     with output.progress(steps, verbosity) as shown:
         if server is None:
-            result, undecided = _selected(source, settings, execution, shown)
+            result, undecided = _selected(
+                source, settings, execution, shown, promoted_name(run, execution.store)
+            )
         else:
             checked = partial(_checked, source, settings, execution)
             arguments = (run, data, changes, execution)
@@ -222,7 +225,11 @@ def server_of(with_prefect: bool | None) -> Server | None:
 
 
 def _selected(
-    source: "Source", settings: SelectionSettings, execution: ExecutionSettings, shown: Showing
+    source: "Source",
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    shown: Showing,
+    promoted_as: str | None = None,
 ) -> tuple["SelectionResult", str]:
     """Run the pipeline in this process, without Prefect; return why a person has to decide too."""
     from chaffinch.tasks.pipeline.run import select_features
@@ -231,9 +238,14 @@ def _selected(
     from chaffinch.tasks.results.result import load_result
 
     run = select_features(
-        source, settings, execution, on_progress=shown.on_progress, warn=shown.warn
+        source,
+        settings,
+        execution,
+        on_progress=shown.on_progress,
+        warn=shown.warn,
+        promoted_as=promoted_as,
     )
-    lines, difference = compare_with_promoted(run)
+    lines, difference = compare_with_promoted(run, name=promoted_as)
     for line in lines:
         shown.say(line)
     result = load_result(run)

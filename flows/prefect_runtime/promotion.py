@@ -73,8 +73,15 @@ def check_promotion(
         )
 
 
-def conclude(result: SelectionResult, data_set: str, promotion: PromotionSettings | None) -> str:
+def conclude(
+    result: SelectionResult,
+    data_set: str,
+    promotion: PromotionSettings | None,
+    promoted_as: str | None = None,
+) -> str:
     """Publish a result with its difference to the promoted contract, and promote it or not.
+
+    Without settings of a promotion it is compared with `promoted_as`, by default its table's.
 
     Returns why a person has to decide; empty if none has.
     """
@@ -82,7 +89,7 @@ def conclude(result: SelectionResult, data_set: str, promotion: PromotionSetting
         raise ValueError("a flow keeps its run in a store")
     run = Run(result.folder)
     if promotion is None:
-        lines, difference = compare_with_promoted(run, as_task(against_promoted))
+        lines, difference = compare_with_promoted(run, as_task(against_promoted), promoted_as)
         publish(run, result, data_set, _logged(lines), difference)
         if lines and difference is None:  # something is promoted, and is damaged
             return lines[-1].rstrip(".")

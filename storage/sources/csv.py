@@ -291,11 +291,14 @@ def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
         largest = 0.0 if ends["max"] is None else max(-ends["min"], ends["max"])
         if 2.0**53 <= largest < math.inf:  # what is infinite is refused as such
             raise pa.ArrowInvalid("perhaps a whole number of more digits")
-        thousands = 1000 * values.drop_null().to_numpy()
-        is_whole = np.abs(thousands - np.rint(thousands)) < _NEARLY
-        if largest < 1000 and is_whole.all() and are_perhaps_thousands(texts):
+        if largest < 1000 and _are_thousandths(values) and are_perhaps_thousands(texts):
             raise pa.ArrowInvalid("perhaps whole numbers with points as marks of thousands")
     return values
+
+
+def _are_thousandths(values: pa.Array) -> bool:
+    thousands = 1000 * values.drop_null().to_numpy()
+    return bool((np.abs(thousands - np.rint(thousands)) < _NEARLY).all())
 
 
 def are_perhaps_thousands(numbers: pa.Array) -> bool:

@@ -131,7 +131,9 @@ class Auto(Method):
         if self._is_short(n_rows):
             return [n_features, *sizes]
         # models fitted outside each fold, and outside each pair of neighbours
-        return [n_features] * (2 * n_folds) + [size for size in sizes for _ in range(n_folds)]
+        # sizes above half are fitted only where smaller ones are not as good: half is expected
+        expected = [size if 2 * size <= n_features else size // 2 for size in sizes]
+        return [n_features] * (2 * n_folds) + [size for size in expected for _ in range(n_folds)]
 
     def _is_short(self, n_rows: int) -> bool:
         return self.validation == "holdout" or (self.validation == "auto" and n_rows > MANY_ROWS)

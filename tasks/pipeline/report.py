@@ -129,8 +129,10 @@ def _difference(
             why_no_drift = "the table of the promoted run is no longer in the store"
         else:
             categories = run.description.categories
-            moved = [*filter(None, (drift_between(older, run.dataset, name) for name in either))]
-            rescaled = rescalings(moved, first)
+            target = after.target.name
+            names = (*either, target)
+            moved = [*filter(None, (drift_between(older, run.dataset, name) for name in names))]
+            rescaled = rescalings(moved, {*first, target})
             drift = _drift_rows(
                 moved,
                 {name: len(known) for name, known in categories.items()},

@@ -71,7 +71,9 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
     gone = why_gone(method, run.settings, description.features, description.excluded)
     lost = {name: why for name, why in gone.items() if why not in (DROPPED, TARGET_NOW)}
     verdict = _verdict(against["interval"], judge.n_units, is_same=not len(changed), leaks=leaks)
-    if lost and verdict == "keep the former set":  # it cannot be kept as it was
+    is_noise = run.contract.comparison.is_nothing_to_select_from
+    # a former set that lost a feature cannot be kept as it was
+    if is_noise or (lost and verdict == "keep the former set"):
         verdict = "cannot tell"
     sets = {"former": former, "new": new, "all": np.ones_like(new)}
     scores = {
@@ -101,6 +103,7 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
         "verdict": verdict,
         "sentence": leaks_in_words(leaks)
         + _lost_in_words(lost)
+        + ("No model is shown to predict better than a constant. " if is_noise else "")
         + _sentence(verdict, scores, against, judge, len(gone), is_same=not len(changed)),
     }
     writer.write(CHANGES_FILE, to_json(content))

@@ -104,7 +104,7 @@ class Difference:
     why_no_loss : str
         Why there is none, or empty.
     drift : tuple of FeatureDrift
-        Drift of each feature of either set between the two tables, if both have it.
+        Drift of each feature of either set, and of the target, between the two tables.
     why_no_drift : str
         Why there is none, or empty.
     """
@@ -131,9 +131,9 @@ class Difference:
 
     @property
     def rescaled(self) -> dict[str, str]:
-        """Features of the first that have another scale in the newer rows, and how far they reach.
+        """The first set's features, or the target, on another scale, and how far they reach.
 
-        How far is the larger of the 5 and 95 % quantiles by size, of 30 values or more. A feature
+        How far is the larger of the 5 and 95 % quantiles by size, of 30 values or more. A column
         that reaches 30 times as far, or as near, may have another unit.
         """
         former = [drift.feature for drift in self.drift if drift.feature not in self.gained]
@@ -201,7 +201,9 @@ def difference_of(before: Former, after: Former, store: Path) -> Difference:
             loss, why_no_loss = _attempt(lambda: _loss_difference(run, left, list(second)))
     drift: tuple[FeatureDrift, ...] = ()
     if older is not None and newer is not None:
-        moved = [drift_between(older, newer, name) for name in either]
+        moved = [
+            drift_between(older, newer, name) for name in (*either, after.contract.target.name)
+        ]
         drift = tuple(feature for feature in moved if feature is not None)
     return Difference(
         before=before.run,

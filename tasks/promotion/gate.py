@@ -102,7 +102,7 @@ def _leaks(leaks: Sequence[str]) -> str:
 
 def _rescaled(difference: Difference) -> str:
     reasons = quoted_with_reasons(difference.rescaled)
-    return f"features of the promoted set have another scale, and may have another unit: {reasons}"
+    return f"columns of the promoted contract have another scale, perhaps another unit: {reasons}"
 
 
 def _gone(difference: Difference) -> str:

@@ -222,11 +222,12 @@ def against_promoted(run: Run, name: str) -> AgainstPromoted:
 def compare_with_promoted(
     run: Run,
     compare: Callable[[Run, str], AgainstPromoted] = against_promoted,
+    name: str | None = None,
 ) -> tuple[list[str], Difference | None]:
-    """Return how a run differs from the contract promoted for its table, in lines, or why not."""
+    """Return how a run differs from a promoted contract, by default its table's, or why not."""
     target = load_result(run).contract.target
     try:
-        name, histories = default_name(run), _histories_of(run)
+        name, histories = name or default_name(run), _histories_of(run)
         if not histories.history(name):
             return [], None
         check_target(histories, name, target.name, target.task)
@@ -244,6 +245,14 @@ def lines_against(against: AgainstPromoted) -> list[str]:
     if against.difference is not None:
         return lines_of_difference(against.difference)
     return [f"What is promoted cannot be read: {against.damage}."] if against.damage else []
+
+
+def promoted_name(former: str | Path, store: str | Path) -> str | None:
+    """Return what names a former run if it is the name of a promoted contract, else None."""
+    try:
+        return str(former) if Store.find(store).promotions.history(str(former)) else None
+    except (InputError, StorageError):  # a path is no such name
+        return None
 
 
 def default_name(run: Run) -> str:

@@ -270,4 +270,5 @@ def _drift_table(drift: Sequence[Mapping[str, Any]]) -> Table:
     ]
     columns: dict[str, Kind] = {"Feature": "name", "Beyond chance": "text"}
     columns |= numbers("Distance", "By chance up to", "Missing then", "Missing now")
-    return Table(f"Drift of {counted(len(rows), 'column')} kept then or now", columns, rows)
+    title = f"Drift of {counted(len(rows), 'column')}: kept then or now, and the target"
+    return Table(title, columns, rows)

@@ -94,7 +94,7 @@ class Method(Settings):
         return True
 
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int] | None:
-        """Return an upper bound on the features of each fit of the search.
+        """Return the expected number of features of each fit of the search.
 
         None if the number of fits depends on the rows. `n_rows` counts no test rows.
         """

@@ -154,6 +154,6 @@ def test_a_reselection_of_a_promoted_column_in_another_unit_has_it_too(tmp_path,
     rows.to_csv(newer, index=False)
     ended = in_process("reselect", kept.run, str(newer), "--store", str(store))
     assert ended.returncode == 5
-    assert "Needs a decision: features of the promoted set have another scale" in ended.stderr
+    assert "Needs a decision: columns of the promoted contract have another scale" in ended.stderr
     (report,) = (store / "runs").glob("*-reselect-*/report.html")
     assert "Another scale, perhaps another unit" in report.read_text()

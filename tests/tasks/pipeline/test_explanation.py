@@ -197,9 +197,9 @@ def test_after_a_promotion_the_report_answers_what_changed(tmp_path) -> None:
     ) in page.text
     assert page.headings[2] == "Since the last promotion"
     assert page.tables["Features that changed (3)"][1:] == [[name, "entered"] for name in entered]
-    drift = page.tables["Drift of 5 columns kept then or now"][1:]
+    drift = page.tables["Drift of 6 columns: kept then or now, and the target"][1:]
     assert [row[0] for row in drift if row[1] == "moved"] == [drift[0][0]] == ["other"]
-    assert {row[0] for row in drift} == set(second.features)
+    assert {row[0] for row in drift} == {*second.features, second.contract.target.name}
 
 
 def test_another_set_of_equal_rows_has_no_drift(tmp_path) -> None:

@@ -93,9 +93,9 @@ def test_without_a_test_part_every_row_judges_the_first_set_and_the_choice_of_it
     assert (loss.units, loss.verdict) == (len(rows), "better")
 
 
-def test_drift_is_that_of_the_features_of_either(before, after):
+def test_drift_is_that_of_the_features_of_either_and_of_the_target(before, after):
     drift = {one.feature: one for one in chaffinch.difference(before, after).drift}
-    assert list(drift) == ["x1", "x2", "x3"]
+    assert list(drift) == ["x1", "x2", "x3", "y"]
     assert drift["x2"].distance > 0.95
     assert max(drift["x1"].distance, drift["x3"].distance) < 0.1
 
@@ -107,13 +107,18 @@ def test_a_feature_in_another_unit_is_rescaled(before, store):
     assert any("Rescaled: x1 (reaches to " in line for line in lines_of_difference(found))
 
 
+def test_so_is_a_target_in_another_unit(before, store):
+    cents = causes("x1", "x2", seed=1).assign(y=lambda table: 100 * table["y"])
+    assert list(chaffinch.difference(before, run_of(cents, store)).rescaled) == ["y"]
+
+
 def test_the_same_features_make_no_difference(before, store):
     again = run_of(causes("x1", "x2", seed=2), store)
     found = chaffinch.difference(before, again)
     assert found.is_same
     assert (found.loss, found.why_no_loss) == (None, "both keep the same features")
     assert found.share_changed == 0
-    assert len(found.drift) == 2
+    assert [drift.feature for drift in found.drift] == ["x1", "x2", "y"]
 
 
 def test_runs_go_by_result_name_folder_or_contract(before, after, store, tmp_path):
@@ -132,7 +137,7 @@ def test_without_a_run_there_is_no_loss_and_without_a_table_no_drift(before, aft
     found = chaffinch.difference(before, alone)
     assert found.loss is None
     assert found.why_no_loss.startswith("the second contract came by itself, without the run")
-    assert (found.gained, len(found.drift)) == (("x3",), 3)  # the table is in the first one's store
+    assert (found.gained, len(found.drift)) == (("x3",), 4)  # the table is in the first one's store
 
     moved = tmp_path / "store" / "runs" / after.run
     shutil.copytree(after.folder, moved)

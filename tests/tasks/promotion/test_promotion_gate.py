@@ -94,9 +94,9 @@ TABLE = [
      "the newer rows lack features of the promoted set, 'c' (was a number, is a category now)"),
     # 30 times as large or more: perhaps another unit, whatever the loss does
     (with_interval(-0.3, -0.1, BETTER, drift=(RESCALED,)), "wait",
-     "features of the promoted set have another scale, and may have another unit: 'c' (reaches to "
+     "columns of the promoted contract have another scale, perhaps another unit: 'c' (reaches to "
      "150, was 1.5)"),
-    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(RESCALED,)), "wait", "features of the promoted"),
+    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(RESCALED,)), "wait", "columns of the promoted"),
     (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, feature="b"),)), "promote", "its"),
     (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, reach_after=44),)), "promote", ""),
     (replace(ONE_CHANGED, loss=replace(LOSS, units=19)), "wait", "At least 20 rows, groups"),
