@@ -16,12 +16,12 @@ from chaffinch.storage.sources.files import reading
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.result import SelectionResult, load_result, load_run
+from chaffinch.tasks.selection import models
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.method import RESELECT, method_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 
-_OURS = ("lightgbm", "xgboost", "mlp", "linear")
 _GIVE = f"give a run's name, its folder or its {CONTRACT_FILE}"
 
 
@@ -201,4 +201,4 @@ def _model_of(before: ModelSettings, name: str | None) -> ModelSettings:
 
 def may_be_own_estimator(model: ModelSettings) -> bool:
     """Return whether the model may be a user's estimator rather than a model's name."""
-    return model.tuning == "none" and model.name not in _OURS
+    return model.tuning == "none" and model.name not in models.NAMES
