@@ -7,6 +7,7 @@ command that needs them, so that help is quick.
 
 import errno
 import json
+import shlex
 import signal
 import traceback
 from collections.abc import Callable, Sequence
@@ -302,6 +303,12 @@ def _run_selection(server: Server, name: str, *arguments: Any) -> tuple["Selecti
     return state.result(), undecided
 
 
+def _drop_option(column: str) -> str:
+    """Return the option that drops a column, quoted for a shell and as a name in a list."""
+    name = '"' + column.replace('"', '""') + '"' if set(column) & set(',"\n') else column
+    return f"--drop {shlex.quote(name)}"
+
+
 def _exit_code(undecided: str) -> int:
     """Return the exit code of a run, and print why a person has to decide."""
     if not undecided:
@@ -437,7 +444,7 @@ def init(
         preflight(source, settings, execution, is_timed=False)
     except (InputError, TableTooLargeError) as error:
         refused = error
-        why = error.in_words("--drop {}") if isinstance(error, InputError) else error
+        why = error.in_words(_drop_option) if isinstance(error, InputError) else error
         echo(f"Warning: chaffinch run refuses this table: {why}", err=True)
     write_file(path, as_toml(data, settings, execution, refused).encode())
     first = "" if refused is None else "correct it, then "
@@ -586,7 +593,7 @@ def exit_code(run_command: Callable[..., Any]) -> int:
         _print_error(f"{error.count} (--strict), so nothing was trained")
         return 3
     except InputError as error:
-        _print_error(error.in_words("--drop {}"))
+        _print_error(error.in_words(_drop_option))
         return 2
     except (StorageError, WorkersError, ServerError) as error:
         _print_error(error)

@@ -13,7 +13,7 @@ Every room may raise them::
 `NotCovered` is none that a user sees: an engine declines a model, and the next engine is tried.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import log10
 
@@ -65,11 +65,11 @@ class InputError(ChaffinchError, ValueError):
         self.message, self.hint = message, hint
 
     def __str__(self) -> str:
-        return self.in_words("drop=[{!r}]")
+        return self.in_words(lambda column: f"drop=[{column!r}]")
 
-    def in_words(self, drop: str) -> str:
-        """Return the error in one line; `drop` leaves a column out, with {} for its name."""
-        leave_out = f"or leave the column out ({drop.format(self.column)})" if self.may_drop else ""
+    def in_words(self, drop: Callable[[str], str]) -> str:
+        """Return the error in one line; `drop` returns what leaves a column out, by its name."""
+        leave_out = f"or leave the column out ({drop(str(self.column))})" if self.may_drop else ""
         remedies = ", ".join(filter(None, [self.hint, leave_out]))
         return one_line("; ".join(filter(None, [self.message, remedies])))
 

@@ -353,10 +353,12 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
 
 
 def _without_unnamed_index(table: pa.Table, name: str) -> pa.Table:
-    """Leave out the first column if its name is empty and its values are unique."""
+    """Leave out the first column if its name is empty and its values are those of an index."""
     if table.column_names[0]:
         return table
-    if pc.count_distinct(table.column(0), mode="all").as_py() < len(table):
+    index = table.column(0)
+    is_unique = pc.count_distinct(index, mode="all").as_py() == len(table)
+    if not is_unique or pa.types.is_floating(index.type):
         raise InputError(f"column 1 of {name} has no name; give it one or remove it")
     return table.remove_column(0)
 

@@ -211,6 +211,12 @@ def test_of_a_pandas_index_named_levels_become_columns(tmp_path: Path) -> None:
         assert read_source(source).to_pydict() == data
 
 
+def test_a_first_column_of_measurements_needs_a_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", ",b\n0.5,1\n1.5,2\n")
+    with pytest.raises(InputError, match=r"column 1 of x\.csv has no name; give it one"):
+        read_source(path)
+
+
 def test_names_that_are_no_text_become_text() -> None:
     assert read_source(pd.DataFrame({1: [0], "b": [0]})).column_names == ["1", "b"]
 

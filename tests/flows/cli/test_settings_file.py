@@ -342,6 +342,18 @@ def test_init_refuses_what_a_run_would(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("mean price", "--drop 'mean price'"), ("net,gross", "--drop '\"net,gross\"'")],
+)
+def test_a_remedy_can_be_typed_as_it_is_printed(name, option, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prices = [*map(str, range(79)), "1,079.18"]
+    pd.DataFrame({name: prices, "y": np.arange(80) % 2}).to_csv("a.csv", index=False)
+    run = CliRunner().invoke(cli, ["init", "a.csv", "--target", "y"])
+    assert f"leave the column out ({option})" in run.stderr
+
+
 @pytest.mark.parametrize("dropped", [[], ["x"]])
 def test_init_writes_where_to_drop_a_column_that_a_run_refuses(dropped, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

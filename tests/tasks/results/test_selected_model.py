@@ -362,3 +362,11 @@ def test_no_rows_have_no_predictions(tmp_path):
     assert model.predict(table.head(0)).shape == (0,)
     assert model.predict_proba(table.head(0)).shape == (0, 2)
     assert model.predict_proba(pa.Table.from_pandas(table).slice(0, 0)).shape == (0, 2)
+
+
+def test_masked_losses_of_a_regression_are_those_of_its_predictions():
+    table = good_table()[["age", "income", "noise_1", "noise_2"]]
+    result = chaffinch.select(table, "income", method="gbmo", model="linear")
+    X, y = table[result.features], table["income"]
+    losses = chaffinch.masked_loss(result.model, X, y, loss="squared_error")
+    assert losses.loss == pytest.approx(((result.model.predict(X) - y) ** 2).mean())
