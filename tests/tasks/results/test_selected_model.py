@@ -365,7 +365,7 @@ def test_no_rows_have_no_predictions(tmp_path):
 
 
 def test_masked_losses_of_a_regression_are_those_of_its_predictions():
-    table = good_table()[["age", "income", "noise_1", "noise_2"]]
+    table = good_table()[["age", "income", "noise_1", "noise_2"]].dropna()
     result = chaffinch.select(table, "income", method="gbmo", model="linear")
     X, y = table[result.features], table["income"]
     losses = chaffinch.masked_loss(result.model, X, y, loss="squared_error")
