@@ -220,12 +220,15 @@ def _deployments_of(
         match={"prefect.resource.id": resource},
         parameters={"data": "{{ event.payload.path }}"},
     )
+    # a limit would crash a run that is paused for some minutes: Prefect takes its place away, and
+    # then ends it for having none
+    is_paused = (parameters.get("promotion") or {}).get("wait") is not None
     for what, when in ((NIGHTLY, {"schedule": schedule}), (ON_NEW_DATA, {"triggers": [new_data]})):
         yield _deployment(
             feature_selection,
             f"{what}-{name}",
             parameters,
-            concurrency_limit=_ONE_AFTER_THE_OTHER,
+            concurrency_limit=None if is_paused else _ONE_AFTER_THE_OTHER,
             **when,
         )
 

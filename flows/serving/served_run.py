@@ -3,10 +3,8 @@
 import signal
 import sys
 from inspect import signature
-from threading import Event, Thread
 from uuid import UUID
 
-import httpx
 from prefect.client.orchestration import get_client
 from prefect.engine import handle_engine_signals
 from prefect.exceptions import SignatureMismatchError
@@ -17,39 +15,12 @@ from prefect.states import Failed
 from chaffinch.errors import one_line
 from chaffinch.storage.column_names import quoted
 
-_LEASE = 300.0  # seconds
-
-
-def _keep_place(lease: UUID, has_ended: Event) -> None:
-    """Renew a run's place under the limit of its deployment, until it ends or loses it.
-
-    A paused run gives its place to the next. Prefect's own renewal would then cancel it.
-    """
-    while True:
-        try:
-            with get_client(sync_client=True) as client:
-                client.renew_concurrency_lease(lease, _LEASE)
-        except httpx.HTTPStatusError as error:
-            if error.response.status_code in (404, 410):
-                return
-        except httpx.TransportError:  # the server is away, and may be back
-            pass
-        if has_ended.wait(_LEASE / 4):
-            return
-
-
 if __name__ == "__main__":
     # Those of a terminal stay blocked, as they were inherited: they are for who serves.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     run_id = UUID(sys.argv[1])
     with handle_engine_signals(run_id):
         flow_run, flow = load_flow_and_flow_run(run_id)
-        has_ended = Event()
-        if (state := flow_run.state) and (
-            lease := state.state_details.deployment_concurrency_lease_id
-        ):
-            state.state_details.deployment_concurrency_lease_id = None
-            Thread(target=_keep_place, args=(lease, has_ended), daemon=True).start()
         try:
             run_flow(flow, flow_run, return_type="state")  # whose errors are in the log already
         except SignatureMismatchError as error:  # the form has none of these
@@ -59,5 +30,3 @@ if __name__ == "__main__":
             flow_run_logger(flow_run, flow).error(reason)
             with get_client(sync_client=True) as client:
                 client.set_flow_run_state(run_id, Failed(message=reason))
-        finally:
-            has_ended.set()

@@ -338,7 +338,7 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
     for kind in kinds:
         if kind is int and any(v is not None and not -(2**63) <= v < 2**63 for v in values):
             return pa.array(values, _WHOLE)
-        if kind is Decimal and all(v is None or v == v.to_integral_value() for v in values):
+        if kind is Decimal and all(v is None or _is_whole(v) for v in values):
             return pa.array([None if v is None else int(v) for v in values], _WHOLE)
         if kind in (Decimal, UUID):
             change = float if kind is Decimal else str
@@ -349,6 +349,10 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
             return pa.array(values, pa.timestamp("us", tz="UTC"))
         return pa.array(values, _TYPES[kind])
     return pa.nulls(len(values))
+
+
+def _is_whole(value: Decimal) -> bool:
+    return value.is_finite() and value == value.to_integral_value()
 
 
 def _of_one_schema(tables: Sequence[pa.Table]) -> pa.Table:

@@ -407,3 +407,12 @@ def test_a_query_may_speak_of_mail_and_passwords(shop: str) -> None:
 
 def test_a_column_of_nothing_has_no_type_yet(shop: str) -> None:
     assert read_source(at(shop, "SELECT NULL AS a, 1 AS b")).schema.types == [pa.null(), pa.int64()]
+
+
+def test_an_infinite_decimal_is_no_whole_number(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("CREATE TABLE prices (price DECIMAL(10, 2))")
+        database.executemany("INSERT INTO prices VALUES (?)", [(1.0,), (float("inf"),)])
+    database.close()
+    with pytest.raises(InputError, match="'price' must hold finite numbers but row 2 is infinite"):
+        ingest(f"sqlite:///{tmp_path / 'shop.db'}#prices", tmp_path / "store")

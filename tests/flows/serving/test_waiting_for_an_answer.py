@@ -1,4 +1,4 @@
-"""A served run waits for a person, who may take longer than Prefect renews a place in advance."""
+"""A served run waits for a person, who may take longer than Prefect lets a paused run live."""
 
 import time
 
@@ -9,7 +9,8 @@ from tests.flows.conftest import nightly
 
 pytestmark = pytest.mark.e2e
 
-# Prefect renews the place of a run 225 s after its start, and cancels a run that has lost it.
+# Prefect looks after 225 s for the place of a run under a limit of its deployment, and cancels a
+# run that has lost it, as a paused one has.
 LONGER_THAN_A_LEASE = 250
 
 
