@@ -124,8 +124,6 @@ def selected(
             promoted_as=promoted_as,
         )
     result = load_result(run)
+    undecided = conclude(result, data_set, promotion, promoted_as)
     # the flow returns the state, and calling the flow the result
-    return cast(
-        SelectionResult,
-        ended(result, conclude(result, data_set, promotion, promoted_as), promotion),
-    )
+    return cast(SelectionResult, ended(result, undecided, promotion))

@@ -58,6 +58,11 @@ class KeptFeature(_Part):
     step: int | None = None
     categories: list[str] | None = None
 
+    @property
+    def kind(self) -> str:
+        """``"category"``, ``"boolean"`` or ``"number"``; early contracts have no booleans."""
+        return self.values or self.type
+
     @model_validator(mode="after")
     def _category_has_categories(self) -> Self:
         if self.type == "category" and self.categories is None:

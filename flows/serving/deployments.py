@@ -220,15 +220,15 @@ def _deployments_of(
         match={"prefect.resource.id": resource},
         parameters={"data": "{{ event.payload.path }}"},
     )
-    # a limit would crash a run that is paused for some minutes: Prefect takes its place away, and
-    # then ends it for having none
-    is_paused = (parameters.get("promotion") or {}).get("wait") is not None
+    # A run that pauses loses its place under a limit, and Prefect ends a run without one within
+    # four minutes. Without a limit, runs wait for their turn (`limits.data_set`) by themselves.
+    may_pause = (parameters.get("promotion") or {}).get("wait") is not None
     for what, when in ((NIGHTLY, {"schedule": schedule}), (ON_NEW_DATA, {"triggers": [new_data]})):
         yield _deployment(
             feature_selection,
             f"{what}-{name}",
             parameters,
-            concurrency_limit=None if is_paused else _ONE_AFTER_THE_OTHER,
+            concurrency_limit=None if may_pause else _ONE_AFTER_THE_OTHER,
             **when,
         )
 

@@ -61,14 +61,19 @@ def _check_fits(matrix: Any) -> None:
         )
 
 
-def with_column(table: pa.Table, name: str, values: Any) -> tuple[pa.Table, str]:
-    """Return a table with an added column, and its name, which underscores make unique."""
+def with_column(
+    table: pa.Table, role: str, values: Any, name: str | None = None
+) -> tuple[pa.Table, str]:
+    """Return a table with an added column, and its name, which underscores make unique.
+
+    `role` names the values in an error, and the column if it has no `name`.
+    """
     if isinstance(values, str):
         raise InputError(
-            f"{name} must hold a value for each row but is {values!r}; give that column's values"
+            f"{role} must hold a value for each row but is {values!r}; give that column's values"
         )
-    column = pd.DataFrame({name: _values_of_rows(name, values, len(table))})
-    name = _unused(name, table.column_names)
+    name = _unused(name or role, table.column_names)
+    column = pd.DataFrame({name: _values_of_rows(role, values, len(table))})
     return table.append_column(name, source_of(column).load((), ()).column(0)), name
 
 
@@ -82,7 +87,7 @@ def _values_of_rows(name: str, values: Any, n_rows: int) -> Any:
         column = column[:, 0] if column.ndim == 2 and column.shape[1] == 1 else column
     if column.shape != (n_rows,):
         has = f"has shape {column.shape}" if column.shape else f"is a {type(values).__name__}"
-        if hasattr(values, "columns"):
+        if column.shape and hasattr(values, "columns"):
             has = f"is a table of type {type(values).__name__} with {column.shape[-1]} columns"
         raise InputError(
             f"{name} must hold one value for each of the {n_rows} rows but {has}; give one column"
@@ -108,20 +113,19 @@ def with_target(data: Any, target: Any) -> tuple[Any, Any]:
         )
     if isinstance(data, pd.DataFrame):  # its labels are kept
         values = _values_of_rows("target", target, len(data)).array
-        name = _name_of(target, [text_of_label(label) for label in data.columns])
+        names = [text_of_label(label) for label in data.columns]
+        name = _unused(_name_of(target, names) or "target", names)
         check_same_order(data, target, "target")
         return pd.concat([data, pd.Series(values, data.index, name=name)], axis=1), name
     table = as_table(data)
-    return with_column(table, _name_of(target, table.column_names), target)
+    return with_column(table, "target", target, _name_of(target, table.column_names))
 
 
-def _name_of(target: Any, names: Collection[str]) -> str:
-    """Return the name of a series if it is text and not that of a column, otherwise "target"."""
-    columns = getattr(target, "columns", None)  # of a table of one column
-    name = getattr(target, "name", None) if columns is None else columns[0]
-    if isinstance(name, str) and name.strip() and name not in names:
-        return name
-    return _unused("target", names)
+def _name_of(target: Any, names: Collection[str]) -> str | None:
+    """Return the name of a series, or of a table's one column, if it is text and no column's."""
+    is_table = np.shape(target)[1:] == (1,) and hasattr(target, "columns")
+    name = target.columns[0] if is_table else getattr(target, "name", None)
+    return name if isinstance(name, str) and name.strip() and name not in names else None
 
 
 def _unused(name: str, names: Collection[str]) -> str:

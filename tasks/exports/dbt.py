@@ -95,10 +95,10 @@ def _select(columns: Sequence[str], relation: str) -> str:
 
 def _properties(exported: Exported, model: str, data_set: str, target: str) -> str:
     contract = exported.contract
-    types = {feature.name: feature.values or feature.type for feature in contract.kept}
+    kinds = {feature.name: feature.kind for feature in contract.kept}
     columns = [
-        {"name": name, "description": f"A kept feature, {types[name]}."}
-        if name in types
+        {"name": name, "description": f"A kept feature, {kinds[name]}."}
+        if name in kinds
         else {"name": name, "description": "Lag features are made of it."}
         for name in contract.columns
     ]

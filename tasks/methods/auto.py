@@ -130,9 +130,9 @@ class Auto(Method):
         sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
         if self._is_short(n_rows):
             return [n_features, *sizes]
-        # models fitted outside each fold, and outside each pair of neighbours
         # sizes above half are fitted only where smaller ones are not as good: half is expected
         expected = [size if 2 * size <= n_features else size // 2 for size in sizes]
+        # before them the models outside each fold, and outside each pair of neighbours
         return [n_features] * (2 * n_folds) + [size for size in expected for _ in range(n_folds)]
 
     def _is_short(self, n_rows: int) -> bool:

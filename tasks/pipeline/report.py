@@ -135,7 +135,8 @@ def _difference(
             rescaled = rescalings(moved, {*first, target})
             drift = _drift_rows(
                 moved,
-                {name: len(known) for name, known in categories.items()},
+                {name: len(known) for name, known in categories.items()}
+                | {target: len(after.target.classes)},
                 (older.n_rows, run.dataset.n_rows),
             )
     return {

@@ -29,7 +29,9 @@ CHANGES_FILE = "changes.json"
 ChangeVerdict = Literal["change", "keep the former set", "cannot tell"]
 
 
-@stage("describe", "split", "train_base_model", "optimise_mask", "choose_mask", "retrain")
+@stage(
+    "describe", "split", "train_base_model", "optimise_mask", "choose_mask", "retrain", "evaluate"
+)
 def judge_changes(run: SelectionRun, writer: Writer) -> None:
     """Compare the former set, the new set, all features and each change on the test rows."""
     description, schema, new = run.description, run.schema, run.mask

@@ -17,7 +17,6 @@ from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.pipeline.judge import judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import stage_key
@@ -288,22 +287,21 @@ def _gone(before: Former, after: Former, run: SelectionRun | None) -> dict[str, 
     for role in ROW_ROLES:
         reasons[contract.settings["columns"].get(role)] = f"the {role} column now"
     if run is None:  # a contract has the types of the kept features only
-        now = _kinds(contract)
+        now = {feature.name: feature.kind for feature in contract.kept}
     else:
         columns = run.dataset.columns
         now = {name: _KINDS.get(columns[name], "number") for name in run.description.features}
     gone = {}
-    for name, kind in _kinds(before.contract).items():
+    for feature in before.contract.kept:
+        name, kind = feature.name, feature.kind
+        kinds = {kind, now.get(name, kind)}
+        # a database may write true and false as 1 and 0; early contracts call both numbers
+        is_alike = kinds <= {"number", "boolean"} and feature.values != "number"
         if name not in contract.candidates:
             gone[name] = reasons.get(name, "no such column")
-        # a database may write true and false as 1 and 0
-        elif now.get(name, kind) not in (kind, "number" if kind == "boolean" else kind):
+        elif len(kinds) > 1 and not is_alike:
             gone[name] = f"was a {kind}, is a {now[name]} now"
     return gone
-
-
-def _kinds(contract: Contract) -> dict[str, str]:
-    return {feature.name: feature.values or feature.type for feature in contract.kept}
 
 
 def _loss_difference(

@@ -251,7 +251,7 @@ def promoted_name(former: str | Path, store: str | Path) -> str | None:
     """Return what names a former run if it is the name of a promoted contract, else None."""
     try:
         return str(former) if Store.find(store).promotions.history(str(former)) else None
-    except (InputError, StorageError):  # a path is no such name
+    except InputError:  # a path is no such name
         return None
 
 

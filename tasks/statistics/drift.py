@@ -23,7 +23,7 @@ from chaffinch.tasks.selection.core import Floats
 Measure = Literal["Kolmogorov-Smirnov", "total variation"]
 
 _CATEGORY = "category"
-# between 60, of minutes in seconds, and what a table does by itself
+# below the 60 of minutes in seconds, and far above what values do by themselves
 _OTHER_SCALE, _FEWEST_VALUES = 30.0, 30
 
 

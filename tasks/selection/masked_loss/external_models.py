@@ -182,11 +182,8 @@ def _of_estimator(estimator: Any) -> ExternalModel:
     if is_of_scikit_learn:
         check_is_fitted(estimator)
     classes = np.zeros(0)
-    if (
-        is_classifier(estimator)
-        if is_of_scikit_learn
-        else np.size(getattr(estimator, "classes_", ())) > 0
-    ):
+    has_classes = np.size(getattr(estimator, "classes_", ())) > 0  # a regression may have none
+    if is_classifier(estimator) if is_of_scikit_learn else has_classes:
         if not hasattr(estimator, "predict_proba"):
             raise InputError(
                 f"{name} gives no class probabilities; wrap it in CalibratedClassifierCV, or give "

@@ -23,7 +23,7 @@ from chaffinch.tasks.selection.models.scikit_learn import packages_of as package
 from chaffinch.tasks.selection.models.xgboost import XGBoostModel as XGBoostModel
 
 _BUILT_IN: dict[str, ModuleType] = {"lightgbm": lightgbm, "xgboost": xgboost, "mlp": mlp}
-NAMES = (*_BUILT_IN, "linear")  # that no estimator of a user has
+NAMES = (*_BUILT_IN, "linear")  # of models that are no class of an estimator
 _LEAF_SIZE = {
     "lightgbm": "min_child_samples",
     "HistGradientBoostingClassifier": "min_samples_leaf",

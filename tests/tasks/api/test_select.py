@@ -693,15 +693,17 @@ def test_what_is_no_table_is_refused_with_what_makes_one_of_it(data, target, rem
         (NUMBERS.to_numpy(), "has shape (240, 3)"),
         (["churned", "age"], "has shape (2,)"),
         (CLASSES[:5], "has shape (5,)"),
+        (pl.LazyFrame({"churned": CLASSES}), "is a LazyFrame"),
         ({"churned": 1}, "is a dict"),
         (float("nan"), "is a float"),
     ],
 )
 def test_a_target_that_is_not_one_value_for_each_row_is_refused(target, has):
-    with pytest.raises(InputError) as refused:
-        select(NUMBERS, target)
     one_for_each = f"target must hold one value for each of the 240 rows but {has}; "
-    assert str(refused.value).startswith(one_for_each)
+    for data in (NUMBERS, pl.from_pandas(NUMBERS)):
+        with pytest.raises(InputError) as refused:
+            select(data, target)
+        assert str(refused.value).startswith(one_for_each)
 
 
 def test_a_column_may_be_a_table_of_one_a_period_or_sparse():

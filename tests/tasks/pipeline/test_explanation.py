@@ -202,6 +202,28 @@ def test_after_a_promotion_the_report_answers_what_changed(tmp_path) -> None:
     assert {row[0] for row in drift} == {*second.features, second.contract.target.name}
 
 
+def test_classes_of_a_target_drift_by_chance_as_categories_do(tmp_path) -> None:
+    """By Hoeffding's inequality over all sets of five classes, of which the level is shared."""
+    store, random = tmp_path / "store", np.random.default_rng(0)
+
+    def table() -> pd.DataFrame:
+        X = pd.DataFrame(random.normal(size=(300, 2)), columns=["a", "b"])
+        return X.assign(y=np.digitize(X["a"] + X["b"], [-1.5, -0.5, 0.5, 1.5]).astype(str))
+
+    options = {"method": "correlation", "n_features": 2, "store": store}
+    first = chaffinch.select(file_of(table(), tmp_path), "y", model="linear", **options)
+    chaffinch.promote(first, store=store)
+    newer = file_of(table(), tmp_path / "newer")
+    second = chaffinch.select(newer, "y", model="linear", **options)
+    page = Page((second.folder / "report.html").read_bytes())
+    rows = page.tables["Drift of 3 columns: kept then or now, and the target"][1:]
+    by_chance = {row[0]: float(row[3]) for row in rows}
+    level = 0.05 / (2 * 3)
+    for name, n_events in (("a", 2), ("y", 2**5)):
+        expected = np.sqrt(np.log(n_events / level) / 2 * (2 / 300))
+        assert by_chance[name] == pytest.approx(expected, abs=0.001)
+
+
 def test_another_set_of_equal_rows_has_no_drift(tmp_path) -> None:
     store, path = tmp_path / "store", file_of(table_of(), tmp_path)
     chaffinch.promote(select(path, method="correlation", n_features=3, store=store), store=store)

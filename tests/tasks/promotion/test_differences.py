@@ -1,5 +1,6 @@
 """What differs between two contracts: features, the loss that comes of it, how features moved."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -187,6 +188,16 @@ def test_why_it_is_gone(before, store, columns, options, why):
     found = chaffinch.difference(before, after)
     assert found.gone == {"x1": why}
     assert not found.is_same
+
+
+def test_of_an_early_contract_a_number_may_have_been_true_and_false(before, store, tmp_path):
+    content = before.contract.to_dict()
+    for feature in content["features"]:
+        del feature["values"]
+    early = tmp_path / "early.json"
+    early.write_text(json.dumps(content))
+    newer = causes("x2", "x3", seed=1).assign(x1=[True, False, True] * 200)
+    assert chaffinch.difference(early, run_of(newer, store), store=store).gone == {}
 
 
 def test_where_nothing_of_the_first_set_is_left_the_loss_cannot_be_said(before, store):
