@@ -268,7 +268,7 @@ def _drift_table(drift: Sequence[Mapping[str, Any]]) -> Table:
         )
         for column in drift
     ]
-    columns: dict[str, Kind] = {"Feature": "name", "Beyond chance": "text"}
+    columns: dict[str, Kind] = {"Column": "name", "Beyond chance": "text"}
     columns |= numbers("Distance", "By chance up to", "Missing then", "Missing now")
     title = f"Drift of {counted(len(rows), 'column')}: kept then or now, and the target"
     return Table(title, columns, rows)
