@@ -194,7 +194,7 @@ class Auto(Method):
                 "chosen": size,
                 "folds": [names[mask].tolist() for mask in masks],
                 "stability": None if stability is None else stability.value,
-                "widen": curve.widen,
+                "widen": _interval_factor(search),
                 "unmasked_loss": float(curve.means[0]),
             },
             out_of_fold=held_out.predictions_by(judged) if judged else None,
@@ -401,7 +401,6 @@ class _HeldOut:
             np.concatenate(weights),
             np.unique(np.concatenate(units), return_inverse=True)[1],
             np.repeat(folds, [len(weight) for weight in weights]),
-            _interval_factor(search),
         )
 
     def predictions_by(self, of_fold: Mapping[int, int]) -> pa.Table:

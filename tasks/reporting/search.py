@@ -148,7 +148,8 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
         "A size passes if it is shown to lose no more than "
         f"{share(settings.get('tolerance', 0.0))} of what all features explain beyond a constant, "
         "by a one-sided test at 95\N{NO-BREAK SPACE}%. Of the sizes that pass, the smallest was "
-        "chosen whose loss is within one standard error of the lowest."
+        "chosen whose loss exceeds the lowest by at most one standard error, or by half of that "
+        "share."
     )
     if by_error:
         rule = (
@@ -157,7 +158,7 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
         )
     limit = "" if most is None else f" No more than {most} features were allowed"
     if limit:
-        limit += f"{', and so many are kept if no size passes' * (not by_error)}."
+        limit += f"{', and so many are kept if no smaller size passes' * (not by_error)}."
     once_more = " The features were then ordered once more, on all rows." * has_folds
     yield paragraph(
         f"{rows} Without its rows, the features were ordered and the model was refitted with the "

@@ -1,10 +1,17 @@
 """Loss against the number of features on rows that no model was fitted on, and the size to choose.
 
-A size passes if it is shown not to be worse than all features beyond a tolerance: by a one-sided
-test at 95 % that knows that the folds share rows. Of the sizes that pass, the smallest is chosen
-whose loss is within one standard error of the lowest of them. The tolerance is a share of what all
-features explain beyond a constant, so that it means the same on every table. Where they explain
-nothing, a size passes if it is shown by the same test to be better than the constant.
+A size passes if it is shown to lose no more than the tolerance, a share of what all features
+explain beyond a constant, so that it means the same on every table: by a one-sided test at 95 % of
+the rows. Of the sizes that pass, the smallest is chosen whose loss exceeds the lowest of them by at
+most one standard error of the difference, or half the tolerance. All features shut out none: they
+are kept only where no smaller size passes.
+
+A larger tolerance never chooses a larger size. Each size has a least tolerance at which it passes,
+and is compared only with sizes that need no greater one: a larger tolerance lets more sizes pass
+and allows each more, but gives none a new rival.
+
+Where all features explain nothing, a size passes if it is shown by the same test to be better than
+the constant. If none is, the smallest is chosen.
 """
 
 from __future__ import annotations
@@ -16,6 +23,8 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.statistics.bootstrap import means_and_errors
+
+Index = NDArray[np.int64]
 
 _CONFIDENCE = 0.95  # that a size is not worse
 _ROUNDING = 1e-9  # of a constant's loss: a model that predicts the constant is not better
@@ -32,7 +41,6 @@ class SizeCurve:
     weight: Floats  # (m,)
     unit: NDArray[np.int64]  # (m,), units that vary independently: rows, groups, blocks of time
     fold: NDArray[np.int64]  # (m,)
-    widen: float  # factor of intervals, because the folds share the rows they are fitted on
 
     def without(self, fold: int) -> SizeCurve:
         """Return the curve of the other folds."""
@@ -56,42 +64,67 @@ class SizeCurve:
         return np.asarray(np.average(self.losses, axis=1, weights=self.weight))
 
     def choose(self, tolerance: float | None, *, at_most: int) -> int:
-        """Return the chosen size: the largest of at most `at_most` where none passes.
-
-        Without a tolerance every size passes.
-        """
-        passing = self._passing(tolerance, at_most)
-        best = self._best(passing)
-        above, errors = self._means_and_errors(self.losses - self.losses[best])
-        return self.sizes[int(np.flatnonzero(passing & (above <= errors))[-1])]
+        """Return the chosen size, of at most `at_most`; without a tolerance every size passes."""
+        passing, rivals = self._passing(tolerance, at_most)
+        if not len(passing):
+            allowed = [size for size in self.sizes if size <= at_most]
+            return allowed[0 if self._skill > 0 else -1]
+        above, errors = self._means_and_errors(self.losses[passing] - self.losses[rivals])
+        slack = 0.0 if tolerance is None else tolerance / 2 * max(self._skill, 0.0)
+        return self.sizes[int(passing[above <= np.maximum(errors, slack)][-1])]
 
     def is_settled(self, tolerance: float | None, *, at_most: int) -> bool:
-        """Return whether `_N_NO_BETTER` sizes, besides all features, exceed the best that passes.
+        """Return whether a size that passes has none better among `_N_NO_BETTER` larger ones.
 
-        Still larger sizes are then not worth a fit.
+        Still larger sizes are then not worth a fit. A larger tolerance settles no later.
         """
-        best = self._best(self._passing(tolerance, at_most))
-        return best > _N_NO_BETTER
+        passing, rivals = self._passing(tolerance, at_most)
+        return bool(((passing == rivals) & (passing > _N_NO_BETTER)).any())
 
-    def _passing(self, tolerance: float | None, at_most: int) -> NDArray[np.bool_]:
-        allowed = np.array([size <= at_most for size in self.sizes])
-        if tolerance is None:
-            return allowed
-        is_largest = np.arange(len(allowed)) == allowed.argmax()
-        return np.asarray(allowed & (self._is_as_good(tolerance) | is_largest))
+    @property
+    def _skill(self) -> float:
+        """What all features explain beyond the constant."""
+        return float(np.average(self.constant - self.losses[0], weights=self.weight))
+
+    def _passing(self, tolerance: float | None, at_most: int) -> tuple[Index, Index]:
+        """Return the sizes that pass, and for each the best that needs no greater tolerance."""
+        needed = np.zeros(len(self.sizes)) if tolerance is None else self._least_tolerances()
+        needed[[size > at_most for size in self.sizes]] = np.inf
+        passing = np.flatnonzero(needed <= (tolerance or 0.0) * (1 + _ROUNDING))
+        rivals = [self._best(needed <= needed[place]) for place in passing]
+        return passing, np.array(rivals, dtype=np.int64)
 
     def _best(self, among: NDArray[np.bool_]) -> int:
         return int(min(np.flatnonzero(among)[::-1], key=self.means.__getitem__))
 
-    def _is_as_good(self, tolerance: float) -> NDArray[np.bool_]:
+    def _least_tolerances(self) -> Floats:
+        """Return the least tolerance at which each size passes, (s,); inf where none does.
+
+        Size s passes at t if the upper bound of the mean of L_s - L_all - t (L_constant - L_all) is
+        at most 0, of a mean whose variance is quadratic in t: Fieller's bound of a ratio of means.
+        """
         from scipy import stats
 
-        skill = self.constant - self.losses[0]
-        explains = np.average(skill, weights=self.weight) > 0
-        most = self.losses[0] + tolerance * skill if explains else (1 - _ROUNDING) * self.constant
-        excess, errors = self._means_and_errors(self.losses - most)
-        reach = self.widen * stats.t.ppf(_CONFIDENCE, max(1, int(self.unit.max())))
-        return np.asarray(excess + reach * errors <= 0)
+        quantile = stats.t.ppf(_CONFIDENCE, max(1, int(self.unit.max())))
+        skill = self._skill
+        if skill <= 0:
+            excess, errors = self._means_and_errors(self.losses - (1 - _ROUNDING) * self.constant)
+            needed = np.where(excess + quantile * errors <= 0, 0.0, np.inf)
+        else:
+            lost = (self.losses - self.losses[0]) / skill
+            explained = (self.constant - self.losses[:1]) / skill  # on average 1
+            means, errors = self._means_and_errors(np.vstack([lost, lost - explained, explained]))
+            n, variances = len(lost), np.square(quantile * errors)
+            lost, of_lost, of_explained = means[:n], variances[:n], variances[-1]
+            covariances = (of_lost + of_explained - variances[n:-1]) / 2
+            half = lost - covariances
+            discriminant = half**2 - (1 - of_explained) * (lost**2 - of_lost)
+            needed = np.full(n, np.inf)
+            if of_explained < 1:  # else a share of what all features explain is no amount
+                needed = (half + np.sqrt(np.maximum(discriminant, 0))) / (1 - of_explained)
+            needed[lost + np.sqrt(of_lost) <= 0] = 0
+        needed[0] = np.inf
+        return needed
 
     def _means_and_errors(self, values: Floats) -> tuple[Floats, Floats]:
         n_units = int(self.unit.max()) + 1

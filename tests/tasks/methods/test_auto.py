@@ -290,4 +290,17 @@ def test_where_all_features_explain_nothing_few_are_chosen_only_if_they_do():
     with_signal = select(table.assign(y=3 * X[:, 0] + noise))
     assert "x0" in with_signal.features
     assert len(with_signal.features) < 5
-    assert len(select(table.assign(y=noise)).features) == 40
+    of_noise = select(table.assign(y=noise))
+    assert len(of_noise.features) == 1
+    assert "nothing to select from" in of_noise.verdict
+
+
+def test_many_weak_features_shut_out_no_size_that_is_within_the_tolerance():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(500, 15))).add_prefix("f")
+    weak = 0.05 * X.iloc[:, 2:].sum(axis=1) + 0.3 * random.normal(size=500)
+    table = X.assign(y=3 * X["f0"] + 2 * X["f1"] + weak)
+    sizes = [len(select(table, tolerance=t).features) for t in (0.0, 0.003, 0.02, 0.4)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == 15
+    assert sizes[2] == 2
