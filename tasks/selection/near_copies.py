@@ -1,0 +1,126 @@
+"""Groups of columns that are near copies of each other, by their values alone; our own.
+
+Two numeric columns are alike if the absolute rank correlation of Spearman exceeds 0.98, both with
+missing values ranked last and among the cells that are not missing. Two categories are alike if
+they part the rows in the same way, whatever their levels are called. In a group every two columns
+are alike. A chain, in which the first and the last are not, is cut where its links are weakest.
+
+Doubled ranks are whole numbers, so that sums of their products are exact: the order of rows, that
+of columns and the number of threads change no group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tasks.selection.core import Floats
+
+Index = NDArray[np.int64]
+
+# Correlations beyond which columns are alike, and then at which a chain is cut; the last is that of
+# equal ranks, which is an equivalence.
+_LEVELS = np.array([0.98, 0.99, 0.995, 0.998, 0.999, 1 - 1e-10])
+_MOST_ROWS = 2000  # that numeric columns are compared in
+_BLOCK = 256  # columns that are compared with all others at a time
+
+
+def near_copies(X: Floats, n_categories: Sequence[int]) -> list[Index]:
+    """Return the groups of two or more columns that are near copies of each other.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows, categories as codes, a missing value as NaN. Numeric columns are compared in the first
+        2,000 rows, whose order must not depend on the values.
+    n_categories : sequence of int
+        0 for each numeric column, as in `Schema`.
+
+    Returns
+    -------
+    list of ndarray of int
+        Ascending positions in 0..d-1, by the first of each group; no column is in two.
+    """
+    is_numeric = np.asarray(n_categories) == 0
+    groups = _same_partitions(X, np.flatnonzero(~is_numeric))
+    some, numeric = X[:_MOST_ROWS], np.flatnonzero(is_numeric)
+    last = np.array([_doubled_ranks(some[:, j]) for j in numeric]).reshape(len(numeric), len(some))
+    varies = last.any(axis=1)
+    numeric, tables = numeric[varies], [last[varies]]
+    if np.isnan(some[:, numeric]).any():
+        tables.append(np.array([_doubled_ranks_of_observed(some[:, j]) for j in numeric]))
+    groups += [numeric[group] for group in _cliques(*_alike(tables), len(numeric))]
+    return sorted(groups, key=lambda group: int(group[0]))
+
+
+def _same_partitions(X: Floats, columns: Index) -> list[Index]:
+    found: dict[bytes, list[int]] = {}
+    for j in columns.tolist():
+        _, first, level = np.unique(X[:, j], return_index=True, return_inverse=True)
+        if len(first) > 1:  # a row is named by the first row of its level
+            key = hashlib.sha256(first[level].astype(np.int64).tobytes()).digest()
+            found.setdefault(key, []).append(j)
+    return [np.array(group) for group in found.values() if len(group) > 1]
+
+
+def _doubled_ranks(values: Floats) -> Floats:
+    """Return twice the mean ranks (n,), less their mean; missing values are the last."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    doubled: Floats = (2 * np.cumsum(counts) - counts - len(values)).astype(np.float64)
+    return doubled[place]
+
+
+def _doubled_ranks_of_observed(values: Floats) -> Floats:
+    ranks, is_observed = np.zeros(len(values)), ~np.isnan(values)
+    ranks[is_observed] = _doubled_ranks(values[is_observed])
+    return ranks
+
+
+def _alike(tables: Sequence[Floats]) -> tuple[Index, Index, Index]:
+    """Return all pairs i < j of columns that are alike, and how many levels each exceeds.
+
+    They are so by every table (k, n) of centred ranks. Columns that do not vary in one are alike.
+    """
+    pairs = [np.zeros((3, 0), np.int64)]
+    for start in range(0, len(tables[0]), _BLOCK):
+        level = np.full((min(_BLOCK, len(tables[0]) - start), len(tables[0]) - start), len(_LEVELS))
+        for ranks in tables:
+            block = ranks[start : start + _BLOCK]
+            squares = np.outer(
+                *(np.einsum("ij,ij->i", some, some) for some in (block, ranks[start:]))
+            )
+            of_table = np.square(block @ ranks[start:].T)
+            exceeded = [of_table > level**2 * squares for level in _LEVELS]
+            both = block.any(axis=1), ranks[start:].any(axis=1)
+            constant = np.logical_and.outer(~both[0], ~both[1])
+            level = np.minimum(
+                level, np.where(constant, len(_LEVELS), np.sum(exceeded, axis=0, dtype=np.int64))
+            )
+        i, j = np.nonzero(np.triu(level, 1))
+        pairs.append(np.array([i + start, j + start, level[i, j]]))
+    i, j, levels = np.hstack(pairs)
+    return i, j, levels
+
+
+def _cliques(i: Index, j: Index, levels: Index, n_columns: int) -> list[Index]:
+    """Return groups of columns of which every two are alike, given the pairs that are."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    groups: list[Index] = []
+    for level in range(len(_LEVELS)):
+        strong = levels > level
+        links = np.ones(strong.sum()), (i[strong], j[strong])
+        part = connected_components(coo_array(links, shape=(n_columns, n_columns)))[1]
+        size, inside = np.bincount(part), part[i] == part[j]
+        n_pairs = np.bincount(part[i[inside]], minlength=len(size))
+        is_whole = (size > 1) & (n_pairs == size * (size - 1) // 2)
+        groups += [np.flatnonzero(part == number) for number in np.flatnonzero(is_whole)]
+        is_open = ~is_whole[part[i]] & ~is_whole[part[j]]
+        i, j, levels = i[is_open], j[is_open], levels[is_open]
+        if not len(i):
+            break
+    return groups
