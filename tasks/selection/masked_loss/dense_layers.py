@@ -90,7 +90,7 @@ class FirstLayer:
         self.value_at_baseline = np.zeros(d)
         self.value_at_baseline[single] = encoded_baseline[column[single]]
         self.values = np.zeros((d, n))
-        for rows, encoded in _encoded(model, X):
+        for rows, encoded in encoded_rows(model, X):
             self.values[single, rows] = encoded[:, column[single]].T
 
         self._weights = np.zeros((d, weights.shape[1]))
@@ -152,7 +152,7 @@ class FirstLayer:
         without_features(present, features, start, floor, out, *encoded, *contributions)
 
 
-def _encoded(model: DenseModel, X: Floats) -> Iterator[tuple[slice, Floats]]:
+def encoded_rows(model: DenseModel, X: Floats) -> Iterator[tuple[slice, Floats]]:
     # a few rows at a time, so that no second table of one-hot columns is held
     for start in range(0, len(X), _ROWS_AT_ONCE):
         rows = slice(start, min(start + _ROWS_AT_ONCE, len(X)))
@@ -169,7 +169,7 @@ def _contributions(
     """Return what each distinct value of a feature contributes, shape (len(distinct), width)."""
     probes = np.repeat(baseline[np.newaxis], len(distinct), axis=0)
     probes[:, feature] = distinct
-    parts = [encoded[:, columns] for _, encoded in _encoded(model, probes)]
+    parts = [encoded[:, columns] for _, encoded in encoded_rows(model, probes)]
     weights = model.weights[0][columns]
     total = np.zeros((len(distinct), weights.shape[1]))
     # not a product of matrices, whose rounding may depend on how many values there are

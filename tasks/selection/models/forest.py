@@ -41,6 +41,7 @@ class Nodes:
     left: Integers  # (n,), a position in these arrays; -1 for a leaf
     right: Integers
     value: Floats  # (n, width), what a leaf adds
+    cover: Floats  # (n,), weight of the training rows in a leaf; of an inner node it is not read
     root: Integers  # (n_trees,)
     category_start: Integers
 
@@ -59,6 +60,7 @@ class Forest:
     first: Integers  # (n_trees + 1,): tree t has the inner nodes first[t]..first[t + 1] - 1
     root: Integers  # (n_trees,), an inner node or ~leaf
     value: Floats  # (n_leaves, width), what a leaf adds to outputs output[t]..output[t] + width - 1
+    cover: Floats  # (n_leaves,), weight of the training rows, by count or second derivative
     output: Integers  # (n_trees,), the first output each tree adds to
     base: Floats  # (n_outputs,), score before the first tree
     divisor: float  # 1 for a sum of trees; the number of trees for an average
@@ -128,6 +130,7 @@ def assemble(
         first=np.concatenate(([0], np.cumsum(size))),
         root=number[nodes.root],
         value=nodes.value[leaves],
+        cover=nodes.cover[leaves],
         output=output,
         base=base,
         divisor=divisor,

@@ -88,6 +88,10 @@ def read_forest(booster: Any) -> Forest:
         left=with_leaves(position(_integers(body, "left_child")), -1),
         right=with_leaves(position(_integers(body, "right_child")), -1),
         value=np.concatenate((np.zeros(len(kind)), _numbers(body, "leaf_value")))[:, np.newaxis],
+        # a tree of one leaf has no weight
+        cover=np.concatenate(
+            (np.zeros(len(kind)), _numbers({"": [text or "0" for text in body["leaf_weight"]]}, ""))
+        ),
         root=np.where(size > 1, inner_before, leaf_base),
         category_start=with_leaves(starts, NUMERIC),
     )

@@ -85,6 +85,7 @@ def read_forest(booster: Any) -> Forest:
             left=np.where(is_inner, left + shift, -1),
             right=np.where(is_inner, right + shift, -1),
             value=(condition.astype(np.float64) * weights)[:, np.newaxis],
+            cover=joined("sum_hessian"),
             root=root,
             category_start=starts,
         ),

@@ -34,6 +34,7 @@ def forest(stumps: list[tuple[int, float, float, float]], n_columns: int) -> For
             left=np.concatenate((n + np.arange(n), leaf)),
             right=np.concatenate((2 * n + np.arange(n), leaf)),
             value=np.concatenate((np.zeros(n), left, right))[:, np.newaxis],
+            cover=np.ones(3 * n),
             root=np.arange(n),
             category_start=np.full(3 * n, NUMERIC),
         ),
@@ -113,6 +114,7 @@ def test_nodes_are_numbered_from_the_root_down_whatever_the_library_did() -> Non
         left=np.array([-1, -1, -1, 0, -1, 3]),
         right=np.array([-1, -1, -1, 1, -1, 2]),
         value=np.array([[1.0], [2], [3], [0], [99], [0]]),
+        cover=np.array([4.0, 5, 6, 0, 99, 0]),
         root=np.array([5]),
         category_start=np.full(6, NUMERIC),
     )
@@ -129,6 +131,7 @@ def test_nodes_are_numbered_from_the_root_down_whatever_the_library_did() -> Non
     assert numbered.threshold.tolist() == [1.5, 0.5]
     assert numbered.child.tolist() == [[~0, 1], [~2, ~1]]
     assert numbered.value.ravel().tolist() == [3, 1, 2]
+    assert numbered.cover.tolist() == [6, 4, 5]
 
 
 def test_where_nothing_can_be_written_kernels_are_compiled_in_memory() -> None:

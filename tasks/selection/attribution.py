@@ -1,0 +1,213 @@
+"""What each feature's splits or coefficient take off the loss, on rows that may be held out.
+
+The loss of a row is followed on the straight line of scores from a constant to the row's own. The
+score moves by phi[j] for each feature j:
+
+- trees: the sum, over the splits by j on the row's way down, of value(child) - value(node), where
+  the value of a node is the mean of its leaves by cover. After Saabas (2014), "Interpreting random
+  forests"; the constant is the mean leaf.
+- linear models: coefficient times (x - mean).
+
+Feature j takes off -slope x phi[j], where the slope is the mean gradient of the loss on the line,
+by 6-point Gauss. These shares add up to the loss of the constant less that of the row: what the
+quadrature leaves of the difference is added along the line.
+
+Attributions of this kind count nothing that a model has merely memorised: a feature whose splits do
+not hold on new rows has about 0, or less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.errors import NotCovered
+from chaffinch.tasks.selection.core import Floats, Predictor, Rows
+from chaffinch.tasks.selection.losses import PROBABILITY_FLOOR, Loss
+from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
+from chaffinch.tasks.selection.masked_loss.dense_layers import (
+    OutputLoss,
+    check_agreement,
+    encoded_rows,
+)
+from chaffinch.tasks.selection.masked_loss.numba_tools import compiled
+
+_ROWS_AT_ONCE = 4096
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2  # from -1..1 to 0..1
+_ROUNDING = 1e-12  # of a row's losses
+
+Predict = Callable[[Floats], Floats]
+
+
+def attributions(model: Predictor, rows: Rows, loss: Loss) -> Floats | None:
+    """Return the mean over rows of what each feature takes off the loss, shape (d,).
+
+    They add up to the loss of a constant, the model's mean score, less the model's own loss.
+
+    Returns
+    -------
+    ndarray of shape (d,), or None
+        None for a score of a whole table, and for models other than trees and linear ones.
+    """
+    if not loss.is_mean_over_rows:
+        return None
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    weighted = Rows(rows.X, rows.y, weight / weight.sum())
+    for of_model in (_of_forest, _of_linear):
+        try:
+            return of_model(model, weighted, loss)
+        except NotCovered:
+            continue
+    return None
+
+
+def _of_forest(model: Predictor, rows: Rows, loss: Loss) -> Floats:
+    forest = model.forest()
+    value = forest.value / forest.divisor
+    mean = np.zeros((len(forest.column), value.shape[1]))
+    _fill_means(forest.child, value, forest.cover, mean)
+    tests = forest.column, forest.threshold, forest.missing_left
+    categories = forest.category_start, forest.category_left
+    nodes = forest.child, forest.root, forest.output, mean, value, forest.feature_of_column
+    start = forest.base.copy()
+    for root, output in zip(forest.root, forest.output, strict=True):
+        of_root = mean[root] if root >= 0 else value[~root]
+        start[output : output + value.shape[1]] += of_root
+    total = np.zeros(rows.X.shape[1])
+    every_class = np.arange(model.schema.n_classes)
+    for begin in range(0, len(rows), _ROWS_AT_ONCE):
+        part = rows.take(slice(begin, begin + _ROWS_AT_ONCE))
+        columns = forest.prepare(part.X)
+        score = np.tile(forest.base, (len(part), 1))
+        _walk(*tests, *categories, *nodes, columns, np.zeros_like(score), score, total)
+        slope = _slopes(part, loss, start, score, forest.predict, forest.link, every_class)
+        _walk(*tests, *categories, *nodes, columns, slope, score, total)
+    return total
+
+
+@compiled
+def _fill_means(child: Any, value: Any, cover: Any, mean: Any) -> None:
+    """Write the mean leaf below each inner node; children come after their parents."""
+    total = np.zeros(len(mean))
+    for node in range(len(mean) - 1, -1, -1):
+        right, left = child[node]
+        of_right = total[right] if right >= 0 else cover[~right]
+        of_left = total[left] if left >= 0 else cover[~left]
+        total[node] = of_right + of_left
+        share = of_right / total[node] if total[node] > 0 else 0.5
+        for o in range(mean.shape[1]):
+            mean[node, o] = share * (mean[right, o] if right >= 0 else value[~right, o])
+            mean[node, o] += (1 - share) * (mean[left, o] if left >= 0 else value[~left, o])
+
+
+@compiled
+def _walk(
+    column: Any,
+    threshold: Any,
+    missing_left: Any,
+    category_start: Any,
+    category_left: Any,
+    child: Any,
+    root: Any,
+    output: Any,
+    mean: Any,
+    value: Any,
+    feature_of_column: Any,
+    rows: Any,
+    slope: Any,
+    score: Any,
+    total: Any,
+) -> None:
+    """Walk rows (n, n_columns) down: add leaves to `score`, -slope x phi to `total` by feature."""
+    for tree in range(len(root)):
+        for row in range(len(rows)):
+            node = root[tree]
+            while node >= 0:
+                x, start = rows[row, column[node]], category_start[node]
+                if start >= 0:
+                    left = category_left[start + int(x)]
+                elif missing_left[node]:
+                    left = not x > threshold[node]
+                else:
+                    left = x <= threshold[node]
+                below, feature = child[node, int(left)], feature_of_column[column[node]]
+                for o in range(mean.shape[1]):
+                    after = mean[below, o] if below >= 0 else value[~below, o]
+                    total[feature] -= slope[row, output[tree] + o] * (after - mean[node, o])
+                node = below
+            for o in range(mean.shape[1]):
+                score[row, output[tree] + o] += value[~node, o]
+
+
+def _of_linear(model: Predictor, rows: Rows, loss: Loss) -> Floats:
+    dense = model.dense()
+    if len(dense.weights) > 1 or dense.scale != 1:
+        raise NotCovered("it is no linear model")
+    weights, bias = dense.weights[0], dense.biases[0]
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    mean = np.zeros(len(weights))
+    for part, encoded in encoded_rows(dense, rows.X):
+        mean += np.einsum("n,nc->c", weight[part], encoded)
+    if not np.isfinite(mean).all():
+        raise NotCovered("an encoded value is not finite")
+    of_output = OutputLoss(dense, rows, model.schema, loss)
+
+    def predict(scores: Floats) -> Floats:
+        return of_output.prediction(scores.T)
+
+    start = bias + np.einsum("c,ck->k", mean, weights)
+    moved = np.zeros_like(weights)
+    for part, encoded in encoded_rows(dense, rows.X):
+        score = bias + np.einsum("nc,ck->nk", encoded, weights)
+        if part.start == 0:
+            evaluator = MaskEvaluator(model, rows, loss, np.zeros(rows.X.shape[1]))
+            check_agreement(evaluator, of_output, score.T)
+        slope = _slopes(rows.take(part), loss, start, score, predict, dense.link, dense.classes)
+        moved -= np.einsum("nc,nk->ck", encoded - mean, slope)
+    by_column = (moved * weights).sum(axis=1)
+    total = np.zeros(rows.X.shape[1])
+    np.add.at(total, dense.feature_of_column, by_column)
+    return total
+
+
+def _slopes(
+    rows: Rows,
+    loss: Loss,
+    start: Floats,
+    score: Floats,
+    predict: Predict,
+    link: str,
+    classes: NDArray[np.int64],
+) -> Floats:
+    """Return each row's weighted mean gradient from `start` (k,) to its score, (n, k)."""
+    n, move = len(score), score - start
+    constant = predict(np.tile(start, (n, 1)))
+    truth = np.zeros_like(constant)
+    if loss.task == "classification":
+        truth[np.arange(n), rows.y] = 1
+
+    def gradient(prediction: Floats) -> Floats:
+        if loss.name == "squared_error":
+            return 2 * (prediction - rows.y)[:, np.newaxis]
+        if loss.name == "absolute_error":
+            return np.sign(prediction - rows.y)[:, np.newaxis]
+        if link == "probability":
+            of_class = -truth / np.maximum(prediction, PROBABILITY_FLOOR)
+            return of_class if score.shape[1] > 1 else of_class[:, 1:] - of_class[:, :1]
+        of_class = (prediction - truth)[:, classes]
+        return of_class if score.shape[1] > 1 else of_class[:, 1:]
+
+    slope = np.zeros_like(score)
+    for place, weight in zip(_NODES, _WEIGHTS, strict=True):
+        slope += weight * gradient(predict(start + place * move))
+    before, after = (loss.per_row(rows.y, made) for made in (constant, predict(score)))
+    left = after - before - (slope * move).sum(axis=1)
+    along = move * truth if link == "probability" and score.shape[1] > 1 else move
+    length = np.square(along).sum(axis=1)
+    is_off = (np.abs(left) > _ROUNDING * (before + after)) & (length > 0)
+    slope[is_off] += (left[is_off] / length[is_off])[:, np.newaxis] * along[is_off]
+    return slope if rows.weight is None else slope * rows.weight[:, np.newaxis]
