@@ -2,11 +2,11 @@
 
 Every row is used for fitting, for ordering and for judging, but never twice in one model's favour.
 The folds are nested. An outer fold holds rows out; the models inside it, for each inner fold,
-order the features; the model is refitted on all rows outside for a grid of sizes, and the rows held
-out give the loss of each size. The rows that order the features do not choose their number. Over
-all outer folds these losses are the curve that chooses the number of features. The features are
-then ordered once more, on all rows. Refits begin with the smallest sizes, and end where larger
-sizes are no better.
+order the features, of which near copies count as one; the model is refitted on all rows outside
+for a grid of sizes, and the rows held out give the loss of each size. The rows that order the
+features do not choose their number. Over all outer folds these losses are the curve that chooses
+the number of features. The features are then ordered once more, on all rows. Refits begin with the
+smallest sizes, and end where larger sizes are no better.
 
 The same losses judge the choice: for each outer fold the number is chosen by the curve of the other
 folds, so that the rows that judge had no part in the order, nor in the losses that chose the
@@ -24,6 +24,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -36,14 +37,15 @@ from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.paths import of_ranking
 from chaffinch.tasks.methods.protocol import Problem, Seen, candidates_at, unused_features_error
 from chaffinch.tasks.methods.refits import Refit, at_most
+from chaffinch.tasks.selection.attribution import attributions
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, mask_of_size
 from chaffinch.tasks.selection.elimination.cross_fitting import FoldJudge, cross_fitted_order
 from chaffinch.tasks.selection.elimination.robust_elimination import sizes_down
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
-from chaffinch.tasks.selection.masked_loss import BlackBox, masked_loss
+from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.masked_loss.base import check_finite
-from chaffinch.tasks.selection.masked_loss.grouped import grouped, summed
+from chaffinch.tasks.selection.near_copies import near_copies
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT, Method, Traits
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best_first
@@ -76,9 +78,10 @@ class Auto(Method):
     model_config = ConfigDict(title="Automatic")
     declared_traits = Traits(
         summary=f"{_SUMMARY.capitalize()}.",
-        score="the feature's place in the order of leaving, which goes by the mean of two ranks: "
-        "how much the loss on held-out rows rises once the feature is masked, and its importance "
-        "in the models",
+        score="the feature's place in the order of leaving. Near copies of a better feature leave "
+        "first, then what takes nothing off the loss on held-out rows; the others by the mean of "
+        "two ranks: how much that loss rises once the feature is masked, and its importance in the "
+        "models",
         score_is_place=True,
         limits_size=True,
         finds_size=True,
@@ -228,6 +231,8 @@ class _Search:
     keep: tuple[int, ...]
     is_short: bool  # a single outer fold chooses the size, a single inner fold the order
     feasible: FeasibleMasks | None
+    copies: tuple[Index, ...]  # groups of near copies
+    bound: tuple[Index, ...]  # groups that constraints keep or leave together
 
     @property
     def n_features(self) -> int:
@@ -292,17 +297,26 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
         fewest = max(fewest, feasible.fewest or 0)
         # the model with all features is judged although no choice may have them all
         most = most if feasible.allow(np.ones(d, dtype=bool)) else min(most, d - 1)
+    bound = () if feasible is None else tuple(feasible.all_or_none())
+    alike = [np.setdiff1d(group, [*chain(*bound)]) for group in near_copies(rows.X, schema)]
+    copies = tuple(group for group in alike if len(group) > 1)
+    n_unlike = d - sum(len(group) - max(1, len({*group} & {*keep})) for group in copies)
     top = most if most < d else min(d - 1, round(_FIRST_STEP * d))
+    sizes = set(sizes_down(top, fewest) if top >= fewest else ())
+    if fewest <= n_unlike <= min(most, d - 1):
+        sizes.add(n_unlike)
     return _Search(
         Refit(rows, rows.take(slice(0)), schema, problem.recipe, problem.loss),
         folds,
         inner,
-        (d, *(sizes_down(top, fewest) if top >= fewest else ())),
+        (d, *sorted(sizes, reverse=True)),
         most,
         problem.baseline,
         keep,
         is_short,
         feasible,
+        copies,
+        bound,
     )
 
 
@@ -335,7 +349,8 @@ def _orders(
 
 
 def _order(search: _Search, judges: Sequence[tuple[FittedModel, int]]) -> list[int]:
-    return cross_fitted_order([_judge(search, model, fold) for model, fold in judges], search.keep)
+    judged = [_judge(search, model, fold) for model, fold in judges]
+    return cross_fitted_order(judged, search.keep, search.copies, search.bound)
 
 
 def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
@@ -346,11 +361,10 @@ def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     if importances is None or not np.isfinite(importances).all():  # use increases of the loss
         importances = np.maximum(engine.without_each() - engine.loss, 0)
     weight = float(len(rows) if rows.weight is None else rows.weight.sum())
-    groups = [] if search.feasible is None else search.feasible.all_or_none()
-    used = summed(model.used_features.astype(float), groups) > 0
-    if not isinstance(engine, BlackBox):
-        engine = grouped(engine, groups)
-    return FoldJudge(engine, weight, summed(importances, groups), used)
+    off_loss = attributions(model, rows, search.refit.loss)
+    if off_loss is not None and not np.isfinite(off_loss).all():
+        off_loss = None
+    return FoldJudge(engine, weight, importances, model.used_features, off_loss)
 
 
 class _HeldOut:

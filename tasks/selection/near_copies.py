@@ -17,36 +17,36 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.core import Floats, Schema
 
 Index = NDArray[np.int64]
 
 # Correlations beyond which columns are alike, and then at which a chain is cut; the last is that of
 # equal ranks, which is an equivalence.
 _LEVELS = np.array([0.98, 0.99, 0.995, 0.998, 0.999, 1 - 1e-10])
-_MOST_ROWS = 2000  # that numeric columns are compared in
+_MOST_ROWS = 1000  # that numeric columns are compared in
 _BLOCK = 256  # columns that are compared with all others at a time
 
 
-def near_copies(X: Floats, n_categories: Sequence[int]) -> list[Index]:
+def near_copies(X: Floats, schema: Schema) -> list[Index]:
     """Return the groups of two or more columns that are near copies of each other.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
         Rows, categories as codes, a missing value as NaN. Numeric columns are compared in the first
-        2,000 rows, whose order must not depend on the values.
-    n_categories : sequence of int
-        0 for each numeric column, as in `Schema`.
+        1,000 rows, so that more must come in an order that does not depend on the source's.
+    schema : Schema
+        It says which columns are categories.
 
     Returns
     -------
     list of ndarray of int
         Ascending positions in 0..d-1, by the first of each group; no column is in two.
     """
-    is_numeric = np.asarray(n_categories) == 0
-    groups = _same_partitions(X, np.flatnonzero(~is_numeric))
-    some, numeric = X[:_MOST_ROWS], np.flatnonzero(is_numeric)
+    groups = _same_partitions(X, schema.categorical)
+    some = X[:_MOST_ROWS]
+    numeric = np.setdiff1d(np.arange(X.shape[1]), schema.categorical)
     last = np.array([_doubled_ranks(some[:, j]) for j in numeric]).reshape(len(numeric), len(some))
     varies = last.any(axis=1)
     numeric, tables = numeric[varies], [last[varies]]
@@ -56,9 +56,9 @@ def near_copies(X: Floats, n_categories: Sequence[int]) -> list[Index]:
     return sorted(groups, key=lambda group: int(group[0]))
 
 
-def _same_partitions(X: Floats, columns: Index) -> list[Index]:
+def _same_partitions(X: Floats, columns: Sequence[int]) -> list[Index]:
     found: dict[bytes, list[int]] = {}
-    for j in columns.tolist():
+    for j in columns:
         _, first, level = np.unique(X[:, j], return_index=True, return_inverse=True)
         if len(first) > 1:  # a row is named by the first row of its level
             key = hashlib.sha256(first[level].astype(np.int64).tobytes()).digest()
@@ -85,20 +85,15 @@ def _alike(tables: Sequence[Floats]) -> tuple[Index, Index, Index]:
     They are so by every table (k, n) of centred ranks. Columns that do not vary in one are alike.
     """
     pairs = [np.zeros((3, 0), np.int64)]
+    squares = [np.einsum("ij,ij->i", ranks, ranks) for ranks in tables]
     for start in range(0, len(tables[0]), _BLOCK):
-        level = np.full((min(_BLOCK, len(tables[0]) - start), len(tables[0]) - start), len(_LEVELS))
-        for ranks in tables:
-            block = ranks[start : start + _BLOCK]
-            squares = np.outer(
-                *(np.einsum("ij,ij->i", some, some) for some in (block, ranks[start:]))
-            )
-            of_table = np.square(block @ ranks[start:].T)
-            exceeded = [of_table > level**2 * squares for level in _LEVELS]
-            both = block.any(axis=1), ranks[start:].any(axis=1)
-            constant = np.logical_and.outer(~both[0], ~both[1])
-            level = np.minimum(
-                level, np.where(constant, len(_LEVELS), np.sum(exceeded, axis=0, dtype=np.int64))
-            )
+        rows, level = slice(start, start + _BLOCK), np.array(len(_LEVELS), np.int8)
+        for ranks, square in zip(tables, squares, strict=True):
+            product = np.square(ranks[rows] @ ranks[start:].T)
+            most = np.outer(square[rows], square[start:])
+            exceeded = sum((product > level**2 * most).astype(np.int8) for level in _LEVELS)
+            is_constant = np.logical_and.outer(square[rows] == 0, square[start:] == 0)
+            level = np.minimum(level, np.where(is_constant, np.int8(len(_LEVELS)), exceeded))
         i, j = np.nonzero(np.triu(level, 1))
         pairs.append(np.array([i + start, j + start, level[i, j]]))
     i, j, levels = np.hstack(pairs)

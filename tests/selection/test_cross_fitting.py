@@ -28,42 +28,115 @@ def judge_of(fitted, held_out, importances, model="linear"):
     return FoldJudge(engine, len(held_out), importances, fitted_model.used_features)
 
 
-def joint_path(seeds, importances):
+def loss_without(folds, masked):
+    """Return the summed loss of some features masked, by a prediction."""
+    total = 0.0
+    for model, rows in folds:
+        X = rows.X.copy()
+        X[:, masked] = 0
+        total += np.square(model.predict(X) - rows.y).sum()
+    return total
+
+
+def joint_path(folds, units):
     """Return the order of least summed loss, by one prediction for each mask."""
-    folds = [
-        (models.fit("linear", rows_of(s), SCHEMA, {}, seed=0), rows_of(100 + s, 20 + 30 * i))
-        for i, s in enumerate(seeds)
-    ]
-
-    def loss_without(masked):
-        total = 0.0
-        for model, rows in folds:
-            X = rows.X.copy()
-            X[:, masked] = 0
-            total += np.square(model.predict(X) - rows.y).sum()
-        return total
-
     path = []
-    while len(path) < 6:
-        path.append(min(set(range(6)) - set(path), key=lambda j: loss_without([*path, j])))
+    while len(path) < len(units):
+        left = set(range(len(units))) - set(path)
+        gone = [j for u in path for j in units[u]]
+        path.append(min(left, key=lambda u: loss_without(folds, [*gone, *units[u]])))
     return path
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_order_is_the_mean_of_the_ranks_of_joint_path_and_importance(seed):
-    seeds = (3 * seed, 3 * seed + 1, 3 * seed + 2)
-    importances = np.random.default_rng(seed).random((3, 6))
-    judges = [
-        judge_of(rows_of(s), rows_of(100 + s, 20 + 30 * i), importances[i])
-        for i, s in enumerate(seeds)
+def folds_of(seed):
+    return [
+        (models.fit("linear", rows_of(s), SCHEMA, {}, seed=0), rows_of(100 + s, 20 + 30 * i))
+        for i, s in enumerate((3 * seed, 3 * seed + 1, 3 * seed + 2))
     ]
-    found = cross_fitted_order(judges)
 
-    path = joint_path(seeds, importances)
+
+def judges_of(folds, importances, attributions=None):
+    return [
+        FoldJudge(
+            masked_loss(model, rows, LOSS, BASELINE),
+            len(rows),
+            importances[i],
+            model.used_features,
+            None if attributions is None else attributions[i],
+        )
+        for i, (model, rows) in enumerate(folds)
+    ]
+
+
+def order_by_hand(folds, importances, units, attributions=None):
+    """Return the units: those that take nothing off the loss, then by the mean of two ranks."""
+    path = joint_path(folds, units)
     share = (importances / importances.sum(axis=1, keepdims=True)).sum(axis=0)
+    share = [share[unit].sum() for unit in units]
     by_importance = np.argsort(share).tolist()
-    rank = {j: path.index(j) + by_importance.index(j) for j in range(6)}
-    assert found == sorted(range(6), key=lambda j: (rank[j], share[j]))[:-1]
+    rank = {u: path.index(u) + by_importance.index(u) for u in range(len(units))}
+    if attributions is None:
+        off = [loss_without(folds, unit) - loss_without(folds, []) for unit in units]
+    else:
+        sums = sum(len(rows) * of for (_, rows), of in zip(folds, attributions, strict=True))
+        off = [sums[unit].sum() for unit in units]
+    return sorted(range(len(units)), key=lambda u: (off[u] > 0, min(off[u], 0), rank[u], share[u]))
+
+
+@pytest.mark.parametrize("has_attributions", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_is_the_mean_of_two_ranks_after_what_takes_nothing_off_the_loss(
+    seed, has_attributions
+):
+    random = np.random.default_rng(seed)
+    importances, attributions = random.random((3, 6)), random.normal(size=(3, 6)) + 0.5
+    given = attributions if has_attributions else None
+    folds, units = folds_of(seed), [[j] for j in range(6)]
+    found = cross_fitted_order(judges_of(folds, importances, given))
+    assert found == order_by_hand(folds, importances, units, given)[:-1]
+
+
+@pytest.mark.parametrize("has_attributions", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_near_copies_are_ordered_as_one_and_all_but_the_best_leave_first(seed, has_attributions):
+    random = np.random.default_rng(seed)
+    importances, attributions = random.random((3, 6)), random.normal(size=(3, 6)) + 0.5
+    given = attributions if has_attributions else None
+    folds, units = folds_of(seed), [[0, 4], [1], [2, 3, 5]]
+    copies = [np.array([0, 4]), np.array([2, 3, 5])]
+    found = cross_fitted_order(judges_of(folds, importances, given), copies=copies)
+
+    worth = sum(len(rows) * of for (_, rows), of in zip(folds, attributions, strict=True))
+    if not has_attributions:
+        worth = (importances / importances.sum(axis=1, keepdims=True)).sum(axis=0)
+    stand_ins, representatives = [], []
+    for unit in order_by_hand(folds, importances, units, given):
+        *others, best = sorted(units[unit], key=lambda j: worth[j])
+        stand_ins += others
+        representatives.append(best)
+    assert found == [*stand_ins, *representatives][:-1]
+
+
+def test_a_feature_to_keep_stands_for_its_copies():
+    importances = np.random.default_rng(0).random((3, 6))
+    copies = [np.array([0, 4]), np.array([2, 3, 5])]
+    found = cross_fitted_order(judges_of(folds_of(0), importances), keep=(3, 5), copies=copies)
+    assert found[0] == 2
+    assert set(found[1:2]) < {0, 4}
+    assert set(found) == {0, 1, 2, 4}
+
+
+def test_what_is_bound_together_leaves_together_and_stays_with_what_is_kept():
+    importances = np.random.default_rng(0).random((3, 6))
+    folds, bound = folds_of(0), [np.array([0, 3]), np.array([2, 5])]
+    found = cross_fitted_order(judges_of(folds, importances), bound=bound)
+    units = [[0, 3], [1], [2, 5], [4]]
+    expected = [set(units[unit]) for unit in order_by_hand(folds, importances, units)]
+    for unit in expected[:-1]:
+        assert set(found[: len(unit)]) == unit
+        found = found[len(unit) :]
+    kept = cross_fitted_order(judges_of(folds, importances), keep=(2,), bound=bound)
+    assert kept[-1] == 5
 
 
 def test_kept_features_never_leave_and_a_feature_no_model_uses_leaves_first():

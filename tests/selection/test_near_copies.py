@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.near_copies import near_copies
 
 
 def groups_of(X, n_categories=None):
-    found = near_copies(np.asarray(X, dtype=float), n_categories or [0] * np.shape(X)[1])
+    d = np.shape(X)[1]
+    schema = Schema(tuple(map(str, range(d))), tuple(n_categories or [0] * d))
+    found = near_copies(np.asarray(X, dtype=float), schema)
     return [group.tolist() for group in found]
 
 
