@@ -65,51 +65,32 @@ def cross_fitted_order(
     copies, bound : sequence of ndarray of int
         Groups of near copies, and groups that are kept or left together. No feature is in two.
     """
-    d, kept = len(judges[0].importances), set(keep)
-    units = _units(d, [*copies, *bound])
-    judged = [_ByUnit(judge, units) for judge in judges]
-    weights = np.array([judge.weight for judge in judges])
-    firsts = [judge.losses() for judge in judged]
-    attributions = np.average(
-        [judge.attributions(first) for judge, first in zip(judged, firsts, strict=True)],
-        axis=0,
-        weights=weights,
-    )
+    kept, weights = set(keep), np.array([judge.weight for judge in judges])
+    units = _units(len(judges[0].importances), [*copies, *bound])
+    removable = np.flatnonzero([not kept & {*unit.tolist()} for unit in units])
     shares = np.sum([shares_of(judge.importances) for judge in judges], axis=0)
-    importances = np.array([shares[unit].sum() for unit in units])
-    removable = np.array([number for number, unit in enumerate(units) if not kept & {*unit}])
-    removable = removable.astype(np.int64)  # of none
+    of_unit = np.array([shares[unit].sum() for unit in units])
+    order = _order_of_units(
+        [_ByUnit(judge, units) for judge in judges], weights, removable, of_unit
+    )
 
-    first = np.average(firsts, axis=0, weights=weights)
-    path = _joint_path(judged, weights, removable, importances, first)
-    by_importance = removable[np.argsort(importances[removable], kind="stable")]
-    ranks = np.zeros(len(units), np.int64)
-    for order in (path, by_importance):
-        ranks[order] += np.arange(len(order))
-    order = removable[np.lexsort((importances[removable], ranks[removable]))]
-    takes_off = attributions[order] > 0
-    lowest = order[~takes_off]
-    order = np.append(lowest[np.argsort(attributions[lowest], kind="stable")], order[takes_off])
-
-    by_feature = [judge.attributions for judge in judges if judge.attributions is not None]
-    worth = shares
-    if len(by_feature) == len(judges):
-        worth = np.average(by_feature, axis=0, weights=weights)
-    firsts_of_copies = {int(group[0]) for group in copies}
+    worth, known = shares, [judge.attributions for judge in judges]
+    if all(of_judge is not None for of_judge in known):
+        worth = np.average(np.array(known), axis=0, weights=weights)
+    are_copies = {int(group.min()) for group in copies}
     stand_ins: list[int] = []
     others: list[int] = []
     last: list[int] = []  # bound to a feature that never leaves
     for number in [*np.setdiff1d(np.arange(len(units)), removable), *order]:
         unit = units[number]
-        members = [
-            j for j in unit[np.argsort(worth[unit], kind="stable")].tolist() if j not in kept
-        ]
-        is_kept = len(members) < len(unit)
-        if int(unit[0]) in firsts_of_copies:
-            stand_ins += members if is_kept else members[:-1]
-            others += [] if is_kept else members[-1:]
+        ascending = unit[np.argsort(worth[unit], kind="stable")]
+        leaving = ascending[~np.isin(ascending, list(kept))].tolist()
+        is_kept = len(leaving) < len(unit)
+        if int(unit[0]) in are_copies:
+            stand_ins += leaving if is_kept else leaving[:-1]
+            others += [] if is_kept else leaving[-1:]
         else:
-            (last if is_kept else others).extend(members)
+            (last if is_kept else others).extend(leaving)
     in_order = [*stand_ins, *others, *last]
     return in_order if kept else in_order[:-1]
 
@@ -120,6 +101,29 @@ def _units(n_features: int, groups: Sequence[Index]) -> list[Index]:
     for group in groups:
         first[group] = group.min()
     return [np.flatnonzero(first == number) for number in np.unique(first)]
+
+
+def _order_of_units(
+    judges: Sequence[_ByUnit], weights: Floats, removable: Index, importances: Floats
+) -> Index:
+    """Return the removable units in the order of removal, given their importances (u,)."""
+    losses = [judge.losses() for judge in judges]
+    attributions = np.average(
+        [judge.attributions(first) for judge, first in zip(judges, losses, strict=True)],
+        axis=0,
+        weights=weights,
+    )
+    first = np.average(losses, axis=0, weights=weights)
+    path = _joint_path(judges, weights, removable, importances, first)
+    by_importance = removable[np.argsort(importances[removable], kind="stable")]
+    ranks = np.zeros(len(importances), np.int64)
+    for order in (path, by_importance):
+        ranks[order] += np.arange(len(order))
+    by_ranks = removable[np.lexsort((importances[removable], ranks[removable]))]
+    takes_off = attributions[by_ranks] > 0
+    lowest = by_ranks[~takes_off]
+    lowest = lowest[np.argsort(attributions[lowest], kind="stable")]
+    return np.append(lowest, by_ranks[takes_off])
 
 
 class _ByUnit:
