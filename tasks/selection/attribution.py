@@ -1,7 +1,9 @@
 """What each feature's splits or coefficient take off the loss, on rows that may be held out.
 
-The loss of a row is followed on the straight line of scores from a constant to the row's own. The
-score moves by phi[j] for each feature j:
+The loss of a row is followed on the straight line of scores from a constant to the row's own, or
+to the share of the way, one for all rows, that leaves the least loss: a model whose scores go too
+far would take something off by no feature (a slope of calibration, Cox 1958, "Two further
+applications of a model for binary regression"). The score moves by phi[j] for each feature j:
 
 - trees: the sum, over the splits by j on the row's way down, of value(child) - value(node), where
   the value of a node is the mean of its leaves by cover. After Saabas (2014), "Interpreting random
@@ -39,6 +41,7 @@ _ROWS_AT_ONCE = 4096
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2  # from -1..1 to 0..1
 _ROUNDING = 1e-12  # of a row's losses
+_SHARES = tuple(share / 20 for share in range(20, 0, -1))
 
 Predict = Callable[[Floats], Floats]
 
@@ -46,7 +49,8 @@ Predict = Callable[[Floats], Floats]
 def attributions(model: Predictor, rows: Rows, loss: Loss) -> Floats | None:
     """Return the mean over rows of what each feature takes off the loss, shape (d,).
 
-    They add up to the loss of a constant, the model's mean score, less the model's own loss.
+    They add up to the loss of a constant, the model's mean score, less that of the model, whose
+    scores are drawn towards the constant where this leaves less loss on these rows.
 
     Returns
     -------
@@ -79,13 +83,20 @@ def _of_forest(model: Predictor, rows: Rows, loss: Loss) -> Floats:
         start[output : output + value.shape[1]] += of_root
     total = np.zeros(rows.X.shape[1])
     every_class = np.arange(model.schema.n_classes)
-    for begin in range(0, len(rows), _ROWS_AT_ONCE):
-        part = rows.take(slice(begin, begin + _ROWS_AT_ONCE))
-        columns = forest.prepare(part.X)
-        score = np.tile(forest.base, (len(part), 1))
-        _walk(*tests, *categories, *nodes, columns, np.zeros_like(score), score, total)
-        slope = _slopes(part, loss, start, score, forest.predict, forest.link, every_class)
-        _walk(*tests, *categories, *nodes, columns, slope, score, total)
+    score = np.tile(forest.base, (len(rows), 1))
+    parts = [slice(at, at + _ROWS_AT_ONCE) for at in range(0, len(rows), _ROWS_AT_ONCE)]
+
+    def walk(part: slice, slope: Floats) -> None:
+        columns = forest.prepare(rows.X[part])
+        _walk(*tests, *categories, *nodes, columns, slope, score[part], total)
+
+    for part in parts:
+        walk(part, np.zeros_like(score[part]))
+    share = _share(rows, loss, start, score, forest.predict)
+    ends = start + share * (score - start)
+    for part in parts:
+        of_part = rows.take(part), loss, start, ends[part], forest.predict, forest.link, every_class
+        walk(part, share * _slopes(*of_part))
     return total
 
 
@@ -160,18 +171,32 @@ def _of_linear(model: Predictor, rows: Rows, loss: Loss) -> Floats:
         return of_output.prediction(scores.T)
 
     start = bias + np.einsum("c,ck->k", mean, weights)
-    moved = np.zeros_like(weights)
+    score = np.empty((len(rows), weights.shape[1]))
     for part, encoded in encoded_rows(dense, rows.X):
-        score = bias + np.einsum("nc,ck->nk", encoded, weights)
+        score[part] = bias + np.einsum("nc,ck->nk", encoded, weights)
         if part.start == 0:
             evaluator = MaskEvaluator(model, rows, loss, np.zeros(rows.X.shape[1]))
-            check_agreement(evaluator, of_output, score.T)
-        slope = _slopes(rows.take(part), loss, start, score, predict, dense.link, dense.classes)
-        moved -= np.einsum("nc,nk->ck", encoded - mean, slope)
+            check_agreement(evaluator, of_output, score[part].T)
+    share = _share(rows, loss, start, score, predict)
+    ends = start + share * (score - start)
+    moved = np.zeros_like(weights)
+    for part, encoded in encoded_rows(dense, rows.X):
+        of_part = rows.take(part), loss, start, ends[part], predict, dense.link, dense.classes
+        moved -= share * np.einsum("nc,nk->ck", encoded - mean, _slopes(*of_part))
     by_column = (moved * weights).sum(axis=1)
     total = np.zeros(rows.X.shape[1])
     np.add.at(total, dense.feature_of_column, by_column)
     return total
+
+
+def _share(rows: Rows, loss: Loss, start: Floats, score: Floats, predict: Predict) -> float:
+    """Return the share of the way from `start` (k,) to scores (n, k) that leaves the least loss."""
+
+    def left(share: float) -> float:
+        predicted = predict(start + share * (score - start))
+        return float(np.average(loss.per_row(rows.y, predicted), weights=rows.weight))
+
+    return min(_SHARES, key=left)
 
 
 def _slopes(
