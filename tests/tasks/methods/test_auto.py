@@ -208,7 +208,7 @@ def test_the_shares_of_the_contract_are_those_of_the_recorded_folds(run_of):
 
 
 def test_a_fold_that_chose_fewer_features_counts_where_all_are_kept(run_of):
-    for seed in range(5, 15):  # the first of them, unless another release rounds otherwise
+    for seed in range(19, 40):  # the first of them, unless another release rounds otherwise
         run = run_of(table_of(seed, n_rows=60, n_noise=2, noise=3.0))
         shares = run.contract.stability.share_of_folds.values()
         if run.mask.all() and min(shares) < 1:
