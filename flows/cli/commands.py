@@ -30,6 +30,7 @@ from chaffinch.errors import (
 from chaffinch.flows.cli.export import export
 from chaffinch.flows.cli.options import (
     COMPARISON,
+    KEPT,
     RESELECTION,
     STORE,
     STRICT,
@@ -74,6 +75,7 @@ from chaffinch.tasks.settings.selection import (
 from chaffinch.tasks.workers.signals import Stopped
 
 if TYPE_CHECKING:
+    from chaffinch.storage.runs.stages import Run
     from chaffinch.storage.sources import Source
     from chaffinch.tasks.results.result import SelectionResult
 
@@ -192,6 +194,7 @@ def reselect(
     from chaffinch.flows.cli import output
     from chaffinch.storage.sources import source_of
     from chaffinch.tasks.pipeline.progress import steps_of
+    from chaffinch.tasks.pipeline.run import select_features
     from chaffinch.tasks.promotion.promote import promoted_name
     from chaffinch.tasks.results.previous_run import read_former, settings_of
 
@@ -203,13 +206,37 @@ def reselect(
     source, steps = source_of(data), steps_of(with_changes=True)
     with output.progress(steps, verbosity) as shown:
         if server is None:
-            result, undecided = _selected(
-                source, settings, execution, shown, promoted_name(run, execution.store)
-            )
+            name = promoted_name(run, execution.store)
+            select = partial(select_features, source, settings, execution, promoted_as=name)
+            result, undecided = _selected(select, shown, name)
         else:
             checked = partial(_checked, source, settings, execution)
             arguments = (run, data, changes, execution)
             result, undecided = _run_selection(server, "reselection", arguments, shown, checked)
+    output.show(result, as_json=as_json, with_warnings=False)
+    return _exit_code(undecided)
+
+
+@click.command(short_help="Keep another number of features of a finished run.")
+@click.argument("run")
+@click.argument("n_features", type=int, metavar="K")
+@settings_options(ExecutionSettings, KEPT)
+@verbosity_flags
+@json_flag
+def at(run: str, n_features: int, as_json: bool, verbosity: str | None, **options: Any) -> int:
+    """Keep exactly K features of RUN, a finished run of method auto, with a verdict on this number.
+
+    The result is a run of its own, which can be promoted. Rows and tuned hyper-parameters are those
+    of RUN; the exit codes are those of chaffinch run.
+    """
+    from chaffinch.flows.cli import output
+    from chaffinch.tasks.pipeline.progress import steps_of
+    from chaffinch.tasks.pipeline.run import select_at
+
+    execution = ExecutionSettings(**nested(options, KEPT))
+    former = _existing_store(str(execution.store)).existing(run)
+    with output.progress(steps_of(), verbosity) as shown:
+        result, undecided = _selected(partial(select_at, former, n_features, execution), shown)
     output.show(result, as_json=as_json, with_warnings=False)
     return _exit_code(undecided)
 
@@ -226,26 +253,14 @@ def server_of(with_prefect: bool | None) -> Server | None:
 
 
 def _selected(
-    source: "Source",
-    settings: SelectionSettings,
-    execution: ExecutionSettings,
-    shown: Showing,
-    promoted_as: str | None = None,
+    select: Callable[..., "Run"], shown: Showing, promoted_as: str | None = None
 ) -> tuple["SelectionResult", str]:
     """Run the pipeline in this process, without Prefect; return why a person has to decide too."""
-    from chaffinch.tasks.pipeline.run import select_features
     from chaffinch.tasks.promotion.gate import why_undecided
     from chaffinch.tasks.promotion.promote import compare_with_promoted
     from chaffinch.tasks.results.result import load_result
 
-    run = select_features(
-        source,
-        settings,
-        execution,
-        on_progress=shown.on_progress,
-        warn=shown.warn,
-        promoted_as=promoted_as,
-    )
+    run = select(on_progress=shown.on_progress, warn=shown.warn)
     lines, difference = compare_with_promoted(run, name=promoted_as)
     for line in lines:
         shown.say(line)
@@ -367,11 +382,14 @@ def run(
     server = server_of(with_prefect)
     from chaffinch.flows.cli import output
     from chaffinch.tasks.pipeline.progress import steps_of
+    from chaffinch.tasks.pipeline.run import select_features
 
     steps = steps_of(with_alternatives=settings.alternatives is not None)
     with output.progress(steps, verbosity) as shown:
         if server is None:
-            result, undecided = _selected(source, settings, execution, shown)
+            result, undecided = _selected(
+                partial(select_features, source, settings, execution), shown
+            )
         else:
             checked = partial(_checked, source, settings, execution)
             arguments = (data, settings, execution)
@@ -567,7 +585,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
 
 
 for command in (
-    *(reselect, columns, export, shuffle, descend),
+    *(at, reselect, columns, export, shuffle, descend),
     *(diff, promote, promoted, rollback, serve, automations, announce),
 ):
     cli.add_command(command)

@@ -271,6 +271,7 @@ SHUFFLE = _options("target drop sparse zero_based n_columns dtype seed block_row
 DESCENT = _options("n_features penalty order steps batch_rows blocks_per_step task seed")
 STORE = _options("store")
 WORKERS = _options("cluster workers")
+KEPT = STORE | WORKERS
 STRICT = _options("store cluster workers strict")
 SERVE = _options(
     "cron timezone name promote wait_for_approval unattended reports_port "
@@ -280,7 +281,7 @@ SERVE = _options(
 _CONTINUES = "The same command continues where it stopped."
 _MAY_BE_DONE = "`chaffinch promoted` shows whether it was done."
 _AFTER_A_STOP = {
-    **dict.fromkeys(("run", "reselect", "compare"), _CONTINUES),
+    **dict.fromkeys(("run", "at", "reselect", "compare"), _CONTINUES),
     "descend": "The same command continues where it was seconds ago.",
     **dict.fromkeys(("promote", "rollback"), _MAY_BE_DONE),
     "serve": "The same command serves again.",

@@ -40,6 +40,7 @@ from chaffinch.tasks.reporting.losses import (
     losses_of_parts,
     metric_rows,
 )
+from chaffinch.tasks.reporting.search import sizes_of_the_curve
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     how_stable,
@@ -58,7 +59,7 @@ from chaffinch.tasks.statistics.bootstrap import signed
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 from chaffinch.tasks.workers.logging import ContextFilter
 
-NAMES_SHOWN, NAMES_MISSING = 40, 5
+NAMES_SHOWN, NAMES_MISSING, SIZES_SHOWN = 40, 5, 8
 
 
 def lines_of_alternatives(
@@ -171,6 +172,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         search_results = {
             "ranks": result.ranks,
             "scores": result.scores,
+            "curve": json.loads(result.curve.to_json(orient="records", double_precision=15)),
             "alternatives": result.alternatives,
         }
         console.out(
@@ -209,6 +211,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             style="bold" if losses.part == contract.judged_on else None,
         )
     console.print(table)
+    _print_prices(console, result)
     is_cross_fitted = declared(contract.settings["method"]["kind"]).traits.is_cross_fitted
     if "mask_validation" in contract.losses and not is_cross_fitted:
         _print_line(console, "Both models were fitted on train and mask validation.")
@@ -228,6 +231,29 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         _print_line(console, f"Note: {note}")
     if result.folder is not None:
         _print_path(console, result.folder / "report.html")
+
+
+def _print_prices(console: Console, result: SelectionResult) -> None:
+    """Print what other numbers of features would lose, where the search knows it."""
+    sizes: list[Any] = result.curve.to_dict("records")
+    chosen = len(result.features)
+    if len(sizes) < 3 or "share_lost" not in sizes[0]:
+        return
+    apart = (len(sizes) - 1) / (min(SIZES_SHOWN, len(sizes)) - 1)
+    shown = {round(i * apart) for i in range(SIZES_SHOWN)}
+    prices = sizes_of_the_curve(
+        [size for i, size in enumerate(sizes) if i in shown or size["n_features"] == chosen],
+        chosen,
+        result.settings["tolerance"],
+    )
+    table = Table()
+    for heading, kind in prices.columns.items():
+        table.add_column(heading.lower(), justify="right" if kind == "number" else "left")
+    for row in prices.rows:
+        table.add_row(*map(str, row))
+    console.print(table)
+    if result.folder is not None:
+        _print_line(console, f"To keep K of them: chaffinch at {result.run} K")
 
 
 def show_check(preflight: Preflight, settings: SelectionSettings, *, as_json: bool) -> None:

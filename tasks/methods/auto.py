@@ -25,12 +25,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import ConfigDict
+from pydantic import ConfigDict, model_validator
 
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold
@@ -64,7 +64,8 @@ _SUMMARY = (
     "as many kept as do best on the rows held out"
 )
 _BY_FOLDS = "fitting, ordering and choosing the number of features, by folds"
-_CURVE = ("n_features", "loss", "difference", "standard_error")  # facts of each size
+# facts of each size
+_CURVE = ("n_features", "loss", "difference", "standard_error", "share_lost", "share_lost_at_most")
 _FIRST_STEP = 0.85  # from all features to the next size; `sizes_down` gives the others
 _INNER_FOLDS = 2  # more folds gave no lower loss on 26 tables
 _SIZES_AT_ONCE = 2  # refitted between two looks at the curve
@@ -115,11 +116,44 @@ class Auto(Method):
         f"{MANY_ROWS:,} rows.",
     )
 
+    exactly: bool = setting(
+        False,
+        4,
+        "Exactly so many features",
+        "Keep exactly n_features, and judge this number, instead of choosing one of at most so "
+        "many. `chaffinch at` does it for a finished run.",
+    )
+
+    @model_validator(mode="after")
+    def _check_exactly(self) -> Self:
+        if self.exactly and self.n_features is None:
+            raise ValueError("exactly needs n_features; give it, or leave exactly out")
+        if self.exactly and self.within_one_standard_error:
+            raise ValueError(
+                "exactly chooses no number, so within_one_standard_error has no use; leave it out"
+            )
+        return self
+
     @property
-    def why_all(self) -> str:
+    def name(self) -> str:
+        return f"{self.kind}_{self.n_features}" if self.exactly else self.kind
+
+    def why_all(self, facts: Mapping[str, Any]) -> str:
+        if self.exactly:
+            return "as asked for"
         if self.within_one_standard_error:
             return "because no smaller number has a loss within one standard error of the lowest"
-        return "because no smaller number is shown to lose no more than is tolerated"
+        bounds = {s["n_features"]: s["share_lost_at_most"] for s in facts["sizes"][1:]}
+        closest = min(
+            (n for n, bound in bounds.items() if bound is not None and bound < 1),
+            key=lambda n: (bounds[n], n),
+            default=None,
+        )
+        why = "because no smaller number is shown to lose no more than is tolerated"
+        if closest is None:
+            return why
+        are = "1 feature loses" if closest == 1 else f"{closest} features lose"
+        return f"{why}; {are} at most {100 * bounds[closest]:.3g}% of what all features explain"
 
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         if self.validation != "auto":
@@ -130,6 +164,9 @@ class Auto(Method):
 
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
         most = n_features if self.n_features is None else min(self.n_features, n_features)
+        if self.exactly:
+            n_models = 2 if self._is_short(n_rows) else 2 * n_folds
+            return [n_features] * n_models + [most] * (n_models // 2)
         sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
         if self._is_short(n_rows):
             return [n_features, *sizes]
@@ -176,16 +213,19 @@ class Auto(Method):
             raise unused_features_error(problem, float(curve.means[0]))
 
         def chosen(curve: SizeCurve) -> int:
-            return curve.choose(tolerance, at_most=search.most)
+            return search.most if self.exactly else curve.choose(tolerance, at_most=search.most)
 
         size, d = chosen(curve), search.n_features
         of_fold = {f: chosen(curve.without(f)) for f in search.judged}
         judged = dict.fromkeys(of_fold, d) if size == d else of_fold  # all: the same model
         differences, errors = curve.over_all_features()
+        widen = _interval_factor(search)
+        shares = curve.shares_lost(widen)
         folds = f"; in the folds {[*of_fold.values()]}" if of_fold else ""
         logger.info("auto keeps %d of %d features%s", size, d, folds)
         columns = (curve.sizes, curve.means.tolist(), differences.tolist(), errors.tolist())
-        sizes = [dict(zip(_CURVE, row, strict=True)) for row in zip(*columns, strict=True)]
+        rows = zip(*columns, shares, strict=True)
+        sizes = [dict(zip(_CURVE, (*row, *share), strict=True)) for *row, share in rows]
         masks = np.array([search.mask(orders[f], n) for f, n in of_fold.items()], dtype=bool)
         stability = stability_of(masks) if len(masks) else None
         names = np.array(problem.schema.features)
@@ -197,7 +237,7 @@ class Auto(Method):
                 "chosen": size,
                 "folds": [names[mask].tolist() for mask in masks],
                 "stability": None if stability is None else stability.value,
-                "widen": _interval_factor(search),
+                "widen": widen,
                 "unmasked_loss": float(curve.means[0]),
             },
             out_of_fold=held_out.predictions_by(judged) if judged else None,
@@ -305,6 +345,8 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
     sizes = set(sizes_down(top, fewest) if top >= fewest else ())
     if fewest <= n_unlike <= min(most, d - 1):
         sizes.add(n_unlike)
+    if method.exactly:
+        sizes = {most} - {d}
     return _Search(
         Refit(rows, rows.take(slice(0)), schema, problem.recipe, problem.loss),
         folds,

@@ -69,6 +69,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     judge = judge_of(run)
     before, after = judge.with_all_features, judge.with_selected
     losses[judge.part] = {"all_features": judge.loss(before), "selected": judge.loss(after)}
+    facts, n_listed = run.result("optimise_mask"), len(run.settings.columns.keep)
     comparison = compare(
         loss,
         judge.rows,
@@ -81,8 +82,8 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         tolerance=run.settings.tolerance,
         widen=judge.widen,
         judged_on=judge.part,
-        why_all=run.method.why_all if len(mask) > max(1, len(run.settings.columns.keep)) else "",
-        fold_sizes=[len(fold) for fold in run.result("optimise_mask").get("folds", ())]
+        why_all=run.method.why_all(facts) if len(mask) > max(1, n_listed) else "",
+        fold_sizes=[len(fold) for fold in facts.get("folds", ())]
         if judge.part == "out_of_fold"
         else (),
         leaks=leaks_in(run, run.mask),

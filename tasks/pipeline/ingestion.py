@@ -145,7 +145,8 @@ def errors_with_source_rows(
     try:
         yield
     except InputError:
-        describe_table(table.in_source_order(), settings, outer_folds)
+        if table.source_order is not None:
+            describe_table(table.in_source_order(), settings, outer_folds)
         raise
 
 

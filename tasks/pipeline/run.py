@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from chaffinch.errors import as_input_error
+from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.extras import require
 from chaffinch.storage.memory import free_memory
@@ -43,14 +43,19 @@ from chaffinch.tasks.pipeline.progress import (
 from chaffinch.tasks.pipeline.report import write_report
 from chaffinch.tasks.pipeline.reselection_changes import judge_changes
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
-from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
 from chaffinch.tasks.pipeline.time_estimate import seconds_of_fits, stage_estimate
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import check_importances
 from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.losses import check_loss
 from chaffinch.tasks.settings.identity import identity, versions
-from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.settings.method import method_of
+from chaffinch.tasks.settings.selection import (
+    ExecutionSettings,
+    ModelSettings,
+    SelectionSettings,
+)
 from chaffinch.tasks.warnings import refuse_warnings
 from chaffinch.tasks.workers.logging import logging_about
 
@@ -87,6 +92,50 @@ def select_features(
         warn(run.description.warnings)
         _finish(run, wrap_step)
     return Store.open(execution.store).run(run.name)
+
+
+def select_at(
+    run: Run,
+    n_features: int,
+    execution: ExecutionSettings,
+    *,
+    on_progress: OnProgress = no_progress,
+    warn: Warn = no_warnings,
+) -> Run:
+    """Run the pipeline on the rows of a finished run of `auto`, with so many features exactly.
+
+    The hyper-parameters are those that the run has tuned. Raises InputError if the number of
+    features does not fit, or the run cannot be followed.
+    """
+    before, store = SelectionSettings(**run.description["settings"]), Store.of(run.folder)
+    again = f"select again, with n_features={n_features}"
+    if before.method.kind != "auto":
+        raise InputError(f"run {run.name!r} is of method {before.method.kind}, not auto; {again}")
+    stages = StageResults(run.name, run.records())
+    if "write_report" not in stages.records:
+        raise InputError(f"run {run.name!r} is not finished; run it again to continue it")
+    tuned = stages.result("train_base_model")["parameters"]
+    exact = {"n_features": n_features, "exactly": True, "within_one_standard_error": False}
+    settings = before.model_copy(
+        update={
+            "method": method_of({**before.method.model_dump(), **exact}),
+            "model": before.model.model_copy(update={"parameters": tuned, "tuning": "none"}),
+            "alternatives": None,
+        }
+    )
+    progress = as_progress(on_progress)
+    with progress.stage("ingest"):
+        dataset = Dataset.open(store.datasets, run.description["dataset"])
+    source = run.description["source"]
+    if may_be_own_estimator(before.model) and run.name != run_name(source, before, dataset):
+        raise InputError(
+            f"run {run.name!r} may be of an estimator of your own, which a run does not hold; "
+            f"{again} and exactly=true of method auto"
+        )
+    with _run_on(dataset, source, settings, execution, store, progress=progress) as at:
+        warn(at.description.warnings)
+        _finish(at, _unwrapped)
+    return store.run(at.name)
 
 
 def select_in_memory(
@@ -188,6 +237,26 @@ def _open_run(
         progress = as_progress(on_progress)
         with progress.stage("ingest"):
             dataset = wrap_step(ingest)(source, settings, datasets, progress)
+        yield opened.enter_context(
+            _run_on(
+                dataset, source.name, settings, execution, store, wrap_step, progress, estimator
+            )
+        )
+
+
+@contextmanager
+def _run_on(
+    dataset: Dataset,
+    source: str,
+    settings: SelectionSettings,
+    execution: ExecutionSettings,
+    store: Store | None,
+    wrap_step: WrapStep = _unwrapped,
+    progress: OnProgress = no_progress,
+    estimator: Any = None,
+) -> Iterator[SelectionRun]:
+    """Check and describe a dataset of a source by name, and yield its run."""
+    with ExitStack() as opened:
         name = run_name(source, settings, dataset, estimator)
         opened.enter_context(logging_about(run=name, dataset=dataset.hash[:16]))
         stored = None if store is None else store.run(name)
@@ -202,7 +271,7 @@ def _open_run(
             on_progress=progress,
             estimator=estimator,
         )
-        run.settings_file, run.source = execution.settings_file, source.name
+        run.settings_file, run.source = execution.settings_file, source
         if run.is_in_files:
             logger.info("rows are held in files, as memory is short for them")
         workers = workers_for(execution, [dataset], in_files=run.is_in_files)
@@ -213,13 +282,18 @@ def _open_run(
         if stored is not None and not stored.exists:
             stored.describe(
                 {
-                    "source": source.name,
+                    "source": source,
                     "dataset": dataset.hash,
                     "settings": settings.model_dump(mode="json"),
                     "versions": versions(),
                 }
             )
         yield run
+
+
+def may_be_own_estimator(model: ModelSettings) -> bool:
+    """Return whether the model may be a user's estimator rather than a model's name."""
+    return model.tuning == "none" and model.name not in models.NAMES
 
 
 def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
@@ -255,12 +329,12 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
 
 
 def run_name(
-    source: Source, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
+    source: str, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
 ) -> str:
     """Return the name of the run: source, method and model, then a hash.
 
     Equal rows, settings and versions have the same name, so that a killed run can be resumed.
     """
-    words = [source.name.split(".")[0], settings.method.kind, settings.model.name]
+    words = [source.split(".")[0], settings.method.name, settings.model.name]
     readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
     return f"{readable}-{identity(settings, dataset.hash, estimator)[:10]}"

@@ -18,10 +18,11 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.pipeline.judge import judge_of, predicted
+from chaffinch.tasks.pipeline.run import may_be_own_estimator
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import stage_key
 from chaffinch.tasks.reporting.text import interval, listed, number, share, visible
-from chaffinch.tasks.results.previous_run import Former, may_be_own_estimator, read_former
+from chaffinch.tasks.results.previous_run import Former, read_former
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import ROW_ROLES

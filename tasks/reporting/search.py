@@ -22,7 +22,7 @@ from chaffinch.tasks.reporting.section import (
     paragraph,
     section,
 )
-from chaffinch.tasks.reporting.text import counted, listed, number, share
+from chaffinch.tasks.reporting.text import NOTHING, counted, listed, number, share
 from chaffinch.tasks.selection.losses import loss_in_words
 
 if TYPE_CHECKING:
@@ -179,7 +179,15 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
             f"{chosen} The verdict is about choosing in this way: its loss is that of the folds’ "
             "own choices, not that of one size in the curve."
         )
-    yield folded(sizes_of_the_curve(content))
+    tolerance = settings.get("tolerance", 0.0)
+    yield folded(sizes_of_the_curve(content.sizes or (), content.size_on_curve, tolerance))
+    yield note(
+        "What a size explains less is a share of what all features explain beyond a constant. It "
+        "is at most so much with 95\N{NO-BREAK SPACE}% confidence, for a size that was not picked "
+        "by these figures. Of a run in a store, ",
+        Code(f"chaffinch at {content.run} K"),
+        " makes K features the choice.",
+    )
 
 
 def widening_of(content: ReportContent) -> str:
@@ -283,21 +291,33 @@ def cross_validated(sizes: Sequence[Mapping[str, Any]]) -> Table:
     return Table("Cross-validated sizes", columns, rows)
 
 
-def sizes_of_the_curve(content: ReportContent) -> Table:
-    """Return the sizes of a cross-fitted method, with their differences from all features."""
-    sizes = content.sizes or ()
-    chosen = [size["n_features"] for size in sizes].index(content.size_on_curve)
+def sizes_of_the_curve(sizes: Sequence[Mapping[str, Any]], chosen: int, tolerance: float) -> Table:
+    """Return the sizes of a cross-fitted method, with what each loses beside all features."""
     rows = [
         (
             *(number(size[key]) for key in ("n_features", "loss")),
             number(size["difference"], "+"),
-            number(size["standard_error"]),
-            "chosen" if i == chosen else "",
+            *(_percent(size.get(key)) for key in ("share_lost", "share_lost_at_most")),
+            _choice(size, chosen, tolerance),
         )
-        for i, size in enumerate(sizes)
+        for size in sizes
     ]
-    columns = numbers("Features", "Mean loss", "Less that of all", "Its standard error")
-    return Table("Numbers of features", {**columns, "Choice": "text"}, rows, chosen)
+    sizes_shown = [size["n_features"] for size in sizes]
+    at = sizes_shown.index(chosen) if chosen in sizes_shown else None
+    columns = numbers("Features", "Mean loss", "Less that of all", "Explains less by", "At most")
+    return Table("Price of each number of features", {**columns, "Choice": "text"}, rows, at)
+
+
+def _percent(value: float | None) -> str:
+    return NOTHING if value is None else share(round(value, 4))
+
+
+def _choice(size: Mapping[str, Any], chosen: int, tolerance: float) -> str:
+    if size["n_features"] == chosen:
+        return "chosen"
+    bound = size.get("share_lost_at_most")
+    is_within = bound is not None and bound <= tolerance and size["difference"] != 0
+    return f"within {share(tolerance)}" if is_within else ""
 
 
 def table_of_masks(masks: Sequence[MaskStep]) -> Table:

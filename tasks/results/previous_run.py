@@ -13,10 +13,10 @@ from chaffinch.errors import InputError, LaterReleaseError, StorageError, short_
 from chaffinch.storage.files import check_regular, parse_json, path_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.files import reading
+from chaffinch.tasks.pipeline.run import may_be_own_estimator
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.result import SelectionResult, load_result, load_run
-from chaffinch.tasks.selection import models
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.method import RESELECT, method_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings
@@ -197,8 +197,3 @@ def _model_of(before: ModelSettings, name: str | None) -> ModelSettings:
             "a contract does not hold; give model, the estimator or its name"
         )
     return before
-
-
-def may_be_own_estimator(model: ModelSettings) -> bool:
-    """Return whether the model may be a user's estimator rather than a model's name."""
-    return model.tuning == "none" and model.name not in models.NAMES

@@ -21,7 +21,9 @@ from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.pipeline.ingestion import parts_in_order
 from chaffinch.tasks.pipeline.progress import steps_of
+from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.pipeline.report import REPORT_FILE
+from chaffinch.tasks.pipeline.run import select_at
 from chaffinch.tasks.pipeline.selection_run import (
     SelectionRun,
     StageResults,
@@ -38,8 +40,9 @@ from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.settings.search_result import step_of_each
-from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.statistics.verdict import judged_on
+from chaffinch.tasks.warnings import warn_of_data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -399,11 +402,68 @@ class SelectionResult:
         pandas.DataFrame
             ``n_features`` and ``loss``. For methods with folds it is the mean over the folds, with
             its ``standard_error``; for a walk of removals, the loss of the masks on the way; for
-            other methods, the model-validation loss of the candidates.
+            other methods, the model-validation loss of the candidates. Method ``auto`` has the
+            price of each size, beside all features: the ``difference`` of the losses, which the
+            standard error is of; the ``share_lost`` of what all features explain beyond a constant;
+            and ``share_lost_at_most``, its upper bound at 95 %, for a size that was not picked by
+            these figures. NaN where all features explain nothing. `at` makes any size the choice.
         """
         import pandas as pd
 
         return pd.DataFrame(self._curve).sort_values("n_features", ascending=False)
+
+    def at(self, n_features: int, *, verbose: bool | None = None) -> SelectionResult:
+        """Make another size of the `curve` the choice, with its own verdict and contract.
+
+        The folds order the features as before, each cut at this size. The models have the tuned
+        hyper-parameters of this result. The run is kept in the store, beside that of this result,
+        and can be promoted.
+
+        Parameters
+        ----------
+        n_features : int in 1..d
+            How many features to keep; any size, also one that is not in the curve.
+        verbose : bool, optional
+            As in `select`.
+
+        Returns
+        -------
+        SelectionResult
+
+        Raises
+        ------
+        InputError
+            If the result is not of method ``auto`` or without a store, its model is an estimator of
+            your own, or so many features cannot be kept.
+
+        Warns
+        -----
+        DataQualityWarning
+            For each entry of the result's `warnings`.
+
+        Examples
+        --------
+        >>> import chaffinch
+        >>> from sklearn.datasets import load_diabetes
+        >>> table = load_diabetes(as_frame=True).frame
+        >>> result = chaffinch.select(table, "target", model="linear", store="store")
+        >>> [len(result.at(k).features) for k in (2, 3)]
+        [2, 3]
+        """
+        if self.folder is None:
+            raise InputError(
+                "the result is in memory only, without its rows; give select a store, or select "
+                f"again with method=Auto(n_features={n_features}, exactly=True)"
+            )
+        with shown(steps_of(), verbose, None) as progress:
+            run = select_at(
+                Run(self.folder),
+                n_features,
+                ExecutionSettings(cluster="none"),
+                on_progress=progress,
+                warn=warn_of_data,
+            )
+        return load_result(run, self._trusted)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the `curve`, and the number of features kept.
@@ -427,8 +487,7 @@ def _curve(
     searched = results["optimise_mask"]
     is_walk = {"feature", "loss", "features_left"} <= {*path.column_names}
     if "sizes" in searched:
-        columns = ("n_features", "loss", "standard_error")
-        yield from ({name: size[name] for name in columns} for size in searched["sizes"])
+        yield from searched["sizes"]
     elif is_walk:
         yield {"n_features": n_candidates, "loss": searched["unmasked_loss"]}
         for step in path.select(["features_left", "loss"]).to_pylist():

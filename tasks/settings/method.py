@@ -66,15 +66,22 @@ class Method(Settings):
         return self.declared_traits
 
     @property
+    def name(self) -> str:
+        """The kind, with what sets its runs apart by name."""
+        return self.kind
+
+    @property
     def summary(self) -> str:
         """What the method does, as a sentence."""
         if self.traits.refits:
             return f"{self.traits.refits.capitalize()}."
         return self.traits.summary or type(self).model_fields["kind"].description or ""
 
-    @property
-    def why_all(self) -> str:
-        """Why all features are kept if they are, for the verdict; empty if there is no reason."""
+    def why_all(self, facts: Mapping[str, Any]) -> str:
+        """Why all features are kept if they are, for the verdict; empty if there is no reason.
+
+        `facts` are those of the search.
+        """
         return ""
 
     @property

@@ -88,7 +88,10 @@ class SizeCurve:
 
     def _passing(self, tolerance: float | None, at_most: int) -> tuple[Index, Index]:
         """Return the sizes that pass, and for each the best that needs no greater tolerance."""
-        needed = np.zeros(len(self.sizes)) if tolerance is None else self._least_tolerances()
+        needed = np.zeros(len(self.sizes))
+        if tolerance is not None:
+            needed = self._least_tolerances()
+            needed[0] = np.inf  # all features shut out no other size
         needed[[size > at_most for size in self.sizes]] = np.inf
         passing = np.flatnonzero(needed <= (tolerance or 0.0) * (1 + _ROUNDING))
         rivals = [self._best(needed <= needed[place]) for place in passing]
@@ -97,7 +100,19 @@ class SizeCurve:
     def _best(self, among: NDArray[np.bool_]) -> int:
         return int(min(np.flatnonzero(among)[::-1], key=self.means.__getitem__))
 
-    def _least_tolerances(self) -> Floats:
+    def shares_lost(self, widen: float) -> list[tuple[float | None, float | None]]:
+        """Return the share of what all features explain that each size loses, and its upper bound.
+
+        The bound, at least 0, is one-sided at 95 %; `widen` multiplies its distance. It is None
+        where no share is a bound, and both are where all features explain nothing.
+        """
+        if self._skill <= 0:
+            return [(None, None)] * len(self.sizes)
+        lost = (self.means - self.means[0]) / self._skill
+        bounds = [bound if np.isfinite(bound) else None for bound in self._least_tolerances(widen)]
+        return list(zip(lost.tolist(), bounds, strict=True))
+
+    def _least_tolerances(self, widen: float = 1.0) -> Floats:
         """Return the least tolerance at which each size passes, (s,); inf where none does.
 
         Size s passes at t if the upper bound of the mean of L_s - L_all - t (L_constant - L_all) is
@@ -105,7 +120,7 @@ class SizeCurve:
         """
         from scipy import stats
 
-        quantile = stats.t.ppf(_CONFIDENCE, max(1, int(self.unit.max())))
+        quantile = widen * stats.t.ppf(_CONFIDENCE, max(1, int(self.unit.max())))
         skill = self._skill
         if skill <= 0:
             excess, errors = self._means_and_errors(self.losses - (1 - _ROUNDING) * self.constant)
@@ -123,7 +138,6 @@ class SizeCurve:
             if of_explained < 1:  # else a share of what all features explain is no amount
                 needed = (half + np.sqrt(np.maximum(discriminant, 0))) / (1 - of_explained)
             needed[lost + np.sqrt(of_lost) <= 0] = 0
-        needed[0] = np.inf
         return needed
 
     def _means_and_errors(self, values: Floats) -> tuple[Floats, Floats]:

@@ -75,7 +75,7 @@ def contributions(forest, X):
 
 
 def least_loss(forest, rows, loss, start, moves):
-    """Return the losses (n,) on the way from the constant to the model, where their mean is least."""
+    """Return the losses (n,) where their mean is least on the way from the constant."""
     ends = [start + share * moves for share in np.arange(1, 21) / 20]
     losses = [loss.per_row(rows.y, forest.predict(end)) for end in ends]
     return min(losses, key=lambda of_rows: np.average(of_rows, weights=rows.weight))
@@ -169,7 +169,9 @@ def test_a_model_whose_scores_go_too_far_still_takes_off_by_what_points_the_righ
     schema, parameters = Schema(("a", "b"), (0, 0), 2), {"n_estimators": 200, "num_leaves": 31}
     model = models.fit("lightgbm", Rows(X[:500], y[:500]), schema, parameters, seed=0)
     new, loss = Rows(X[500:], y[500:]), resolve_loss(None, schema)
-    assert loss(new.y, model.predict(new.X)) > loss(new.y, np.tile(np.bincount(y) / 4000, (3500, 1)))
+    assert loss(new.y, model.predict(new.X)) > loss(
+        new.y, np.tile(np.bincount(y) / 4000, (3500, 1))
+    )
     assert (attributions(model, new, loss) > 0).all()
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
+from chaffinch.methods import Auto
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.splits import fold_indices
 from chaffinch.tasks.pipeline.ingestion import ingest
@@ -259,9 +260,11 @@ def test_where_all_features_are_kept_the_verdict_says_why():
     X = random.normal(size=(300, 4))
     table = pd.DataFrame(X, columns=list("abcd")).assign(y=X.sum(axis=1) + random.normal(size=300))
     result = select(table)
+    closest = result.curve.iloc[1:].sort_values("share_lost_at_most").iloc[0]
     assert result.verdict == (
         "Every one of the 4 features was kept, because no smaller number is shown to lose no more "
-        "than is tolerated."
+        f"than is tolerated; {closest.n_features:.0f} features lose at most "
+        f"{100 * closest.share_lost_at_most:.3g}% of what all features explain."
     )
     assert result.contract["comparison"]["verdict"] == "cannot tell"
     assert result.contract["comparison"]["difference"] == 0
@@ -272,6 +275,59 @@ def test_the_reason_is_not_given_where_nothing_could_leave(asked):
     columns = ["a", "b", "c", "y"] if asked else ["a", "y"]
     verdict = select(table_of()[columns], **asked).verdict
     assert verdict.endswith("kept, so there is nothing smaller to compare.")
+
+
+@pytest.mark.parametrize("size", [1, 2, 6, 8])
+def test_another_number_of_features_is_judged_on_the_same_folds(tmp_path, size):
+    result = select(table_of(), store=tmp_path)
+    other = result.at(size)
+    ranks = result.ranks
+    assert set(other.features) == {name for name in ranks if ranks[name] <= size}
+    assert other.contract.judged_on == "out_of_fold"
+    assert (
+        other.losses["out_of_fold"]["all_features"] == result.losses["out_of_fold"]["all_features"]
+    )
+    price = result.curve.set_index("n_features").loc
+    if size in price.obj.index:
+        assert other.losses["out_of_fold"]["selected"] == pytest.approx(price[size, "loss"])
+    assert other.curve["n_features"].tolist() == ([8] if size == 8 else [8, size])
+    assert size == 8 or f"chosen separately in each fold ({size} each)" in other.verdict
+    assert other.at(size).run == other.run
+    assert chaffinch.load_run(other.run, store=tmp_path).contract == other.contract
+
+
+@pytest.mark.parametrize("size", [0, 9, 2.5])
+def test_no_number_beyond_the_features_is_asked_of_a_run(tmp_path, size):
+    result = select(table_of(), store=tmp_path)
+    with pytest.raises(InputError, match="n_features must be"):
+        result.at(size)
+
+
+def test_a_run_that_cannot_be_followed_says_so(tmp_path):
+    with pytest.raises(InputError, match="in memory only, without its rows; give select a store"):
+        select(table_of()).at(2)
+    ranking = select(table_of(), method="correlation", n_features=3, store=tmp_path)
+    with pytest.raises(InputError, match="is of method correlation, not auto; select again"):
+        ranking.at(2)
+    own = select(table_of(), model=Ridge(), store=tmp_path)
+    with pytest.raises(InputError, match="may be of an estimator of your own"):
+        own.at(2)
+
+
+def test_exactly_takes_a_number_and_nothing_that_chooses_one():
+    with pytest.raises(InputError, match="exactly needs n_features"):
+        select(table_of(), method=Auto(exactly=True))
+    with pytest.raises(InputError, match="within_one_standard_error has no use"):
+        Auto(exactly=True, n_features=2, within_one_standard_error=True)
+
+
+def test_a_price_agrees_with_the_verdict_on_that_number(tmp_path):
+    for seed in range(3):
+        result = select(table_of(seed, noise=2.0), store=tmp_path)
+        price = result.curve.set_index("n_features").loc[2]
+        judged = result.at(2).comparison
+        assert judged["difference"] == pytest.approx(price["difference"])
+        assert judged["share_lost_at_most"] == pytest.approx(price["share_lost_at_most"], rel=0.1)
 
 
 def test_the_sentence_says_how_many_features_each_fold_chose():

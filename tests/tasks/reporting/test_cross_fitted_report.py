@@ -63,12 +63,21 @@ def test_the_reader_meets_the_choice_of_the_number_once_and_no_candidates(
 
 
 def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> None:
-    heading, *rows = page.tables["Numbers of features"]
-    assert heading == ["Features", "Mean loss", "Less that of all", "Its standard error", "Choice"]
+    heading, *rows = page.tables["Price of each number of features"]
+    assert heading[:5] == [
+        "Features",
+        "Mean loss",
+        "Less that of all",
+        "Explains less by",
+        "At most",
+    ]
     sizes = [int(row[0]) for row in rows]
     assert (sizes[0], sizes[-1]) == (8, 1)
-    assert rows[0][2:4] == ["0", "0"]
-    assert [int(row[0]) for row in rows if row[4] == "chosen"] == [len(result.features)]
+    assert rows[0][2:5] == ["0", "0 %", "0 %"]
+    assert [int(row[0]) for row in rows if row[5] == "chosen"] == [len(result.features)]
+    price = result.curve.set_index("n_features")["share_lost_at_most"]
+    for n_features, bound in zip(sizes, (row[4] for row in rows), strict=True):
+        assert float(bound.split()[0]) == pytest.approx(100 * price[n_features], abs=0.01)
     curve = page.of("svg")[2]["aria-label"]
     assert curve.startswith("Trade-off curve: squared error, held-out rows against the number")
     assert f"{len(result.features)} were chosen" in curve
