@@ -238,6 +238,7 @@ class Auto(Method):
                 "folds": [names[mask].tolist() for mask in masks],
                 "stability": None if stability is None else stability.value,
                 "widen": widen,
+                "near_copies": [names[group].tolist() for group in search.copies],
                 "unmasked_loss": float(curve.means[0]),
             },
             out_of_fold=held_out.predictions_by(judged) if judged else None,

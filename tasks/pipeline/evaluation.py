@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.storage.column_names import quoted
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.arrow import as_numbers
@@ -161,8 +162,19 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
     kept = [(j, name) for j, name in enumerate(schema.features) if mask[j]]
     kept_names = {name for _, name in kept}
     method = settings.method.kind
+    copies = {
+        name: [kept for kept in group if kept in kept_names]
+        for group in run.result("optimise_mask").get("near_copies", ())
+        for name in group
+    }
     dropped: list[dict[str, Any]] = [
-        {"name": name, "reason": f"removed by {method}", "step": step_of[name]}
+        {
+            "name": name,
+            "reason": f"near copy of {quoted(copies[name])}"
+            if copies.get(name)
+            else f"removed by {method}",
+            "step": step_of[name],
+        }
         if name in step_of
         else {"name": name, "reason": f"not chosen by {method}"}
         for j, name in enumerate(schema.features)

@@ -128,10 +128,10 @@ def dropped_features(content: ReportContent) -> Table:
         for d in [*removed, *others]
     ]
     columns: dict[str, Kind] = {"Column": "name", **numbers(*evidence)}
-    if others:
-        columns["Reason"] = "text"
-    else:  # the search removed all of them
+    if {d.reason for d in dropped} == {f"removed by {content.method}"}:
         rows = [row[:-1] for row in rows]
+    else:
+        columns["Reason"] = "text"
     return Table(f"Dropped columns ({number(len(rows))})", columns, rows, file=_CONTRACT)
 
 

@@ -296,6 +296,18 @@ def test_another_number_of_features_is_judged_on_the_same_folds(tmp_path, size):
     assert chaffinch.load_run(other.run, store=tmp_path).contract == other.contract
 
 
+def test_a_near_copy_that_leaves_names_what_stands_for_it():
+    table = table_of().assign(
+        copy=lambda made: 2 * made["a"] + 1, other=lambda made: made["b"] ** 3
+    )
+    dropped = {one.name: one.reason for one in select(table).contract.dropped}
+    stands_for = {"copy": "a", "a": "copy", "b": "other", "other": "b"}
+    copies = {name: why for name, why in dropped.items() if why.startswith("near copy of")}
+    assert len(copies) == 2
+    assert all(why == f"near copy of {stands_for[name]!r}" for name, why in copies.items())
+    assert dropped["noise0"] == "removed by auto"
+
+
 @pytest.mark.parametrize("size", [0, 9, 2.5])
 def test_no_number_beyond_the_features_is_asked_of_a_run(tmp_path, size):
     result = select(table_of(), store=tmp_path)
