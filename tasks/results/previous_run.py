@@ -201,4 +201,4 @@ def _model_of(before: ModelSettings, name: str | None) -> ModelSettings:
 
 def may_be_own_estimator(model: ModelSettings) -> bool:
     """Return whether the model may be a user's estimator rather than a model's name."""
-    return model.tuning == "none" and model.name not in models.NAMES
+    return model.tuning == "none" and model.name not in models.MODELS
