@@ -16,6 +16,7 @@ from chaffinch.flows.cli.settings_file import COMMANDS, read_settings, settings_
 from chaffinch.tasks.selection.models import MODELS
 from chaffinch.tasks.settings.method import class_of, declared, kinds
 from chaffinch.tasks.settings.selection import ExecutionSettings, ModelSettings, SelectionSettings
+from chaffinch.tasks.statistics.metrics import METRICS
 from tests.documents import (
     INTERNAL,
     PAGES,
@@ -99,6 +100,16 @@ def test_every_model_is_named_where_users_choose_one():
     for text in (*(page.read_text() for page in pages), chaffinch.select.__doc__):
         assert [name for name in MODELS if not re.search(f'`"?{name}"?`', text)] == []
     assert ModelSettings.model_fields["name"].description.startswith(", ".join(MODELS))
+
+
+def test_every_metric_is_named_where_they_are_listed():
+    listed = chaffinch.SelectionResult.metrics.__doc__
+    listed += (ROOT / "storage" / "README.md").read_text()
+    titles = (ROOT / "docs" / "verdict.md").read_text().lower()
+    for name, title in METRICS.items():
+        assert f'``"{name}"``' in listed
+        assert f"`{name}`" in listed
+        assert title.lower() in titles
 
 
 def test_the_reference_has_the_public_names_and_no_others():
