@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 from chaffinch.errors import InputError
 
-_EXTRAS = {
+EXTRAS = {
     "torch": "torch",
     "xgboost": "xgboost",
     "ortools": "alternatives",
@@ -29,5 +29,5 @@ def require(package: str, what: str) -> None:
     if lacks(package):
         raise InputError(
             f"{what} needs the package {package}, which is not installed; "
-            f'run pip install "chaffinch[{_EXTRAS[package]}]"'
+            f'run pip install "chaffinch[{EXTRAS[package]}]"'
         )

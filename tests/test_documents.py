@@ -13,8 +13,10 @@ from sklearn.datasets import dump_svmlight_file
 import chaffinch
 from chaffinch.flows.cli.commands import cli
 from chaffinch.flows.cli.settings_file import COMMANDS, read_settings, settings_by_table
+from chaffinch.tasks.selection.models import MODELS
 from chaffinch.tasks.settings.method import class_of, declared, kinds
-from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.settings.selection import ExecutionSettings, ModelSettings, SelectionSettings
+from chaffinch.tasks.statistics.metrics import METRICS
 from tests.documents import (
     INTERNAL,
     PAGES,
@@ -91,6 +93,23 @@ def test_the_guide_to_methods_has_each_with_its_needs():
         limit = declared(kind).traits.limits_size
         assert finds == ("yes" if limit else "unless given" if may_find else "no"), kind
         assert ("no weights" in needs) is not declared(kind).traits.takes_weights, kind
+
+
+def test_every_model_is_named_where_users_choose_one():
+    pages = [ROOT / "README.md", ROOT / "docs" / "command-line.md"]
+    for text in (*(page.read_text() for page in pages), chaffinch.select.__doc__):
+        assert [name for name in MODELS if not re.search(f'`"?{name}"?`', text)] == []
+    assert ModelSettings.model_fields["name"].description.startswith(", ".join(MODELS))
+
+
+def test_every_metric_is_named_where_they_are_listed():
+    listed = chaffinch.SelectionResult.metrics.__doc__
+    listed += (ROOT / "storage" / "README.md").read_text()
+    titles = (ROOT / "docs" / "verdict.md").read_text().lower()
+    for name, title in METRICS.items():
+        assert f'``"{name}"``' in listed
+        assert f"`{name}`" in listed
+        assert title.lower() in titles
 
 
 def test_the_reference_has_the_public_names_and_no_others():

@@ -96,10 +96,8 @@ class FileSource(Source):
             yield format_of(files[0].name), files
 
 
-def shape_of(form: Format, files: Iterable[tuple[str, Any]]) -> tuple[int, int] | None:
+def shape_of(form: Format, files: Iterable[tuple[str, Any]]) -> tuple[int, int]:
     """Return the shape of a table in files, pairs of a name and a path or an open file."""
-    if form.n_rows is None:
-        return None
     n_rows = n_columns = 0
     for name, opened in files:
         with opened.open("rb") if isinstance(opened, Path) else nullcontext(opened) as file:

@@ -209,11 +209,11 @@ class Format:
     endings: tuple[str, ...]  # in lower case
     read: Callable[[Sequence[Path], Collection[str]], pa.Table]  # files, and categorical columns
     columns: Callable[[Any, str], list[str]]  # of an open binary file and its name
+    n_rows: Callable[[Any, str], int]  # of the same; may estimate
     # of names and paths; also of names and open files where the format `has_sizes`
     column_bytes: Callable[[Iterable[tuple[str, Any]]], Mapping[str, int]]
     # files, categorical columns, and a folder for files; by default `read`
     open: Callable[[Sequence[Path], Collection[str], Path | None], OpenTable] | None = None
-    n_rows: Callable[[Any, str], int] | None = None  # of an open file and its name; may estimate
     has_types: bool = True
     has_header: bool = True
     has_sizes: bool = False  # of columns, so that `column_bytes` reads little of a file

@@ -17,12 +17,12 @@ from chaffinch.tasks.data.column_profile import ColumnProfile, is_badly_scaled
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.data.perfect_predictors import PerfectPredictors
 from chaffinch.tasks.selection.core import Floats
+from chaffinch.tasks.selection.models import kind_of
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 _WHOLE, _CODE = re.compile(r"\s*[0-9]+\s*"), re.compile(r"\s*0[0-9]+\s*")
 _MUCH_MISSING = 0.5
 _NEARLY_ALL = 0.9
-_MODELS_THAT_IMPUTE = ("linear", "mlp")  # models that fill missing values with the mean
 _RARE_CLASS = 0.01
 _MUCH_OF_SQUARES, _FEWEST_FOR_OUTLIER = 0.5, 30
 # largest number of sets of equal features with a warning each
@@ -221,7 +221,7 @@ class Findings:
         history, model = self._settings.history, self._settings.model.name
         if history is None or history.series is None:
             return
-        if model in _MODELS_THAT_IMPUTE and self._has_lag_features:
+        if kind_of(model).imputes and self._has_lag_features:
             yield (
                 "in the first rows of each series the features made of earlier ones are missing, "
                 f"and the model {model} takes the mean over all series for them; take a model that "

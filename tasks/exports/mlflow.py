@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.errors import InputError
-from chaffinch.storage.extras import require
+from chaffinch.storage.extras import EXTRAS, require
 from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
 from chaffinch.tasks.pipeline.report import REPORT_FILE
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, model_files
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.model import SelectedModel
+from chaffinch.tasks.selection.models import kind_of
 from chaffinch.tasks.settings.identity import versions
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _LONGEST = 500  # characters of a parameter, on every release of MLflow's server
 # MLflow about its own types, and about an example of input, as the contract has all types
 _OF_NO_USE = r".*(Any type hint is inferred|An input example was not provided)"
 _CREDENTIALS = re.compile(r"//[^/\s]*@")  # in an address
-_EXTRAS = {"mlp": "[torch]", "xgboost": "[xgboost]"}
 _METHOD, _METHODS = "predict_method", ("predict", "predict_proba")
 _TYPES = {"integer": "long", "number": "double", "boolean": "boolean", "text": "string"}
 
@@ -101,13 +101,14 @@ def _log(exported: Exported, experiment: str | None) -> str:
             for path, content in files.items():
                 (data / path).parent.mkdir(parents=True, exist_ok=True)
                 (data / path).write_bytes(content)
-            kind = exported.contract.model.kind
+            extra = EXTRAS.get(kind_of(exported.contract.model.name).package)
+            name = f"chaffinch[{extra}]" if extra else "chaffinch"
             mlflow.pyfunc.log_model(
                 name=_MODEL,
                 loader_module=_LOADER,
                 data_path=str(data),
                 signature=_signature(exported.contract),
-                pip_requirements=[f"chaffinch{_EXTRAS.get(kind, '')}=={versions()['chaffinch']}"],
+                pip_requirements=[f"{name}=={versions()['chaffinch']}"],
             )
             return str(logged.info.run_id)
     except MlflowException as error:

@@ -17,6 +17,7 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import Source
 from chaffinch.tasks.selection.mapped import MOST_BYTES
+from chaffinch.tasks.selection.models import MODELS, kind_of
 from chaffinch.tasks.selection.models.lightgbm import SAMPLED_ROWS, SAMPLED_VALUES
 from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.settings.base import STARTED_HERE
@@ -34,7 +35,6 @@ _WORKER_LIBRARIES, _WORKER_PER_VALUE = 200e6, 16.0
 # that a model loads.
 _PER_ROW_IN_FILES, _PER_ROW_OF_FOLDS, _PER_VALUE_IN_FILES = 50.0, 60.0, 1.0
 _LIBRARIES_OF_MODELS, _PER_SAMPLED_VALUE = 200e6, 18.0
-_MODELS_IN_FILES = ("lightgbm", "xgboost")  # they keep a byte of each value
 _DISK_PER_VALUE, _MUCH_DISK = 24.0, 1e9  # bytes; a value is stored up to three times
 SHARE_IN_MEMORY = 0.5  # largest share of the free memory for a run in memory
 
@@ -61,12 +61,11 @@ def check_shape(
         and not _reads_files(settings)
         and _needed_in_files(n_rows, n_columns, settings) <= free
     ):
-        models, methods = " or ".join(_MODELS_IN_FILES), "auto, gbmo or select_from_model"
-        remedy = (
-            f"model {model} needs its rows in memory, use {models}; "
-            if model not in _MODELS_IN_FILES
-            else f"method {method.kind} needs its rows in memory, use {methods}; "
-        )
+        owner, others = f"method {method.kind}", "auto, gbmo or select_from_model"
+        if not kind_of(model).reads_files:
+            owner = f"model {model}"
+            others = " or ".join(name for name, kind in MODELS.items() if kind.reads_files)
+        remedy = f"{owner} needs its rows in memory, use {others}; "
     if needed > free:
         raise TableTooLargeError(
             f"{what} has {n_rows:,} rows x {n_columns:,} columns, so a run needs about "
@@ -162,7 +161,7 @@ def _needed_in_files(n_rows: int, n_columns: int, settings: SelectionSettings) -
 
 
 def _reads_files(settings: SelectionSettings) -> bool:
-    return settings.model.name in _MODELS_IN_FILES and settings.method.traits.reads_files
+    return kind_of(settings.model.name).reads_files and settings.method.traits.reads_files
 
 
 def gigabytes(n_bytes: float) -> str:

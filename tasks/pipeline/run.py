@@ -61,7 +61,6 @@ from chaffinch.tasks.workers.logging import logging_about
 
 logger = logging.getLogger(__name__)
 
-PACKAGE_OF_MODEL = {"mlp": "torch", "xgboost": "xgboost"}
 WrapStep = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -293,14 +292,13 @@ def _run_on(
 
 def may_be_own_estimator(model: ModelSettings) -> bool:
     """Return whether the model may be a user's estimator rather than a model's name."""
-    return model.tuning == "none" and model.name not in models.NAMES
+    return model.tuning == "none" and model.name not in models.MODELS
 
 
 def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
     """Raise InputError for an invalid model, loss or method, independent of the table."""
     settings.method.check_machine()
-    if settings.model.name in PACKAGE_OF_MODEL:
-        require(PACKAGE_OF_MODEL[settings.model.name], f"model {settings.model.name}")
+    require(models.kind_of(settings.model.name).package, f"model {settings.model.name}")
     if settings.alternatives is not None and settings.alternatives.search == "simultaneous":
         require("ortools", "search simultaneous")
     model, task = settings.model, None if settings.task == "auto" else settings.task
@@ -310,7 +308,8 @@ def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
             models.check_estimator(estimator, task)
             return
         models.check_model(model.name, task, model.parameters)
-        models.check_tuning(model.name, model.tuning)
+        # raises where the paper has none
+        models.parameter_grid(model.name, model.tuning, task or "regression", n_rows=1)
 
 
 def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None) -> None:

@@ -169,7 +169,7 @@ class SelectedModel:
         ]
         typed = pa.table(columns, names=features)
         matrix = feature_matrix(typed, features, self.categories)
-        if self.fitted.kind == "mlp":  # whose sums would overflow, and their difference be NaN
+        if models.kind_of(self.fitted.name).overflows:
             check_all_within(matrix, features, self.categories, "column {!r}")
         for position, name in enumerate(features):
             if name in self.categories:

@@ -9,19 +9,12 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from chaffinch.tasks.selection.models import MODELS
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 # Packages that can change a result.
-_COMPUTING = (
-    "chaffinch",
-    "lightgbm",
-    "numba",
-    "numpy",
-    "scikit-learn",
-    "scipy",
-    "torch",
-    "xgboost-cpu",
-)
+_OF_MODELS = {kind.distribution for kind in MODELS.values()}
+_COMPUTING = sorted({"chaffinch", "numba", "numpy", "scipy"} | _OF_MODELS)
 
 
 def versions() -> dict[str, str]:

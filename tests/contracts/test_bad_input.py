@@ -146,7 +146,7 @@ RANKINGS = [
         "coefficients but KNeighborsClassifier has none; use permutation, or another model such "
         "as lightgbm", method="select_from_model", model="KNeighborsClassifier"),
     bad("SHAP values of what has no trees", "tree_shap needs the model lightgbm or xgboost but has "
-        "linear; use permutation, or one of these two", method="tree_shap", model="linear",
+        "linear; use permutation, or one of these", method="tree_shap", model="linear",
         at_command=True),
     bad("SHAP values of linear trees", "tree_shap needs leaves of one value but lightgbm parameter "
         "'linear_tree' is True; leave it out, or use permutation", method="tree_shap",

@@ -11,32 +11,27 @@ import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.flows.cli.output import show
 from chaffinch.methods import Pefs
+from chaffinch.tasks.selection.models import MODELS
 from chaffinch.tasks.settings.method import class_of, declared, kinds, rankings
 from tests.synthetic import good_table
 
+METHODS = kinds()
 MASKED = ["gbmo", "flbmo", "afs_bm"]
-RANKED = list(rankings())
 PROBABLE = ["pefs"]
-REFITTED = [kind for kind in kinds() if declared(kind).traits.refits]
-METHODS = ["auto", *MASKED, *RANKED, *REFITTED, *PROBABLE]
-UP_TO = [
-    "auto",
-    "gbmo",
-    "afs_bm",
-    "rfecv",
-    "particle_swarm",
-]  # find the number themselves, and keep at most K
-MODELS = ["lightgbm", "xgboost", "mlp", "linear"]
+REFITTED = [kind for kind in METHODS if declared(kind).traits.refits]
+# find the number themselves, and keep at most K
+UP_TO = [kind for kind in METHODS if declared(kind).traits.limits_size]
 QUICK = ["lightgbm", "linear"]
-OF_THE_MODEL = {"select_from_model": QUICK, "permutation": QUICK, "tree_shap": MODELS[:2]}
-FILTERS = [name for name in RANKED if name not in OF_THE_MODEL]
+WITH_SHAP = [name for name, kind in MODELS.items() if kind.offers("shap_values")]
+OF_THE_MODEL = {"select_from_model": QUICK, "permutation": QUICK, "tree_shap": WITH_SHAP}
+FILTERS = [name for name in rankings() if name not in OF_THE_MODEL]
 # The model matters to the rankings that ask it; a filter needs it for its refits alone.
 PAIRS = [("gbmo", model) for model in MODELS]
 PAIRS += [(method, model) for method in ("auto", *MASKED[1:]) for model in QUICK]
 PAIRS += [(name, model) for name, read in OF_THE_MODEL.items() for model in read]
 PAIRS += [(name, "linear") for name in FILTERS]
 PAIRS += [(name, "linear") for name in PROBABLE]  # it has a network of its own
-PAIRS += [pytest.param("auto", model, marks=pytest.mark.e2e) for model in ("xgboost", "mlp")]
+PAIRS += [pytest.param("auto", m, marks=pytest.mark.e2e) for m in MODELS if m not in QUICK]
 REFITS = [(name, "linear") for name in REFITTED]  # their cost is that of their fits
 ONE_OF_EACH_CLASS = [*{class_of(kind): kind for kind in METHODS}.values()]
 INFORMATIVE = {"age", "colour", "income"}
@@ -79,7 +74,7 @@ def of_few_rows(method, model=None):
 @pytest.mark.parametrize(
     ("method", "model"),
     [*((name, None) for name in METHODS)]
-    + [("gbmo", model) for model in (*MODELS[1:], "ExtraTreesClassifier")],
+    + [("gbmo", model) for model in (*list(MODELS)[1:], "ExtraTreesClassifier")],
 )
 def test_the_order_of_columns_and_rows_does_not_matter(method, model):
     """No method learns of it: columns are ordered by name before, and rows by their content."""

@@ -238,6 +238,7 @@ LINES = Format(
     endings=(".jsonl",),
     read=lambda files, categorical: pa.json.read_json(files[0]),
     columns=lambda file, name: pa.json.read_json(file).column_names,
+    n_rows=lambda file, name: pa.json.read_json(file).num_rows,
     column_bytes=lines_bytes,
     has_header=False,
 )

@@ -16,10 +16,10 @@ from chaffinch.errors import InputError
 from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import FittedModel, Floats, Predictor, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.models import MODELS, kind_of
 from chaffinch.tasks.selection.models.lightgbm import SHAP_OF_LINEAR_LEAVES
 
 _REPEATS = 5  # scikit-learn's default
-_ALWAYS, _NEVER = ("lightgbm", "xgboost"), ("mlp",)
 _MIN_SYNTHETIC_ROWS = 40
 
 
@@ -64,10 +64,10 @@ def check_importances(
     """Raise InputError before any work if `select_from_model` does not support a model."""
     # Only a fitted estimator shows whether it has importances, so one is fitted to synthetic rows;
     # if that fails, the check passes.
-    if name in _ALWAYS:
+    if name in MODELS:
+        if not MODELS[name].offers("importances"):
+            raise InputError(_no_importances(name, asked_by))
         return
-    if name in _NEVER:
-        raise InputError(_no_importances(name, asked_by))
     n_rows = max(_MIN_SYNTHETIC_ROWS, 4 * n_classes)
     X = np.random.default_rng(0).normal(size=(n_rows, 2))
     y = np.arange(n_rows) % n_classes if n_classes else X.sum(axis=1)
@@ -120,12 +120,12 @@ def _no_importances(model: str, asked_by: str) -> str:
 
 
 _CELLS_AT_ONCE = 1 << 21
-_READABLE = ("lightgbm", "xgboost")
+_READABLE = " or ".join(name for name, kind in MODELS.items() if kind.offers("shap_values"))
 
 
 @ranking(
     "tree_shap",
-    score="the mean absolute SHAP value of the base model, lightgbm or xgboost, on the "
+    score=f"the mean absolute SHAP value of the base model, {_READABLE}, on the "
     "mask-validation rows; for classes in log odds",
     weights=True,
     reads="rows held out",
@@ -157,15 +157,12 @@ def shap_values(model: FittedModel, X: Floats) -> Floats:
 
 
 def check_tree_shap(name: str, parameters: Mapping[str, Any]) -> None:
-    """Raise InputError if the model is not LightGBM or XGBoost, or has linear models in leaves."""
-    if name not in _READABLE:
+    """Raise InputError if the model has no SHAP values, or linear models in its leaves."""
+    if not kind_of(name).offers("shap_values"):
         raise InputError(_unreadable(name))
     if parameters.get("linear_tree"):
         raise InputError(SHAP_OF_LINEAR_LEAVES)
 
 
-def _unreadable(model: str) -> str:
-    return (
-        f"tree_shap needs the model lightgbm or xgboost but has {model}; use permutation, or one "
-        "of these two"
-    )
+def _unreadable(name: str) -> str:
+    return f"tree_shap needs the model {_READABLE} but has {name}; use permutation, or one of these"

@@ -1,19 +1,20 @@
 """Models: LightGBM, XGBoost, a neural network and scikit-learn's, all behind `FittedModel`.
 
-A model is identified by its name: "lightgbm", "xgboost", "mlp", "linear", or the class name of a
-scikit-learn estimator such as "RandomForestClassifier". `check_model` validates early, `fit`
-trains, `load` rebuilds from native files.
+A model is identified by its name: one in `MODELS`, or the class name of a scikit-learn estimator
+such as "RandomForestClassifier". `check_model` validates early, `fit` trains, `load` rebuilds from
+native files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema, Task
 from chaffinch.tasks.selection.models import lightgbm, mlp, scikit_learn, xgboost
-from chaffinch.tasks.selection.models.base import JSON, Parameters, check_rows
+from chaffinch.tasks.selection.models.base import JSON, Model, Parameters, check_rows
 from chaffinch.tasks.selection.models.lightgbm import LightGBMModel as LightGBMModel
 from chaffinch.tasks.selection.models.mlp import NeuralNetwork as NeuralNetwork
 from chaffinch.tasks.selection.models.scikit_learn import ScikitLearnModel as ScikitLearnModel
@@ -22,33 +23,49 @@ from chaffinch.tasks.selection.models.scikit_learn import fit_estimator as fit_e
 from chaffinch.tasks.selection.models.scikit_learn import packages_of as packages_of
 from chaffinch.tasks.selection.models.xgboost import XGBoostModel as XGBoostModel
 
-_BUILT_IN: dict[str, ModuleType] = {"lightgbm": lightgbm, "xgboost": xgboost, "mlp": mlp}
-NAMES = (*_BUILT_IN, "linear")  # of models that are no class of an estimator
-_LEAF_SIZE = {
-    "lightgbm": "min_child_samples",
-    "HistGradientBoostingClassifier": "min_samples_leaf",
-    "HistGradientBoostingRegressor": "min_samples_leaf",
+
+@dataclass(frozen=True)
+class ModelKind:
+    """What is known of a model before it is trained."""
+
+    model: type[FittedModel]
+    library: ModuleType  # with check, fit and grid, whose last arguments are for estimators
+    package: str  # that is imported
+    distribution: str  # that has the package
+    prefix: str = ""  # two letters that the library's own names begin with: XGBClassifier
+    # parameters that are smaller for few rows: one for so many rows, up to the library's default
+    few_rows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    reads_files: bool = False  # it keeps a byte of each value, so that rows may be in files
+    imputes: bool = False  # a missing value counts as the mean of the training rows
+    overflows: bool = False  # sums of very large values would, and their difference be NaN
+
+    def offers(self, what: str) -> bool:
+        """Return whether its models have a method that `Model` leaves open, as "importances"."""
+        return getattr(self.model, what) is not getattr(Model, what)
+
+
+_ESTIMATOR = ModelKind(ScikitLearnModel, scikit_learn, "sklearn", "scikit-learn")
+MODELS = {
+    "lightgbm": ModelKind(
+        LightGBMModel, lightgbm, "lightgbm", "lightgbm", "lg", lightgbm.FEW_ROWS, reads_files=True
+    ),
+    "xgboost": ModelKind(XGBoostModel, xgboost, "xgboost", "xgboost-cpu", "xg", reads_files=True),
+    "mlp": ModelKind(NeuralNetwork, mlp, "torch", "torch", imputes=True, overflows=True),
+    "linear": replace(_ESTIMATOR, imputes=True),
 }
-_KINDS: dict[str, type[FittedModel]] = {
-    "lightgbm": LightGBMModel,
-    "xgboost": XGBoostModel,
-    "mlp": NeuralNetwork,
-    "sklearn": ScikitLearnModel,
-}
+
+
+def kind_of(name: str) -> ModelKind:
+    """Return what is known of a model by its name; any other name is that of an estimator."""
+    few_rows = {"min_samples_leaf": (10, 20)} if name.startswith("HistGradientBoosting") else {}
+    return MODELS.get(name) or replace(_ESTIMATOR, few_rows=few_rows)
 
 
 def check_model(
     name: str, task: Task | None, parameters: Parameters, *, weighted: bool = False
 ) -> None:
     """Raise InputError unless a model of that name suits the task, if known, and its parameters."""
-    if name in _BUILT_IN:
-        _BUILT_IN[name].check(parameters)
-        return
-    scikit_learn.check(name, parameters, task)
-    if task is not None:
-        unfitted = scikit_learn.unfitted(name, parameters, task)
-        if weighted:
-            scikit_learn.weight_argument(unfitted)
+    kind_of(name).library.check(parameters, name, task, weighted)
 
 
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:
@@ -57,21 +74,20 @@ def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: 
         raise InputError(f"seed must be in 0..{2**32 - 1} but is {seed}")
     check_model(name, schema.task, parameters)
     check_rows(rows, schema)
-    if name in _BUILT_IN:
-        model: FittedModel = _BUILT_IN[name].fit(rows, schema, parameters, seed)
-        return model
-    return scikit_learn.fit(name, rows, schema, parameters, seed)
+    model: FittedModel = kind_of(name).library.fit(rows, schema, parameters, seed, name)
+    return model
 
 
 def load(
     kind: str, files: Mapping[str, bytes], schema: Schema, trusted: Sequence[str] = ()
 ) -> FittedModel:
     """Rebuild a model from its native files; for `trusted` see `packages_of`."""
-    if kind not in _KINDS:
-        raise InputError(f"model kind must be one of {', '.join(_KINDS)} but is {kind!r}")
-    if kind == "sklearn":
+    classes = {str(each.model.kind): each.model for each in MODELS.values()}
+    if kind not in classes:
+        raise InputError(f"model kind must be one of {', '.join(classes)} but is {kind!r}")
+    if kind == ScikitLearnModel.kind:
         return ScikitLearnModel.from_files(files, schema, trusted)
-    return _KINDS[kind].from_files(files, schema)
+    return classes[kind].from_files(files, schema)
 
 
 def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict[str, JSON]]:
@@ -81,20 +97,18 @@ def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict
         raise InputError(f"tuning must be one of none, small, paper but is {preset!r}")
     if preset == "none":
         return [{}]
+    kind = kind_of(name)
+    candidates: list[dict[str, JSON]] = kind.library.grid(preset, name, task)
+    if not candidates:
+        published = [each for each in MODELS if kind_of(each).library.grid(preset, each, task)]
+        raise InputError(
+            f"the paper has no grid for {name!r}, only for {', '.join(published)}; "
+            "set tuning to small or none"
+        )
     if preset == "paper":
-        if name not in _BUILT_IN:
-            raise InputError(
-                f"the paper has no grid for {name!r}, only for {', '.join(_BUILT_IN)}; "
-                "set tuning to small or none"
-            )
-        published: list[dict[str, JSON]] = _BUILT_IN[name].grid(preset)
-        return published
-    small = _BUILT_IN[name].grid(preset) if name in _BUILT_IN else scikit_learn.grid(name, task)
-    # 20 rows as both libraries have it, with which a table of fewer than 40 would have no split
-    rows_in_a_leaf = min(20, max(1, n_rows // 10))
-    leaf = {_LEAF_SIZE[name]: rows_in_a_leaf} if name in _LEAF_SIZE else {}
-    return [{**candidate, **leaf} for candidate in small]
-
-
-def check_tuning(name: str, preset: str) -> None:
-    parameter_grid(name, preset, "regression", n_rows=1)
+        return candidates
+    scaled: dict[str, JSON] = {
+        parameter: min(default, max(1, n_rows // rows))
+        for parameter, (rows, default) in kind.few_rows.items()
+    }
+    return [candidate | scaled for candidate in candidates]

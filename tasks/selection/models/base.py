@@ -156,15 +156,11 @@ class Model:
     """
 
     kind: str
+    is_single_precision = False  # it adds in float32, so that predictions differ from exact sums
 
     @property
     def rows_are_independent(self) -> bool:
         """Whether a row's prediction is the same to the last bit in any company."""
-        return False
-
-    @property
-    def is_single_precision(self) -> bool:
-        """Whether it adds in float32, so that its predictions differ from exact sums."""
         return False
 
     @property

@@ -120,13 +120,15 @@ _REFUSED = {
     **{native: f"goes by the name {name!r} here" for native, name in _SCIKIT_NAMES.items()},
 }
 
+# with the library's 20 rows in a leaf, a table of fewer than 40 would have no split
+FEW_ROWS = {"min_child_samples": (10, 20)}
 SHAP_OF_LINEAR_LEAVES = (
     "tree_shap needs leaves of one value but lightgbm parameter 'linear_tree' is True; leave it "
     "out, or use permutation"
 )
 
 
-def check(parameters: Parameters) -> None:
+def check(parameters: Parameters, *_: object) -> None:
     check_parameters("lightgbm", parameters, _KNOWN, _REFUSED)
     is_bagged = parameters.get("subsample", 1) != 1 and parameters.get("subsample_freq", 0) != 0
     is_thinned = parameters.get("colsample_bytree", 1) != 1
@@ -137,7 +139,7 @@ def check(parameters: Parameters) -> None:
         )
 
 
-def grid(preset: str) -> list[dict[str, JSON]]:
+def grid(preset: str, *_: object) -> list[dict[str, JSON]]:
     if preset == "paper":
         return combinations(
             num_leaves=(7, 15),
@@ -166,7 +168,7 @@ def _library() -> Any:
     return lightgbm
 
 
-def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> LightGBMModel:
+def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int, *_: object) -> LightGBMModel:
     lightgbm = _library()
     objective = "regression"
     if schema.n_classes:

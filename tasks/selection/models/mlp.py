@@ -259,11 +259,11 @@ _REFUSED = {
 }
 
 
-def check(parameters: Parameters) -> None:
+def check(parameters: Parameters, *_: object) -> None:
     check_parameters("mlp", parameters, _KNOWN, _REFUSED)
 
 
-def grid(preset: str) -> list[dict[str, JSON]]:
+def grid(preset: str, *_: object) -> list[dict[str, JSON]]:
     if preset == "paper":
         return combinations(
             hidden_layer_sizes=([20], [40], [10], [20, 10]),
@@ -275,7 +275,7 @@ def grid(preset: str) -> list[dict[str, JSON]]:
 
 
 @torch_by_default()
-def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> NeuralNetwork:
+def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int, *_: object) -> NeuralNetwork:
     import torch
 
     settings = _DEFAULTS | dict(parameters)

@@ -183,20 +183,23 @@ def importances_of(estimator: object) -> Floats | None:
     return np.asarray(np.abs(np.atleast_2d(coefficients_of(estimator))).sum(axis=0))
 
 
-def check(name: str, parameters: Parameters, task: Task | None) -> None:
-    tasks: Sequence[Task] = (task,) if task else _tasks(name)
+def check(parameters: Parameters, name: str, task: Task | None, weighted: bool) -> None:
     errors = []
-    for candidate in tasks:
+    for candidate in (task,) if task else _tasks(name):
         try:
-            unfitted(name, parameters, candidate)
+            estimator = unfitted(name, parameters, candidate)
+            if weighted:
+                weight_argument(estimator)
+            return
         except ValueError as error:
             errors.append(error)
-    if len(errors) == len(tasks):
-        raise errors[0]
+    raise errors[0]
 
 
-def grid(name: str, task: Task) -> list[dict[str, JSON]]:
+def grid(preset: str, name: str, task: Task) -> list[dict[str, JSON]]:
     """Return the candidates of the preset "small"; without parameters where none is known."""
+    if preset == "paper":
+        return []
     name = _LINEAR[task] if name == "linear" else name
     if name == "Ridge":
         return combinations(alpha=(0.1, 1.0, 10.0, 100.0))
@@ -253,14 +256,15 @@ def _class(name: str) -> Any:
     # the rest takes seconds, because it imports all of scikit-learn
     known = dict(all_estimators(type_filter=["classifier", "regressor"]))
     if name not in known:
-        built_in = ("lightgbm", "xgboost", "mlp", "linear")
+        from chaffinch.tasks.selection.models import MODELS
+
         otherwise = (
-            f"give {', '.join(built_in)}, or the name of a classifier or regressor of "
+            f"give {', '.join(MODELS)}, or the name of a classifier or regressor of "
             "scikit-learn, such as RandomForestClassifier"
         )
         # XGBClassifier, lgbm: names that the libraries and their users give the built-in models
-        library = {"xg": "xgboost", "lg": "lightgbm"}.get(name[:2].lower())
-        remedy = nearest(library or name, (*built_in, *known), otherwise)
+        prefixes = {kind.prefix: each for each, kind in MODELS.items() if kind.prefix}
+        remedy = nearest(prefixes.get(name[:2].lower(), name), (*MODELS, *known), otherwise)
         raise InputError(f"there is no model {name!r}; {remedy}")
     return known[name]
 
@@ -511,7 +515,7 @@ _FILE = "model.skops"
 
 
 def fit(
-    name: str, rows: Rows, schema: Schema, parameters: Parameters, seed: int
+    rows: Rows, schema: Schema, parameters: Parameters, seed: int, name: str
 ) -> ScikitLearnModel:
     return fit_estimator(unfitted(name, parameters, schema.task), rows, schema, seed=seed)
 

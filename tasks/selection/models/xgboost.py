@@ -89,11 +89,11 @@ _REFUSED = {
 }
 
 
-def check(parameters: Parameters) -> None:
+def check(parameters: Parameters, *_: object) -> None:
     check_parameters("xgboost", parameters, _KNOWN, _REFUSED)
 
 
-def grid(preset: str) -> list[dict[str, JSON]]:
+def grid(preset: str, *_: object) -> list[dict[str, JSON]]:
     # The paper has no XGBoost; its LightGBM grid is translated: trees grow by leaves, and
     # min_child_weight stands for min_child_samples, the same for squared error. `subsample` has an
     # effect here, which it had not in the published LightGBM runs.
@@ -111,7 +111,7 @@ def grid(preset: str) -> list[dict[str, JSON]]:
     return combinations(max_depth=(3, 6), learning_rate=(0.05,), n_estimators=(100, 300))
 
 
-def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int) -> XGBoostModel:
+def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int, *_: object) -> XGBoostModel:
     import xgboost
 
     settings: dict[str, Any] = {

@@ -29,10 +29,10 @@ from chaffinch.tasks.selection.baselines.importances import permutation, select_
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.settings.method import plain_rankings
 
 N = 400
-FILTERS = ["correlation", "anova_f", "mutual_information", "mrmr", "relieff"]
-FILTERS += ["fcbf", "lasso", "elastic_net"]
+FILTERS = [kind for kind in plain_rankings() if scorer_of(kind).reads == "training rows"]
 CATEGORIES = (0, 0, 3, 0, 0)
 SQUARED = Loss("squared_error", "regression")
 
@@ -403,7 +403,7 @@ def test_the_unit_of_the_target_does_not_matter(name) -> None:
         np.testing.assert_allclose(scaled, scores, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["anova_f", "mutual_information", "mrmr", "relieff", "fcbf"])
+@pytest.mark.parametrize("name", [name for name in FILTERS if not scorer_of(name).weights])
 def test_weights_are_refused_where_the_score_has_no_place_for_them(name) -> None:
     rows, schema = synthetic()
     with pytest.raises(ValueError, match=f"{name} takes no sample weights"):

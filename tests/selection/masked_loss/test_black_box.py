@@ -11,7 +11,7 @@ from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
 from chaffinch.tasks.selection.masked_loss import black_box
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
-from chaffinch.tasks.selection.models import LightGBMModel, fit
+from chaffinch.tasks.selection.models import MODELS, LightGBMModel, fit
 
 SCHEMA = Schema(("a", "b", "c", "d", "noise"), (0, 0, 3, 0, 0))
 LOSS = Loss("squared_error", "regression")
@@ -30,7 +30,7 @@ TRAIN, ROWS = _rows(300), _rows(120, seed=1)
 BASELINE = np.array([0.1, -0.2, 1.0, 0.3, 0.0])
 
 
-@pytest.fixture(scope="module", params=["lightgbm", "xgboost", "mlp", "linear"])
+@pytest.fixture(scope="module", params=MODELS)
 def evaluator(request) -> MaskEvaluator:
     parameters = {"max_iter": 20} if request.param == "mlp" else {}
     model = fit(request.param, TRAIN, SCHEMA, parameters, seed=0)

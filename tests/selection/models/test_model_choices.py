@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_array
 
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.models import (
+    MODELS,
     ScikitLearnModel,
     check_model,
     fit,
@@ -174,13 +175,13 @@ def test_seeds_out_of_range_are_refused(seed):
         fit("linear", *regression(), {}, seed=seed)
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "mlp", "linear", "ExtraTreesRegressor"])
+@pytest.mark.parametrize("name", [*MODELS, "ExtraTreesRegressor"])
 def test_the_largest_seed_is_a_seed(name):
     rows, schema = regression()
     fit(name, rows, schema, {}, seed=2**32 - 1).predict(rows.X)
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "mlp", "linear"])
+@pytest.mark.parametrize("name", MODELS)
 def test_files_of_another_model_are_refused(name):
     rows, schema = regression()
     model = fit(name, rows, schema, {}, seed=0)
@@ -222,10 +223,7 @@ def test_the_papers_grid_comes_in_a_fixed_order():
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-@pytest.mark.parametrize(
-    "name",
-    ["lightgbm", "xgboost", "mlp", "linear", "RandomForest", "HistGradientBoosting", "KNeighbors"],
-)
+@pytest.mark.parametrize("name", [*MODELS, "RandomForest", "HistGradientBoosting", "KNeighbors"])
 def test_the_small_grid_has_at_most_four_candidates(name, task):
     suffix = "Classifier" if task == "classification" else "Regressor"
     name = name if name[0].islower() else name + suffix
@@ -343,7 +341,7 @@ def test_encoding_of_a_table_by_hand():
     np.testing.assert_array_equal(encoding.transform(np.array([[5.0, 9, 6]])), [[3, 0, 0, 0, 1]])
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "mlp", "linear", "RandomForestRegressor"])
+@pytest.mark.parametrize("name", [*MODELS, "RandomForestRegressor"])
 def test_a_table_without_information_gives_the_mean(name):
     X = np.column_stack([np.full(50, 0.1), np.full(50, np.nan), np.full(50, 1.0)])
     y = np.arange(50.0)

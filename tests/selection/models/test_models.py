@@ -21,13 +21,12 @@ import pytest
 import torch
 
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
-from chaffinch.tasks.selection.models import fit, load
+from chaffinch.tasks.selection.models import MODELS, fit, load
 
-PARAMETERS = {
+PARAMETERS = {name: {} for name in MODELS} | {
     "lightgbm": {"n_estimators": 30, "min_child_samples": 5, "min_data_per_group": 10},
     "xgboost": {"n_estimators": 30, "max_depth": 3},
     "mlp": {"max_iter": 60, "learning_rate_init": 0.01},
-    "linear": {},
     "RandomForest": {"n_estimators": 20},
     "HistGradientBoosting": {"max_iter": 30},
     "KNeighbors": {},

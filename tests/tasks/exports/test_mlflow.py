@@ -11,6 +11,7 @@ import pytest
 import chaffinch
 from chaffinch import InputError
 from chaffinch.exports import to_mlflow
+from chaffinch.tasks.selection.models import MODELS
 from tests.flows.cli.programs import free_port
 from tests.tasks.exports.conftest import orders
 from tests.tasks.synthetic_runs import LINEAR, causes, run_of
@@ -90,14 +91,17 @@ def test_nothing_of_a_model_is_a_pickle_or_code(logged):
     assert not flavour.get("code")
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "mlp"])
+@pytest.mark.parametrize("name", MODELS)
 def test_models_of_every_library(name, tmp_path):
     table = causes("x1", "x2", n=200)
-    options = {"lightgbm": {"n_estimators": 5}, "xgboost": {"n_estimators": 5}, "mlp": {}}
-    model = chaffinch.ModelSettings(name=name, tuning="none", parameters=options[name])
+    model = chaffinch.ModelSettings(name=name, tuning="none")
     result = run_of(table, tmp_path, model=model, method="anova_f")
-    found = mlflow.pyfunc.load_model(f"runs:/{to_mlflow(result)}/model")
+    address = f"runs:/{to_mlflow(result)}/model"
+    found = mlflow.pyfunc.load_model(address)
     np.testing.assert_array_equal(found.predict(table), result.model.predict(table))
+    extra = {"xgboost": "[xgboost]", "mlp": "[torch]"}.get(name, "")
+    needed = Path(mlflow.pyfunc.get_model_dependencies(address)).read_text()
+    assert f"chaffinch{extra}=={chaffinch.__version__}" in needed.splitlines()
 
 
 def test_an_experiment_is_made_once(exported):
