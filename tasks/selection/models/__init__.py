@@ -24,10 +24,16 @@ from chaffinch.tasks.selection.models.xgboost import XGBoostModel as XGBoostMode
 
 _BUILT_IN: dict[str, ModuleType] = {"lightgbm": lightgbm, "xgboost": xgboost, "mlp": mlp}
 NAMES = (*_BUILT_IN, "linear")  # of models that are no class of an estimator
-_LEAF_SIZE = {
-    "lightgbm": "min_child_samples",
-    "HistGradientBoostingClassifier": "min_samples_leaf",
-    "HistGradientBoostingRegressor": "min_samples_leaf",
+# Parameters that are smaller for few rows: one for so many rows, up to the library's default. With
+# the defaults a table of fewer than 40 rows has no split, and one of 300 none by a text category.
+_OF_FEW_ROWS = {
+    "lightgbm": {
+        "min_child_samples": (10, 20),
+        "min_data_per_group": (10, 100),
+        "cat_smooth": (100, 10),
+    },
+    "HistGradientBoostingClassifier": {"min_samples_leaf": (10, 20)},
+    "HistGradientBoostingRegressor": {"min_samples_leaf": (10, 20)},
 }
 _KINDS: dict[str, type[FittedModel]] = {
     "lightgbm": LightGBMModel,
@@ -90,10 +96,11 @@ def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict
         published: list[dict[str, JSON]] = _BUILT_IN[name].grid(preset)
         return published
     small = _BUILT_IN[name].grid(preset) if name in _BUILT_IN else scikit_learn.grid(name, task)
-    # 20 rows as both libraries have it, with which a table of fewer than 40 would have no split
-    rows_in_a_leaf = min(20, max(1, n_rows // 10))
-    leaf = {_LEAF_SIZE[name]: rows_in_a_leaf} if name in _LEAF_SIZE else {}
-    return [{**candidate, **leaf} for candidate in small]
+    scaled = {
+        parameter: min(default, max(1, n_rows // rows))
+        for parameter, (rows, default) in _OF_FEW_ROWS.get(name, {}).items()
+    }
+    return [{**candidate, **scaled} for candidate in small]
 
 
 def check_tuning(name: str, preset: str) -> None:
