@@ -123,7 +123,10 @@ def test_a_verdict_that_rests_on_a_leak_says_so_first_and_decides_nothing(method
     leaked = chaffinch.select(table, "churned", **options)
     assert "cancelled" in leaked.features
     assert leaked.verdict.startswith("The selection rests on 'cancelled', which alone predicts")
+    assert "Until then, losses with it show nothing." in leaked.verdict
+    assert " beyond a constant" not in leaked.verdict
     assert leaked.comparison["verdict"] == "cannot tell"
+    assert leaked.comparison["share_lost_at_most"] is None
     assert leaked.comparison["leaks"] == ["cancelled"]
     assert summarise_verdict(leaked.contract).startswith("Rests on a leak, cancelled:")
     # a person who keeps it says that it is known before the target
