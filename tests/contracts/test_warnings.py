@@ -50,7 +50,9 @@ def test_leaks_are_left_out_where_that_is_asked_for():
     assert "cancelled" not in result.candidates
     assert {"name": "cancelled", "reason": reason} in result.contract["dropped"]
     assert result.warnings == (NUMBERS,)
-    assert result.contract["notes"] == [f"left out: 'cancelled' ({reason})"]
+    assert result.contract["notes"] == [f"left out: 'cancelled' ({reason})"] == [*result.notes]
+    assert "Note:</strong> left out" in result._repr_html_()
+    assert "notes=[\"left out: 'cancelled'" in repr(result)
     without = chaffinch.select(table.drop(columns="cancelled"), "churned", **QUICK)
     assert result.candidates == without.candidates
     kept = chaffinch.select(table, "churned", **QUICK, drop_leaks=True, keep=["cancelled"])
