@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Rows
-from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.losses import Loss, reads_classes
 
 Interval = tuple[float, float]
 
@@ -319,7 +319,7 @@ def _resampled_scores(
     wrong = right
     if loss.task == "classification":
         n_classes = predictions[0].shape[1]
-        if all(loss(y, _sure(p.argmax(axis=1), p), weight) == loss(y, p, weight) for p in right):
+        if reads_classes(loss.name):
             one_more = _costliest_unit(loss, rows, units, right[0])
             of_it = y[one_more]
             right, wrong = (
