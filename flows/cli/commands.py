@@ -608,7 +608,7 @@ def exit_code(run_command: Callable[..., Any]) -> int:
     except StrictError as error:
         for warning in error.warnings:
             click.echo(f"Warning: {one_line(warning)}", err=True)
-        _print_error(f"{error.count} (--strict), so nothing was trained")
+        _print_error(f"{error.count}, refused by --strict")
         return 3
     except InputError as error:
         _print_error(error.in_words(_drop_option))

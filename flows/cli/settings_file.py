@@ -19,10 +19,11 @@ from pydantic import BaseModel
 
 from chaffinch.errors import InputError, short_repr
 from chaffinch.flows.cli.options import STRICT, nested, types_in
-from chaffinch.storage.column_names import nearest_or_all
+from chaffinch.storage.column_names import nearest, nearest_or_all
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.settings.base import Settings
 from chaffinch.tasks.settings.execution import ServeSettings
+from chaffinch.tasks.settings.method import classes
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
@@ -74,15 +75,37 @@ def _check_names(settings: dict[str, Any], where: str, groups: Sequence[str]) ->
     known = [*SelectionSettings.model_fields, "data", *groups]
     for name in settings:
         if name not in known:
-            raise InputError(f"{where} has no setting {name!r}{nearest_or_all(str(name), known)}")
-    for group in COMMANDS.keys() & settings.keys():
-        fields = list(COMMANDS[group].model_fields)
-        for name in group_of(settings, group).keys() - fields:
-            remedy = nearest_or_all(str(name), fields)
-            raise InputError(f"[{group}] of {where} has no setting {name!r}{remedy}")
+            raise InputError(f"{where} has no setting {name!r}{_remedy(str(name), known)}")
+    for group, fields in _fields_by_group().items():
+        given = settings.get(group)
+        for name in given.keys() - fields if isinstance(given, dict) else ():
+            raise InputError(
+                f"[{group}] of {where} has no setting {name!r}{_remedy(str(name), fields)}"
+            )
     for group, name in _BY_ONE_VALUE.items():
         if group in settings and not isinstance(settings[group], dict):
             settings[group] = {name: settings[group]}
+
+
+def _fields_by_group() -> dict[str, list[str]]:
+    """Return the settings that each group may have, those of all methods for the method."""
+    kinds: dict[str, Sequence[Any]] = {"execution": [ExecutionSettings]}
+    for name, field in SelectionSettings.model_fields.items():
+        kinds[name] = classes() if name == "method" else list(types_in(field.annotation))
+    kinds |= {name: [kind] for name, kind in COMMANDS.items()}
+    fields = {
+        group: [name for kind in of_group for name in getattr(kind, "model_fields", ())]
+        for group, of_group in kinds.items()
+    }
+    return {group: names for group, names in fields.items() if names}
+
+
+def _remedy(name: str, known: Sequence[str]) -> str:
+    """Return the known settings that are alike, or where a file may have this one."""
+    places = ["at the top"] if name in SelectionSettings.model_fields else []
+    places += [f"in [{group}]" for group, names in _fields_by_group().items() if name in names]
+    elsewhere = f"; it belongs {' or '.join(places)}" if places else ""
+    return nearest(name, known) or elsewhere or nearest_or_all(name, known)
 
 
 def settings_by_table(settings: Mapping[str, Any], command: str) -> list[dict[str, Any]]:

@@ -79,7 +79,7 @@ class StrictError(InputError):
 
     def __init__(self, warnings: Sequence[str]) -> None:
         self.count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
-        super().__init__(f"strict: {self.count}, so nothing was trained: {'; '.join(warnings)}")
+        super().__init__(f"strict refuses {self.count}: {'; '.join(warnings)}")
         self.args = (tuple(warnings),)  # what pickle makes it from
         self.warnings = tuple(warnings)
 

@@ -32,7 +32,7 @@ from chaffinch.storage.datasets.text_spellings import (
 )
 from chaffinch.storage.memory import FreedBytes
 
-_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
 _WITHOUT_SIGN = r"^\s*\d+\s*$"
 _LEADING_ZERO = r"^\s*0\d"
@@ -54,7 +54,7 @@ def typed_text(
         return pc.equal(pc.utf8_lower(texts), "true").take(codes)
     if not numeric and _are_codes(texts):
         return category_of(codes, texts)
-    is_number = pc.match_substring_regex(texts, _NUMBER).to_numpy(zero_copy_only=False)
+    is_number = pc.match_substring_regex(texts, NUMBER).to_numpy(zero_copy_only=False)
     if is_number.all():
         if not numeric:
             refuse_points_of_thousands(name, codes, texts)
@@ -96,7 +96,7 @@ def _as_if_typed(texts: pa.Array) -> pa.Array:
     """
     if all_match(texts, _TRUTH):
         typed = pc.utf8_lower(texts)
-    elif all_match(texts, _NUMBER):
+    elif all_match(texts, NUMBER):
         typed = pa.array(map(_as_number, texts.to_pylist()), texts.type)
     else:
         return texts
@@ -161,7 +161,7 @@ def category_of(codes: pa.Array, texts: pa.Array) -> pa.DictionaryArray:
     places = np.flatnonzero(used)
     text = texts.take(pa.array(places)).cast(pa.string())
     keys = {"text": text}
-    if pc.all(pc.match_substring_regex(text, _NUMBER)).as_py():
+    if pc.all(pc.match_substring_regex(text, NUMBER)).as_py():
         keys = {"value": pc.utf8_trim_whitespace(text).cast(pa.float64()), **keys}
     order = pc.sort_indices(pa.table(keys), sort_keys=[(key, "ascending") for key in keys])
     rank = np.zeros(len(texts), dtype=np.int32)

@@ -41,7 +41,7 @@ _LIKE_NUMBER = (
 # groups of three digits of one length, as in telephone numbers
 _GROUPED_CODE, _LEAST_CODE = r"^\d{3}(?:[ \x{A0}]\d{3})+$", 11
 _WITH_UNIT = r"^\s*[+-]?(?:0|[1-9]\d*)(?:[.,]\d+)?(?P<unit>\s*[\p{L}°µ/²³]+)\s*$"
-# Units that a column may mix, and letters for thousands and more.
+# Units that a column may mix, or few values have without a blank; letters for thousands and more.
 _UNITS = (
     r"^\s*(?:k|K|M|Mio|bn|[kmµ]?g|lbs?|oz|[kcm]?m|mi|ft|in|m?s|sec|min|h|hrs?|days?|[kKMGT]?B|m?l|k?W)"
     r"\s*$"
@@ -146,11 +146,14 @@ def _are_like_numbers(texts: pa.Array, is_number: NDArray[np.bool_]) -> NDArray[
         return np.zeros(len(texts), dtype=bool)
     if not is_like[~is_number].any():
         units = pc.extract_regex(others, _WITH_UNIT)
-        are_numbers = not units.null_count and (
-            len(units.field("unit").unique()) == 1 or all_match(units.field("unit"), _UNITS)
-        )
-        are_codes = is_number.any() and all_match(others, _LETTERED_CODE)
-        if are_numbers and not are_codes and len(texts) >= _FEWEST_NUMBERS:
+        unit, are_few = units.field("unit"), len(texts) < _FEWEST_NUMBERS
+        is_one_unit = len(unit.unique()) == 1
+        are_numbers = not units.null_count and (is_one_unit or all_match(unit, _UNITS))
+        if are_few:  # 4G and 2WD may be names; of two texts a category tells as much as a number
+            is_sure = is_one_unit and all_match(unit, rf"^\s|{_UNITS}")
+            are_numbers = are_numbers and is_sure and 2 < len(others) == len(texts)
+        are_codes = (are_few or is_number.any()) and all_match(others, _LETTERED_CODE)
+        if are_numbers and not are_codes:
             return ~is_number
     return is_like
 

@@ -309,13 +309,23 @@ class Run:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the run, so that one process at a time works on it; see `locked`."""
-        with locked(self.folder / ".lock", f"run {self.name}"):
+        """Lock the run, so that one process at a time works on it; see `locked`.
+
+        A run that was refused before it wrote anything leaves no folder.
+        """
+        lock = self.folder / ".lock"
+        with locked(lock, f"run {self.name}"):
             sweep(self.folder)
             with suppress(FileNotFoundError):  # the folder was removed meanwhile
                 for path in _manifests(self.folder):  # left by a killed writer or a late worker
                     _remove_checkpoints(self.folder, path.stem)
-            yield
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    if [*self.folder.iterdir()] == [lock]:
+                        lock.unlink()
+                        self.folder.rmdir()
 
     def finished(self, stage: str, key: str) -> StageRecord | None:
         """Return a stage's record; None, with the reason in the log, if it must run again.

@@ -259,6 +259,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 return table
             at_least = {"ensure_min_samples": 2, "ensure_min_features": 2}
             accepted = {"accept_sparse": "csc", "ensure_all_finite": "allow-nan"}
+            _check_no_text(X)
             return as_table(validate_data(self, X, y, **accepted, **at_least)[0])
 
     def _ranking(self, names: list[str]) -> NDArray[np.int64]:
@@ -279,6 +280,19 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _check_no_text(X: Any) -> None:
+    """Raise InputError for the first column of an array that holds text which is no number."""
+    cells = np.empty(0) if issparse(X) else np.asarray(X)
+    for j, column in enumerate(cells.T if cells.ndim == 2 and cells.dtype.kind in "OU" else ()):
+        try:
+            column.astype(np.float64)
+        except ValueError as error:
+            raise InputError(
+                f"column {j} of X (x{j}) must hold numbers, as X is an array ({error})",
+                "give a data frame, whose columns of text are categories",
+            ) from error
 
 
 _ARGUMENTS = {"group": "groups", "weight": "sample_weight"}  # that are not called as the role is

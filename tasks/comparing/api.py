@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
+from chaffinch.errors import InputError
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.api.select import named_constraints, naming
 from chaffinch.tasks.comparing.run import (
@@ -135,6 +136,11 @@ def compare(
     ... )
     >>> compared  # doctest: +SKIP
     """
+    if not isinstance(target, Hashable):
+        raise InputError(
+            f"target must be the name of a column but is of type {type(target).__name__}; add it "
+            "to the table as a column, and give its name"
+        )
     tables: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
     as_text, texts = naming(*tables)
     chosen: dict[str, Any] = {} if methods is None else {"methods": methods}

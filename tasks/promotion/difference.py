@@ -6,7 +6,7 @@ are scored on the rows that judged that run, so that only the sets differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -289,9 +289,11 @@ def _gone(before: Former, after: Former, run: SelectionRun | None) -> dict[str, 
         reasons[contract.settings["columns"].get(role)] = f"the {role} column now"
     if run is None:  # a contract has the types of the kept features only
         now = {feature.name: feature.kind for feature in contract.kept}
+        categories: Mapping[str, Collection[str]] = contract.categories
     else:
         columns = run.dataset.columns
         now = {name: _KINDS.get(columns[name], "number") for name in run.description.features}
+        categories = run.description.categories
     gone = {}
     for feature in before.contract.kept:
         name, kind = feature.name, feature.kind
@@ -302,6 +304,8 @@ def _gone(before: Former, after: Former, run: SelectionRun | None) -> dict[str, 
             gone[name] = reasons.get(name, "no such column")
         elif len(kinds) > 1 and not is_alike:
             gone[name] = f"was a {kind}, is a {now[name]} now"
+        elif name in categories and set(categories[name]).isdisjoint(feature.categories or ()):
+            gone[name] = "has none of its former categories now"
     return gone
 
 

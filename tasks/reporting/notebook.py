@@ -20,6 +20,7 @@ def as_html(
     sentences: Sequence[str],
     *tables: pd.DataFrame,
     warnings: Sequence[str] = (),
+    notes: Sequence[str] = (),
     most_rows: int | None = _MOST_ROWS,
 ) -> str:
     """Return a result as HTML; tables of more than `most_rows` have their first and last rows."""
@@ -27,7 +28,8 @@ def as_html(
         table.to_html(index=False, max_rows=most_rows, border=0, na_rep=NOTHING) for table in tables
     ]
     words = [f"<p>{escape(sentence)}</p>" for sentence in sentences]
-    words += [f"<p><strong>Warning:</strong> {escape(warning)}</p>" for warning in warnings]
+    for kind, texts in (("Warning", warnings), ("Note", notes)):
+        words += [f"<p><strong>{kind}:</strong> {escape(text)}</p>" for text in texts]
     return "\n".join([f"<h4>{escape(title)}</h4>", *words, *shown])
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chaffinch.errors import InputError
 from chaffinch.storage.column_names import quoted
+from chaffinch.storage.datasets.column_types import NUMBER
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.contract import Contract, KeptFeature
 from chaffinch.tasks.data.arrow import as_numbers
@@ -214,7 +216,9 @@ def _checked(
         except InputError as error:
             if not _is_text(held.type):
                 raise
-            raise InputError(_changed(name, "text", before, held)) from error
+            texts = held.cast(pa.large_string())
+            others = texts.filter(pc.invert(pc.match_substring_regex(texts, rf"{NUMBER}|^\s*$")))
+            raise InputError(_changed(name, "text", before, others or texts)) from error
         if pa.types.is_boolean(typed.type) and values == "number":
             raise InputError(_changed(name, "true and false", before, held))
         numbers = as_numbers(typed)

@@ -146,6 +146,9 @@ class SelectionResult:
     warnings : tuple of str
         Data-quality warnings, one sentence each: a feature that predicts the target alone, rows
         that occur twice.
+    notes : tuple of str
+        What the settings did as intended: the leaks that ``drop_leaks`` left out, or that the keep
+        list vouches for.
     seconds : float
         Total duration of the stages, in all processes.
     seed : int
@@ -171,6 +174,7 @@ class SelectionResult:
     alternatives: ScoredAlternatives | None
     changes: dict[str, Any] | None
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     seconds: float
     seed: int
     settings: dict[str, Any]
@@ -189,10 +193,11 @@ class SelectionResult:
 
     def __repr__(self) -> str:
         warned = f", warnings={list(self.warnings)!r}" if self.warnings else ""
+        noted = f", notes={list(self.notes)!r}" if self.notes else ""
         metrics = {key: float(f"{metric['selected']:.4g}") for key, metric in self.metrics.items()}
         return (
             f"SelectionResult(run={self.run!r}, features={self.features!r}, "
-            f"metrics={metrics}, verdict={self.verdict!r}{warned})"
+            f"metrics={metrics}, verdict={self.verdict!r}{warned}{noted})"
         )
 
     def _repr_html_(self) -> str:
@@ -203,7 +208,9 @@ class SelectionResult:
             rise = importance.set_index("feature")["rise"]
             table["importance"] = table["feature"].map(rise)
         table = table.sort_values("rank")
-        return as_html(kept, [self.verdict], *tables, table, warnings=self.warnings)
+        return as_html(
+            kept, [self.verdict], *tables, table, warnings=self.warnings, notes=self.notes
+        )
 
     def _metrics_frame(self) -> pd.DataFrame:
         import pandas as pd
@@ -612,6 +619,7 @@ def _result(run: StageResults, labels: Mapping[str, Any], **fields: Any) -> Sele
         alternatives=None if scored is None else ScoredAlternatives(scored),
         changes=results.get("judge_changes"),
         warnings=tuple(contract.warnings),
+        notes=tuple(contract.notes),
         seconds=sum(run.seconds.values()),
         seed=contract.seed,
         settings=contract.settings,

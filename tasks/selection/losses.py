@@ -66,6 +66,13 @@ def is_mean_over_rows(name: str) -> bool:
     return name in _ROW_LOSSES
 
 
+def reads_classes(name: str) -> bool:
+    """Return whether a loss is a score of predicted classes, which needs no probabilities."""
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    return name in get_scorer_names() and get_scorer(name)._response_method == "predict"
+
+
 def loss_in_words(name: str) -> str:
     """Return what a loss is called in prose; a score is negated, so that lower is better."""
     return name.replace("_", " ") if name in _ROW_LOSSES else f"{name}, negated"

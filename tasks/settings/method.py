@@ -301,7 +301,7 @@ def declared(kind: str) -> Method:
     return class_of(kind).model_construct(kind=kind)
 
 
-def _classes() -> list[type[Method]]:
+def classes() -> list[type[Method]]:
     """Return the classes of all methods, each before the classes that extend its settings.
 
     The UI shows settings in the form of the first method that has most of them by name.
@@ -324,7 +324,7 @@ class _MethodUnion:
         # with a reference each method has its own definition, which the form of Prefect needs
         forms: list[Any] = [
             {**m.__pydantic_core_schema__, "ref": f"{m.__module__}.{m.__name__}:{id(m)}"}
-            for m in _classes()
+            for m in classes()
         ]
         return handler(core_schema.union_schema(forms))
 

@@ -10,6 +10,13 @@ Student's interval is against the normal, and, where the loss is a mean, joined 
 interval (Efron 1981), which accounts for skew. An extreme unit can move a bootstrap-t end far out.
 Such an end is limited to the resampled means. No end leaves the range of the units' differences.
 
+A score of predicted classes, such as accuracy, differs in the few units whose classes differ. Where
+none of 60 units does, resamples of them would be sure, while the rule of three (Hanley and
+Lippman-Hand 1983) leaves 3/60 open. Resamples therefore draw from one unit more. For each end, its
+classes are wrong in the losses that move that end away, and right in the others. Of b units that
+differ, resamples then have about Poisson(b + 1), whose 95 % quantile is within 1 of the exact upper
+limit, the quantile of Gamma(b + 1) (Garwood 1936).
+
 Coverage at nominal 95 % with 20 and with 100 units, in 500 to 1,500 samples each: normal .96, .95;
 t with 3 degrees of freedom .95, .94; mostly zero .95, .94; lognormal .94, .94; log loss of an
 overconfident model .96, .95; differences of lognormally weighted squares .91, .93. The unlimited
@@ -31,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Rows
-from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.losses import Loss, reads_classes
 
 Interval = tuple[float, float]
 
@@ -81,8 +88,14 @@ class Contrast(NamedTuple):
         """Probability beyond each end."""
         return (1 - self.confidence) if self.is_one_sided else (1 - self.confidence) / 2
 
-    def of(self, losses: Sequence[Any]) -> Any:
-        return sum(w * loss for w, loss in zip(self.weights, losses, strict=False) if w)
+    def of(self, losses: Sequence[Any], subtracted: Sequence[Any] | None = None) -> Any:
+        """Return the sum of the weighted losses, those of weights below 0 of the second list."""
+        signed = losses if subtracted is None else subtracted
+        return sum(
+            w * (plus if w > 0 else minus)
+            for w, plus, minus in zip(self.weights, losses, signed, strict=False)
+            if w
+        )
 
 
 def paired_interval(
@@ -126,7 +139,7 @@ def contrast_intervals(
     if loss.is_mean_over_rows:
         measured = [loss.per_row(rows.y, prediction) for prediction in predictions]
     else:
-        measured = _resampled_scores(loss, rows, predictions, units, seed)
+        least, most = _resampled_scores(loss, rows, predictions, units, seed)
     intervals: list[Interval | None] = []
     for contrast in contrasts:
         estimate, tail = contrast.of(losses), contrast.tail
@@ -134,7 +147,11 @@ def contrast_intervals(
             sums, weights = _sums_of_units(rows, contrast.of(measured), units)
             ends = _interval_of_a_mean(sums, weights, tail, np.random.default_rng(seed))
         else:
-            ends = _student_interval(estimate, contrast.of(measured), int(units.max()) + 1, tail)
+            n_units = int(units.max()) + 1
+            ends = (
+                _student_interval(estimate, contrast.of(least, most), n_units, tail)[0],
+                _student_interval(estimate, contrast.of(most, least), n_units, tail)[1],
+            )
         if widen != 1:
             ends = estimate + widen * (ends[0] - estimate), estimate + widen * (ends[1] - estimate)
         terms = [w * value for w, value in zip(contrast.weights, losses, strict=False)]
@@ -216,7 +233,7 @@ def paired_error(
     NaN with a single unit, or if the score is undefined in nearly all resamples.
     """
     if not loss.is_mean_over_rows:
-        new, old = _resampled_scores(loss, rows, (after, before), _bundle(units), seed)
+        (_, old), (new, _) = _resampled_scores(loss, rows, (after, before), _bundle(units), seed)
         defined = (new - old)[np.isfinite(new - old)]
         return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
     per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
@@ -290,18 +307,54 @@ def _resampled_scores(
     predictions: Sequence[Floats],
     units: NDArray[np.int64],
     seed: int,
-) -> list[Floats]:
-    """Resample the scores of a whole table; NaN where they are undefined in a resample."""
-    rng = np.random.default_rng(seed)
+) -> tuple[list[Floats], list[Floats]]:
+    """Resample the scores of a whole table; NaN where they are undefined in a resample.
+
+    Where they read predicted classes only, resamples draw from one unit more, whose classes are
+    right in the first scores and wrong in the second.
+    """
+    rng, n_units, n_classes = np.random.default_rng(seed), int(units.max()) + 1, 0
+    y: NDArray[Any] = rows.y
+    weight, right = rows.weight, list(predictions)
+    wrong = right
+    if loss.task == "classification":
+        n_classes = predictions[0].shape[1]
+        if reads_classes(loss.name):
+            one_more = _costliest_unit(loss, rows, units, right[0])
+            of_it = y[one_more]
+            right, wrong = (
+                [np.concatenate([p, _sure((of_it + by) % n_classes, p)]) for p in predictions]
+                for by in (0, 1)
+            )
+            y, units = np.append(y, of_it), np.append(units, np.full(len(of_it), n_units))
+            weight = None if weight is None else np.append(weight, weight[one_more])
     by_unit = np.split(np.argsort(units, kind="stable"), np.cumsum(np.bincount(units))[:-1])
-    scores = np.full((len(predictions), _RESAMPLES_OF_A_SCORE), np.nan)
+    scores = np.full((2, len(predictions), _RESAMPLES_OF_A_SCORE), np.nan)
     for i in range(_RESAMPLES_OF_A_SCORE):
-        drawn = np.concatenate([by_unit[u] for u in rng.integers(0, len(by_unit), len(by_unit))])
-        y = rows.y[drawn]
-        if loss.task == "classification" and len(np.unique(y)) < predictions[0].shape[1]:
+        drawn = np.concatenate([by_unit[u] for u in rng.integers(0, len(by_unit), n_units)])
+        truth = y[drawn]
+        if n_classes and len(np.unique(truth)) < n_classes:
             continue
-        weight = None if rows.weight is None else rows.weight[drawn]
+        weights = None if weight is None else weight[drawn]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an undefined score is returned as NaN
-            scores[:, i] = [loss(y, prediction[drawn], weight) for prediction in predictions]
-    return list(scores)
+            scores[:, :, i] = [loss(truth, prediction[drawn], weights) for prediction in right]
+            if drawn.max() >= len(rows):
+                scores[1, :, i] = [loss(truth, prediction[drawn], weights) for prediction in wrong]
+    return list(scores[0]), list(scores[1])
+
+
+def _sure(classes: NDArray[np.int64], like: Floats) -> Floats:
+    """Return predictions that are sure of the classes (n,), of as many classes as others have."""
+    return np.eye(like.shape[1])[classes]
+
+
+def _costliest_unit(
+    loss: Loss, rows: Rows, units: NDArray[np.int64], like: Floats
+) -> NDArray[np.int64]:
+    """Return the rows of the unit, of one for each class, that costs most where it is wrong."""
+
+    def cost(unit: np.int64) -> float:
+        return loss(rows.y, _sure((rows.y + (units == unit)) % like.shape[1], like), rows.weight)
+
+    return np.flatnonzero(units == max(units[np.unique(rows.y, return_index=True)[1]], key=cost))

@@ -59,7 +59,7 @@ class Judgement:
     all_features_over_constant: Interval | None  # of the loss with all features less a constant's
     tolerance: float
     # One-sided upper bound of the difference, as a share of what all features explain beyond a
-    # constant; None where they explain nothing.
+    # constant; None where they explain nothing, and of a set that rests on a leak.
     share_lost_at_most: float | None
 
 
@@ -192,6 +192,8 @@ def compare(
     )
     if is_all or leaks or _is_smaller_than_folds(mask, fold_sizes):
         judged = replace(judged, verdict="cannot tell")
+    if leaks:
+        judged = replace(judged, share_lost_at_most=None)
     against_constant = None
     if judged.constant_loss is not None:
         against_constant = sign_test(loss, rows, constant, after, units)
@@ -307,12 +309,12 @@ def leaks_in_words(leaks: Sequence[str]) -> str:
     if not leaks:
         return ""
     is_single = len(leaks) == 1
+    them = "it" if is_single else "them"
     return (
         f"The selection rests on {quoted(leaks)}, which alone "
         f"{'predicts' if is_single else 'predict'} the target. If "
-        f"{'it is' if is_single else 'they are'} not known before the target, drop "
-        f"{'it' if is_single else 'them'}; otherwise put {'it' if is_single else 'them'} on the "
-        "keep list. "
+        f"{'it is' if is_single else 'they are'} not known before the target, drop {them}; "
+        f"otherwise put {them} on the keep list. Until then, losses with {them} show nothing. "
     )
 
 

@@ -102,6 +102,12 @@ def test_a_table_in_place_of_a_name_is_told_by_its_type(call, said):
     assert len(str(refusal.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize("target", [[0.0, 1.0], np.arange(2.0)])
+def test_values_in_place_of_the_target_of_a_comparison_are_told_the_remedy(target):
+    with pytest.raises(InputError, match=r"target must be the name of a column .*; add it to the "):
+        chaffinch.compare(bad_table(), target)
+
+
 def test_a_table_in_place_of_a_run_is_told_by_its_type(tmp_path):
     chaffinch.select(bad_table(), "y", model="linear", store=tmp_path)
     for call in (chaffinch.load_run, chaffinch.promote, chaffinch.promotions, chaffinch.rollback):

@@ -50,7 +50,9 @@ def test_leaks_are_left_out_where_that_is_asked_for():
     assert "cancelled" not in result.candidates
     assert {"name": "cancelled", "reason": reason} in result.contract["dropped"]
     assert result.warnings == (NUMBERS,)
-    assert result.contract["notes"] == [f"left out: 'cancelled' ({reason})"]
+    assert result.contract["notes"] == [f"left out: 'cancelled' ({reason})"] == [*result.notes]
+    assert "Note:</strong> left out" in result._repr_html_()
+    assert "notes=[\"left out: 'cancelled'" in repr(result)
     without = chaffinch.select(table.drop(columns="cancelled"), "churned", **QUICK)
     assert result.candidates == without.candidates
     kept = chaffinch.select(table, "churned", **QUICK, drop_leaks=True, keep=["cancelled"])
@@ -123,7 +125,10 @@ def test_a_verdict_that_rests_on_a_leak_says_so_first_and_decides_nothing(method
     leaked = chaffinch.select(table, "churned", **options)
     assert "cancelled" in leaked.features
     assert leaked.verdict.startswith("The selection rests on 'cancelled', which alone predicts")
+    assert "Until then, losses with it show nothing." in leaked.verdict
+    assert " beyond a constant" not in leaked.verdict
     assert leaked.comparison["verdict"] == "cannot tell"
+    assert leaked.comparison["share_lost_at_most"] is None
     assert leaked.comparison["leaks"] == ["cancelled"]
     assert summarise_verdict(leaked.contract).startswith("Rests on a leak, cancelled:")
     # a person who keeps it says that it is known before the target

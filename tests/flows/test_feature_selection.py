@@ -52,7 +52,7 @@ def test_a_strict_run_fails_at_warnings_in_one_line_and_trains_nothing(
     state = chaffinch.feature_selection(data, settings, execution, return_state=True)
     run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
     assert (run["state_type"], run["run_count"]) == ("FAILED", 1)
-    assert "strict: 1 warning, so nothing was trained: left out: 'at'" in run["state"]["message"]
+    assert "strict refuses 1 warning: left out: 'at'" in run["state"]["message"]
     assert "\n" not in run["state"]["message"]
     assert [*tmp_path.rglob("*train_base_model*")] == []
 

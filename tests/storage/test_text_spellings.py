@@ -140,6 +140,17 @@ def test_a_unit_behind_every_number_is_no_category(unit: str) -> None:
     assert f"such as '3{unit}' in row 1" in refused([f"{number}{unit}" for number in PLAIN])
 
 
+@pytest.mark.parametrize("unit", [" kg", "cm", " doors", " %", "k"])
+def test_nor_is_one_behind_a_few_numbers(unit: str) -> None:
+    assert "such as '2" in refused([f"{number}{unit}" for number in (2, 4, 6, 2)])
+
+
+@pytest.mark.parametrize("texts", [["3G", "4G", "5G"], ["1WD", "2WD", "4WD"], ["1B", "2B", "3B"]])
+def test_a_few_numbers_with_what_may_be_no_unit_are_names(texts: list[str]) -> None:
+    assert typed(texts * 20).type == CATEGORY
+    assert typed([texts[0], None]).type == CATEGORY
+
+
 @pytest.mark.parametrize("units", [(" kg", " g"), ("k", "M"), (" h", " min"), ("MB", "GB")])
 def test_nor_are_numbers_of_several_units(units: tuple[str, str]) -> None:
     texts = [f"{number}{units[i % 2]}" for i, number in enumerate(PLAIN)]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InputError, NotCovered, short_repr
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss, Predictor, Schema
+from chaffinch.tasks.selection.losses import reads_classes
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.masked_loss.black_box import BlackBox, MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.torch_modules import frozen, layers
@@ -70,7 +71,7 @@ def read_model(model: Any, loss: str) -> ExternalModel:
     if _is_of(model, "torch.nn", "Module"):
         return _of_module(model, loss)
     if hasattr(model, "predict") and not isinstance(model, type):
-        return _of_estimator(model)
+        return _of_estimator(model, loss)
     if callable(model) and not isinstance(model, type):
         return _of_function(model)
     raise InputError(
@@ -130,11 +131,15 @@ def _is_of(model: Any, library: str, *names: str) -> bool:
 
 
 def _of_function(function: Callable[[Any], Any]) -> ExternalModel:
-    def translate(schema: Schema) -> Predictor:
-        raise NotCovered("it is a function")
-
     name = getattr(function, "__name__", type(function).__name__)
-    return ExternalModel(name, function, None, None, None, translate)
+    return ExternalModel(name, function, None, None, None, _no_engine("it is a function"))
+
+
+def _no_engine(reason: str) -> Callable[[Schema], Predictor]:
+    def translate(schema: Schema) -> Predictor:
+        raise NotCovered(reason)
+
+    return translate
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +178,7 @@ def _of_module(module: Any, loss: str) -> ExternalModel:
     return ExternalModel(type(module).__name__, predict, None, None, None, translate)
 
 
-def _of_estimator(estimator: Any) -> ExternalModel:
+def _of_estimator(estimator: Any, loss: str) -> ExternalModel:
     from sklearn.base import BaseEstimator, is_classifier
     from sklearn.utils.validation import check_is_fitted
 
@@ -184,10 +189,12 @@ def _of_estimator(estimator: Any) -> ExternalModel:
     classes = np.zeros(0)
     has_classes = np.size(getattr(estimator, "classes_", ())) > 0  # a regression may have none
     if is_classifier(estimator) if is_of_scikit_learn else has_classes:
-        if not hasattr(estimator, "predict_proba"):
+        has_probabilities = hasattr(estimator, "predict_proba")
+        if not (has_probabilities or reads_classes(loss)):
             raise InputError(
-                f"{name} gives no class probabilities; wrap it in CalibratedClassifierCV, or give "
-                "a function that does"
+                f"{name} gives no class probabilities, which {loss!r} needs; wrap it in "
+                "CalibratedClassifierCV, give a function that does, or choose a loss such as "
+                "'accuracy'"
             )
         classes = np.asarray(estimator.classes_)
         if classes.ndim != 1 or len(classes) < 2:
@@ -195,8 +202,17 @@ def _of_estimator(estimator: Any) -> ExternalModel:
                 f"{name} must tell one target's classes apart, two at least, but knows "
                 f"{estimator.classes_!r}"
             )
-    predict = estimator.predict_proba if len(classes) else estimator.predict
     n_features = getattr(estimator, "n_features_in_", None)
+    if len(classes) and not has_probabilities:
+        return ExternalModel(
+            name,
+            lambda table: (np.asarray(estimator.predict(table))[:, None] == classes) * 1.0,
+            classes,
+            n_features,
+            None,
+            _no_engine("it gives classes without probabilities"),
+        )
+    predict = estimator.predict_proba if len(classes) else estimator.predict
     translate = partial(_translated_estimator, estimator)
     return ExternalModel(name, predict, classes, n_features, None, translate)
 

@@ -120,8 +120,13 @@ _REFUSED = {
     **{native: f"goes by the name {name!r} here" for native, name in _SCIKIT_NAMES.items()},
 }
 
-# with the library's 20 rows in a leaf, a table of fewer than 40 would have no split
-FEW_ROWS = {"min_child_samples": (10, 20)}
+# with the library's defaults a table of fewer than 40 rows would have no split, and one of 300 none
+# by a text category
+FEW_ROWS = {
+    "min_child_samples": (10, 20),
+    "min_data_per_group": (10, 100),
+    "cat_smooth": (100, 10),
+}
 SHAP_OF_LINEAR_LEAVES = (
     "tree_shap needs leaves of one value but lightgbm parameter 'linear_tree' is True; leave it "
     "out, or use permutation"

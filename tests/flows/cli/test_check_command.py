@@ -65,6 +65,7 @@ def test_warnings_are_refused_by_strict_and_bad_input_always(check):
         cli, ["check", "orders.csv", "--target", "price", "--strict", "--json"]
     )
     assert isinstance(invoked.exception, StrictError)
+    assert str(invoked.exception).startswith("strict refuses 2 warnings: ")
     assert json.loads(invoked.stdout)["features"] == ["a", "b", "leak"]
     with pytest.raises(InputError, match="did you mean 'price'"):
         check("--target", "prise")

@@ -101,7 +101,7 @@ def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing
     assert ended.stderr.splitlines()[-2:] == [
         "Warning: left out: 'at' (timestamps: to use one, name it as the time column or as "
         "categorical)",
-        "Error: 1 warning (--strict), so nothing was trained",
+        "Error: 1 warning, refused by --strict",
     ]
     assert [*store.rglob("run.json")] == []
     assert still_running(home) == []

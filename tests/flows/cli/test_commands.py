@@ -135,7 +135,7 @@ def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing
     compared = ("--target", "churned", "--methods", "anova_f", "--models", "linear", "--folds", 2)
     ended = in_process("compare", path, *compared, *strict)
     assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
-    last = "Error: 1 warning (--strict), so nothing was trained"
+    last = "Error: 1 warning, refused by --strict"
     assert ended.stderr.splitlines()[-2:] == [f"Warning: dated: {told}", last]
     assert [*store.rglob("results.parquet")] == []
 

@@ -65,8 +65,8 @@ RIDGE = functools.cache(lambda: fitted(Ridge(), 0))
             "model must be a trained LightGBM, XGBoost or scikit-learn model",
         ),
         (
-            lambda X, y: masked_loss(fitted(LinearSVC(), 2), X, y, loss="accuracy"),
-            "LinearSVC gives no class probabilities",
+            lambda X, y: masked_loss(fitted(LinearSVC(), 2), X, y, loss="roc_auc"),
+            "LinearSVC gives no class probabilities, which 'roc_auc' needs",
         ),
         (
             lambda X, y: masked_loss(

@@ -22,6 +22,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.linear_model import Ridge
+from sklearn.svm import SVC
 
 import chaffinch
 from chaffinch import masked_loss
@@ -152,6 +153,19 @@ def test_a_scorer_by_its_name_is_negated(scorer, n_classes, measure) -> None:
     X[:, 0] = 0
     prediction = model.predict_proba(X) if n_classes else model.predict(X)
     assert engine.without_each()[0] == pytest.approx(-measure(y, prediction), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "label"), [("accuracy", labelled), ("balanced_accuracy", labelled), ("f1", codes)]
+)
+def test_a_score_of_classes_needs_no_probabilities(scorer, label) -> None:
+    X, values = table(200, 0)
+    model = SVC().fit(X, label(values, 2))
+    X, values = table(150, 3)
+    engine = masked_loss(model, X, label(values, 2), loss=scorer)
+    X[:, 0] = 0
+    expected = sklearn.metrics.get_scorer(scorer)(model, X, label(values, 2))
+    assert engine.without_each()[0] == pytest.approx(-expected, rel=1e-12)
 
 
 def test_threads_change_no_bit_and_what_is_given_is_left_alone() -> None:

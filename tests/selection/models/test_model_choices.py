@@ -234,17 +234,18 @@ def test_the_small_grid_has_at_most_four_candidates(name, task):
 
 
 @pytest.mark.parametrize(
-    ("name", "parameter"),
+    ("name", "parameter", "sizes"),
     [
-        ("lightgbm", "min_child_samples"),
-        ("HistGradientBoostingRegressor", "min_samples_leaf"),
+        ("lightgbm", "min_child_samples", [1, 3, 19, 20, 20, 20]),
+        ("lightgbm", "min_data_per_group", [1, 3, 19, 20, 100, 100]),
+        ("lightgbm", "cat_smooth", [1, 1, 1, 2, 10, 10]),
+        ("HistGradientBoostingRegressor", "min_samples_leaf", [1, 3, 19, 20, 20, 20]),
     ],
 )
-def test_few_rows_make_small_leaves(name, parameter):
-    def leaf_sizes(n_rows):
-        return {c[parameter] for c in parameter_grid(name, "small", "regression", n_rows)}
-
-    assert [leaf_sizes(n) for n in (5, 36, 199, 200, 10**6)] == [{1}, {3}, {19}, {20}, {20}]
+def test_few_rows_make_small_leaves_and_groups(name, parameter, sizes):
+    for n_rows, size in zip((5, 36, 199, 200, 1000, 10**6), sizes, strict=True):
+        candidates = parameter_grid(name, "small", "regression", n_rows)
+        assert {candidate[parameter] for candidate in candidates} == {size}
     assert parameter_grid(name, "none", "regression", 36) == [{}]
 
 

@@ -244,6 +244,10 @@ def test_arrays_are_predicted_from_whole_or_as_transformed():
             "Conversion failed for column x1",
         ),
         (
+            lambda: FeatureSelector(**FAST).fit(np.array([[1, "a"], [2, 3]] * 9, object), y[:18]),
+            r"column 1 of X \(x1\) must hold numbers, as X is an array \(.*'a'\); give a data",
+        ),
+        (
             lambda: FeatureSelector(**FAST).fit(X, y, time="day"),
             "time must hold a value for each row but is 'day'",
         ),

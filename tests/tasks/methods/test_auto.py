@@ -83,6 +83,16 @@ def test_informative_features_are_found_and_their_number():
     assert len(result.features) < 8
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_category_of_text_is_found_in_few_rows(seed):
+    rng = np.random.default_rng(seed)
+    level = rng.integers(0, 8, 300)
+    table = pd.DataFrame(rng.normal(size=(300, 5)), columns=[f"noise{i}" for i in range(5)])
+    table["shop"] = [f"shop {i}" for i in level]
+    result = chaffinch.select(table, rng.permutation(8)[level] / 2 + rng.normal(0, 0.5, 300))
+    assert result.features == ["shop"]
+
+
 def test_the_final_models_are_fitted_on_all_rows(run_of):
     run = run_of(table_of())
     rows, mask = run.rows("train"), run.mask

@@ -233,10 +233,11 @@ def test_all_that_the_newer_rows_lack_is_named(former, tmp_path) -> None:
     assert fewer.features == ["x1", "x2"]  # what was left out need not be there
 
 
-def test_a_feature_of_another_kind_is_refused(former) -> None:
-    newer = causes("x1", "x2", x1=["a", "b", "c"] * 200)
+def test_a_feature_of_another_kind_is_refused_and_leaves_no_run(former, store) -> None:
+    newer, before = causes("x1", "x2", x1=["a", "b", "c"] * 200), {*(store / "runs").iterdir()}
     with pytest.raises(InputError, match="feature 'x1' was a number in the former run but is"):
-        chaffinch.reselect(former, newer)
+        chaffinch.reselect(former, newer, store=store)
+    assert {*(store / "runs").iterdir()} == before
 
 
 def test_where_no_former_feature_varies_there_is_nothing_to_begin_with(former) -> None:

@@ -200,6 +200,19 @@ def test_of_an_early_contract_a_number_may_have_been_true_and_false(before, stor
     assert chaffinch.difference(early, run_of(newer, store), store=store).gone == {}
 
 
+@pytest.mark.parametrize("codes", [(0, 1, 2), ("R", "G", "B")])
+def test_a_category_in_another_coding_is_gone(store, codes):
+    options = {"target": "churned", "keep": ["colour"], "n_features": 1}
+    before = run_of(good_table(300), store, **options)
+    newer = good_table(300)
+    colours = dict(zip(sorted(set(newer["colour"])), codes, strict=True))
+    recoded = newer.assign(colour=newer["colour"].map(colours))
+    after = run_of(recoded, store, categorical=["colour"], **options)
+    found = chaffinch.difference(before, after)
+    assert found.gone == {"colour": "has none of its former categories now"}
+    assert chaffinch.difference(before, before).gone == {}
+
+
 def test_where_nothing_of_the_first_set_is_left_the_loss_cannot_be_said(before, store):
     after = run_of(causes("x3", "x4").drop(columns=["x1", "x2"]), store)
     found = chaffinch.difference(before, after)

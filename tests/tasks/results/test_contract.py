@@ -149,6 +149,10 @@ def test_whole_numbers_are_numbers_too(kept):
             r"column 'age' holds text, such as 'old', where the contract has numbers",
         ),
         (
+            lambda table: table.assign(age=pd.Series(["7", "", "old"] * 80, dtype="category")),
+            r"column 'age' holds text, such as 'old', where the contract has numbers",
+        ),
+        (
             lambda table: table.assign(colour=np.arange(len(table)) / 2),
             r"column 'colour' holds double, such as 0.0, where the contract has text",
         ),

@@ -263,6 +263,35 @@ def test_a_scorer_is_judged_by_the_same_rules() -> None:
         assert result.all_features_over_constant[1] < 0
 
 
+@pytest.mark.parametrize(
+    ("name", "share", "n_rows", "rates"),
+    [
+        ("accuracy", 1.0, 60, (0.01, 0.02, 0.04, 0.06)),
+        ("accuracy", 1.0, 200, (0.003, 0.006, 0.012, 0.018)),
+        ("balanced_accuracy", 5.0, 200, (0.003, 0.006, 0.012)),  # of a rare class of a tenth
+    ],
+)
+def test_the_bound_of_a_score_holds_where_few_or_no_rows_differ(name, share, n_rows, rates):
+    """The probability of numbers of differing rows whose bound is below the truth."""
+    y = (np.arange(n_rows) < n_rows // 10).astype(int)
+    right, bounds = np.eye(2)[y], []
+    while not bounds or bounds[-1] < share * max(rates):
+        wrong = right.copy()
+        wrong[: len(bounds)] = 1 - wrong[: len(bounds)]
+        [interval] = contrast_intervals(
+            Loss(name, "classification"),
+            Rows(np.zeros((n_rows, 1)), y),
+            (wrong, right),
+            [Contrast((1, -1), 0.95, is_one_sided=True)],
+            resampling_units(n_rows),
+            seed=0,
+        )
+        bounds.append(interval[1])
+    for rate in rates:
+        missed = np.flatnonzero(np.array(bounds) < share * rate)
+        assert stats.binom.pmf(missed, n_rows, rate).sum() <= 0.06
+
+
 def test_predictions_that_differ_by_rounding_alone_are_equal() -> None:
     """Each error is less by its last digit: no row says anything else."""
     before = np.random.default_rng(0).normal(size=50)
