@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -41,6 +42,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 FEWEST_UNITS = 20  # with fewer, the interval is not reliable enough for a verdict
 _CONFIDENCE = 0.95
+_MOST_SECANTS, _CLOSE = 5, 0.001  # of a share
 _LEAST_P = 0.0001  # smaller p-values are shown as "< 0.0001"
 _MOST_TIMES = 100  # more rows by a larger factor are no remedy
 
@@ -108,16 +110,17 @@ def judgement_of(
         predictions.append(constant)
         weights += [(1, 0, -1), (0, 1, -1), (1, tolerance - 1, -tolerance)]
     contrasts = [Contrast(w, _CONFIDENCE, i == 3) for i, w in enumerate(weights)]
-    intervals = contrast_intervals(
-        loss, rows, predictions, contrasts, units, seed=seed, widen=widen
+    intervals_of = partial(
+        contrast_intervals, loss, rows, predictions, units=units, seed=seed, widen=widen
     )
+    intervals = intervals_of(contrasts)
     interval, over_constant, all_over_constant, beyond = [*intervals, None, None, None][:4]
     n_units, share = int(units.max()) + 1, None
     before_loss, after_loss = (
         loss(rows.y, prediction, rows.weight) for prediction in (before, after)
     )
     if beyond is not None and constant_loss is not None and constant_loss > before_loss:
-        share = tolerance + beyond[1] / (constant_loss - before_loss)
+        share = _least_tolerance(intervals_of, tolerance, beyond[1], constant_loss - before_loss)
     return Judgement(
         difference=difference_of(after_loss, before_loss),
         interval=interval,
@@ -130,6 +133,28 @@ def judgement_of(
         tolerance=tolerance,
         share_lost_at_most=share,
     )
+
+
+def _least_tolerance(
+    intervals_of: Callable[..., list[Interval | None]],
+    tolerance: float,
+    bound: float,
+    explained: float,
+) -> float:
+    """Return the tolerance at which the bound is 0, given it at one; by secants, as it is smooth.
+
+    All features explain so much of the loss.
+    """
+    before, share = tolerance, tolerance + bound / explained
+    for _ in range(_MOST_SECANTS):
+        (interval,) = intervals_of([Contrast((1, share - 1, -share), _CONFIDENCE, True)])
+        if interval is None or (bound - interval[1]) * (share - before) <= 0:
+            break
+        step = interval[1] * (share - before) / (bound - interval[1])
+        before, bound, share = share, interval[1], share + step
+        if abs(step) <= max(_CLOSE, _CLOSE * abs(share)):
+            break
+    return share
 
 
 def _verdict(

@@ -26,6 +26,7 @@ from chaffinch.tasks.statistics.verdict import (
     FEWEST_UNITS,
     compare,
     constant_prediction,
+    judgement_of,
 )
 
 SQUARED = Loss("squared_error", "regression")
@@ -247,6 +248,27 @@ def test_wrong_words_are_as_rare_as_said(excess) -> None:
     else:
         assert wrong["better"] + wrong["worse"] <= most
         assert wrong["as good with fewer columns"] > 0.5 * n_trials
+
+
+@pytest.mark.parametrize("loss", [SQUARED, Loss("r2", "regression")])
+@pytest.mark.parametrize("noise", [0.05, 0.3, 0.6])
+def test_the_share_lost_at_most_does_not_depend_on_the_tolerance(loss, noise) -> None:
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=200)
+    rows, units = Rows(np.zeros((200, 2)), y), resampling_units(200)
+    before = y + rng.normal(0, 0.6, 200)
+    made = before, before + rng.normal(0, noise, 200), np.zeros(200)
+    judged = [
+        judgement_of(
+            loss, rows, *made, units, is_smaller=True, seed=1, tolerance=tolerance, widen=1.5
+        )
+        for tolerance in (0.0, 0.02, 0.1, 0.5)
+    ]
+    shares = [one.share_lost_at_most for one in judged]
+    np.testing.assert_allclose(shares, shares[1], rtol=0.02, atol=0.001)
+    for one in judged:
+        is_as_good = one.verdict in ("better", "as good with fewer columns")
+        assert is_as_good == (one.share_lost_at_most <= one.tolerance)
 
 
 def test_a_scorer_is_judged_by_the_same_rules() -> None:
