@@ -27,11 +27,8 @@ NAMES = (*_BUILT_IN, "linear")  # of models that are no class of an estimator
 # Parameters that are smaller for few rows: one for so many rows, up to the library's default. With
 # the defaults a table of fewer than 40 rows has no split, and one of 300 none by a text category.
 _OF_FEW_ROWS = {
-    "lightgbm": {
-        "min_child_samples": (10, 20),
-        "min_data_per_group": (10, 100),
-        "cat_smooth": (100, 10),
-    },
+    # with smaller groups, or less cat_smooth, noise of many rare categories is kept in 300 rows
+    "lightgbm": {"min_child_samples": (10, 20), "min_data_per_group": (4, 100)},
     "HistGradientBoostingClassifier": {"min_samples_leaf": (10, 20)},
     "HistGradientBoostingRegressor": {"min_samples_leaf": (10, 20)},
 }
