@@ -121,12 +121,8 @@ _REFUSED = {
 }
 
 # with the library's defaults a table of fewer than 40 rows would have no split, and one of 300 none
-# by a text category
-FEW_ROWS = {
-    "min_child_samples": (10, 20),
-    "min_data_per_group": (10, 100),
-    "cat_smooth": (100, 10),
-}
+# by a text category; with smaller groups, or less cat_smooth, noise of many rare categories is kept
+FEW_ROWS = {"min_child_samples": (10, 20), "min_data_per_group": (4, 100)}
 SHAP_OF_LINEAR_LEAVES = (
     "tree_shap needs leaves of one value but lightgbm parameter 'linear_tree' is True; leave it "
     "out, or use permutation"

@@ -237,8 +237,7 @@ def test_the_small_grid_has_at_most_four_candidates(name, task):
     ("name", "parameter", "sizes"),
     [
         ("lightgbm", "min_child_samples", [1, 3, 19, 20, 20, 20]),
-        ("lightgbm", "min_data_per_group", [1, 3, 19, 20, 100, 100]),
-        ("lightgbm", "cat_smooth", [1, 1, 1, 2, 10, 10]),
+        ("lightgbm", "min_data_per_group", [1, 9, 49, 50, 100, 100]),
         ("HistGradientBoostingRegressor", "min_samples_leaf", [1, 3, 19, 20, 20, 20]),
     ],
 )
