@@ -79,10 +79,10 @@ class Auto(Method):
     model_config = ConfigDict(title="Automatic")
     declared_traits = Traits(
         summary=f"{_SUMMARY.capitalize()}.",
-        score="the feature's place in the order of leaving. Near copies of a better feature leave "
-        "first, then what takes nothing off the loss on held-out rows; the others by the mean of "
-        "two ranks: how much that loss rises once the feature is masked, and its importance in the "
-        "models",
+        score="the feature's place in the order of leaving. What takes nothing off the loss on "
+        "held-out rows leaves first, then near copies of a better feature; the others by the mean "
+        "of two ranks: how much that loss rises once the feature is masked, and its importance in "
+        "the models",
         score_is_place=True,
         limits_size=True,
         finds_size=True,
@@ -341,11 +341,8 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
     bound = () if feasible is None else tuple(feasible.all_or_none())
     alike = [np.setdiff1d(group, [*chain(*bound)]) for group in near_copies(rows.X, schema)]
     copies = tuple(group for group in alike if len(group) > 1)
-    n_unlike = d - sum(len(group) - max(1, len({*group} & {*keep})) for group in copies)
     top = most if most < d else min(d - 1, round(_FIRST_STEP * d))
     sizes = set(sizes_down(top, fewest) if top >= fewest else ())
-    if fewest <= n_unlike <= min(most, d - 1):
-        sizes.add(n_unlike)
     if method.exactly:
         sizes = {most} - {d}
     return _Search(

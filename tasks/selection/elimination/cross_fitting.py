@@ -6,6 +6,8 @@ unit are masked together, and their importances and attributions are summed. The
 
 - first those that take nothing off the loss of held-out rows, the lowest first: by attributions
   (`attribution`), or by what masking adds to the loss;
+- then all near copies but one of each group: the one with the highest attribution, or those to
+  keep, stand for the others. A model of many features may profit from copies, one of few does not;
 - then the others, in the order of the mean of two ranks: the joint path, which at each step masks
   the unit whose masked loss, over the held-out rows of all folds, is the lowest; and the importance
   in the models, as shares of each model's total.
@@ -13,9 +15,6 @@ unit are masked together, and their importances and attributions are summed. The
 The path knows which features act together, the importance is more stable: on 26 tables their mean
 left a lower loss than either. Importance alone overrates what a model can memorise, such as levels
 of a category; attributions on held-out rows do not.
-
-Of near copies the one with the highest attribution stands for all, or those to keep. The others
-leave before everything else.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def cross_fitted_order(
     removable = np.flatnonzero([not kept & {*unit.tolist()} for unit in units])
     shares = np.sum([shares_of(judge.importances) for judge in judges], axis=0)
     of_unit = np.array([shares[unit].sum() for unit in units])
-    order = _order_of_units(
+    useless, ranked = _order_of_units(
         [_ByUnit(judge, units) for judge in judges], weights, removable, of_unit
     )
 
@@ -78,20 +77,23 @@ def cross_fitted_order(
     if all(of_judge is not None for of_judge in known):
         worth = np.average(np.array(known), axis=0, weights=weights)
     are_copies = {int(group.min()) for group in copies}
-    stand_ins: list[int] = []
+    first: list[int] = []
+    spare: list[int] = []  # copies that another stands for
     others: list[int] = []
     last: list[int] = []  # bound to a feature that never leaves
-    for number in [*np.setdiff1d(np.arange(len(units)), removable), *order]:
+    for number in [*useless, *np.setdiff1d(np.arange(len(units)), removable), *ranked]:
         unit = units[number]
         ascending = unit[np.argsort(worth[unit], kind="stable")]
         leaving = ascending[~np.isin(ascending, list(kept))].tolist()
         is_kept = len(leaving) < len(unit)
-        if int(unit[0]) in are_copies:
-            stand_ins += leaving if is_kept else leaving[:-1]
+        if number in useless:
+            first += leaving
+        elif int(unit[0]) in are_copies:
+            spare += leaving if is_kept else leaving[:-1]
             others += [] if is_kept else leaving[-1:]
         else:
             (last if is_kept else others).extend(leaving)
-    in_order = [*stand_ins, *others, *last]
+    in_order = [*first, *spare, *others, *last]
     return in_order if kept else in_order[:-1]
 
 
@@ -105,8 +107,11 @@ def _units(n_features: int, groups: Sequence[Index]) -> list[Index]:
 
 def _order_of_units(
     judges: Sequence[_ByUnit], weights: Floats, removable: Index, importances: Floats
-) -> Index:
-    """Return the removable units in the order of removal, given their importances (u,)."""
+) -> tuple[Index, Index]:
+    """Return the removable units that take nothing off, and the others, in order of removal.
+
+    The importances have shape (u,).
+    """
     losses = [judge.losses() for judge in judges]
     attributions = np.average(
         [judge.attributions(first) for judge, first in zip(judges, losses, strict=True)],
@@ -123,7 +128,7 @@ def _order_of_units(
     takes_off = attributions[by_ranks] > 0
     lowest = by_ranks[~takes_off]
     lowest = lowest[np.argsort(attributions[lowest], kind="stable")]
-    return np.append(lowest, by_ranks[takes_off])
+    return lowest, by_ranks[takes_off]
 
 
 class _ByUnit:
