@@ -252,8 +252,14 @@ def _print_prices(console: Console, result: SelectionResult) -> None:
     for row in prices.rows:
         table.add_row(*map(str, row))
     console.print(table)
+    more = f" The report has all {len(sizes)} numbers." * (len(sizes) > len(prices.rows))
+    _print_line(
+        console,
+        "At most: with 95% confidence, as the verdict, for a number that these figures did not "
+        f"pick. The test that chose is less strict.{more}",
+    )
     if result.folder is not None:
-        _print_line(console, f"To keep K of them: chaffinch at {result.run} K")
+        _print_line(console, f"To keep K features: chaffinch at {result.run} K")
 
 
 def show_check(preflight: Preflight, settings: SelectionSettings, *, as_json: bool) -> None:

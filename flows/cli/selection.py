@@ -141,4 +141,7 @@ def _method_of(
     if n_features is not None or min_score is not None:
         own = {name: own[name] for name in own.keys() - {"n_features", "min_score"}}
     own |= {"kind": kind, **values_of(type(method_of(kind)), values)}
+    if n_features is not None and "n_features" in type(method_of(kind)).model_fields:
+        # beside the settings that need it, such as exactly
+        own.setdefault("n_features", method_of(kind).as_sizes(n_features))
     return method_settings(method_of(own), n_features, min_score)

@@ -111,15 +111,16 @@ def warnings_since(method: Reselect, classes: Collection[str], rows: str) -> tup
             "the newer rows are the very rows of the former run, so that they show nothing new; "
             "give later ones"
         )
-    before, now = set(method.former_classes), set(classes)
-    if before and now and before != now:
-        differs = [
-            f"{which}: {quoted(sorted(names))}"
-            for which, names in (("new", now - before), ("missing", before - now))
-            if names
-        ]
+    before = method.former_classes
+    if before and classes and (differ := other_classes(before, classes)):
         warnings.append(
-            f"the target's classes are not those of the former run ({', '.join(differs)}); make "
-            "sure that the labels mean the same"
+            f"the target's classes are not those of the former run ({differ}); make sure that the "
+            "labels mean the same"
         )
     return tuple(warnings)
+
+
+def other_classes(before: Collection[str], now: Collection[str]) -> str:
+    """Return which classes are new, and which are missing; empty if they are the same."""
+    changes = {"new": {*now} - {*before}, "missing": {*before} - {*now}}
+    return ", ".join(f"{which}: {quoted(sorted(of))}" for which, of in changes.items() if of)

@@ -32,6 +32,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ConfigDict, model_validator
 
+from chaffinch.errors import NotCovered
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.paths import of_ranking
@@ -404,7 +405,17 @@ def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     off_loss = attributions(model, rows, search.refit.loss)
     if off_loss is not None and not np.isfinite(off_loss).all():
         off_loss = None
+    if off_loss is not None and search.refit.schema.categorical and _is_linear(model):
+        # coefficients of the levels of a category, 0 or 1, are no match for those of numbers
+        importances = np.maximum(off_loss, 0)
     return FoldJudge(engine, weight, importances, model.used_features, off_loss)
+
+
+def _is_linear(model: FittedModel) -> bool:
+    try:
+        return len(model.dense().weights) == 1
+    except NotCovered:
+        return False
 
 
 class _HeldOut:

@@ -14,9 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from chaffinch.errors import InputError, StorageError
+from chaffinch.storage.column_names import quoted
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.contract import Target
+from chaffinch.tasks.data.reselection_fit import other_classes
 from chaffinch.tasks.pipeline.judge import judge_of, predicted
 from chaffinch.tasks.pipeline.run import may_be_own_estimator
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
@@ -94,6 +97,8 @@ class Difference:
         Gained and lost features, of all that either keeps.
     gone : dict of str to str
         Features of the first that the newer rows lack, and why.
+    target_change : str
+        How the target differs: another task, or other classes; empty if it does not.
     leaks : tuple of str
         Features of the second that alone predict the whole target: they may not be known before it
         is. Those on the keep list are not among them.
@@ -117,6 +122,7 @@ class Difference:
     lost: tuple[str, ...]
     share_changed: float
     gone: dict[str, str]
+    target_change: str
     leaks: tuple[str, ...]
     new_leaks: tuple[str, ...]
     loss: LossDifference | None
@@ -214,6 +220,7 @@ def difference_of(before: Former, after: Former, store: Path) -> Difference:
         lost=lost,
         share_changed=(len(gained) + len(lost)) / len(either),
         gone=gone,
+        target_change=_target_change(before.contract.target, after.contract.target),
         leaks=leaks,
         new_leaks=tuple(name for name in leaks if name not in known_leaks),
         loss=loss,
@@ -238,6 +245,13 @@ def _check_targets(before: Former, after: Former) -> None:
             f"{before.run or 'the first contract'} predicts {first!r} but "
             f"{after.run or 'the second'} {second!r}; name two of one target"
         )
+
+
+def _target_change(before: Target, after: Target) -> str:
+    if before.task != after.task:
+        return f"was one of {before.task}, and is one of {after.task}"
+    differ = other_classes(before.classes, after.classes)
+    return f"has other classes ({differ})" if differ else ""
 
 
 def _table(known: Former, other: Former, store: Path) -> Dataset:
@@ -339,6 +353,8 @@ def lines_of_difference(difference: Difference) -> list[str]:
     """Return what differs in lines of text, for a terminal and the Prefect UI."""
     lines = [_features_line(difference)]
     lines += [f"  Gone: {visible(name)} ({why})" for name, why in difference.gone.items()]
+    if difference.target_change:
+        lines.append(f"  The target {difference.target_change}")
     lines += [f"  Rescaled: {visible(name)} ({how})" for name, how in difference.rescaled.items()]
     lines += [
         f"  {visible(name)} alone predicts the target; make sure that it is known before the "
@@ -392,6 +408,8 @@ def _loss_line(difference: Difference, loss: LossDifference) -> str:
     )
     if loss.units < FEWEST_UNITS:
         return f"{text}. {too_few_units(loss.units)}."
+    if difference.new_leaks:
+        return f"{text}. That shows nothing: the new set rests on {quoted(difference.new_leaks)}."
     if loss.verdict == "cannot tell":
         return f"{text}. These rows cannot tell which set is better."
     return f"{text}. The new set is {loss.verdict}."

@@ -54,6 +54,8 @@ def decide(
             "wait",
             f"the newer rows lack features of the promoted set, {_gone(difference)}.",
         )
+    if difference.target_change:
+        return Decision("wait", f"the target {difference.target_change}.")
     if difference.rescaled:
         return Decision("wait", f"{_rescaled(difference)}.")
     # the promoted set holds them, whether it stays or not
@@ -69,8 +71,11 @@ def decide(
     worth = _worth(loss, loss.interval, is_smaller=difference.n_after < difference.n_before)
     if worth.outcome == "keep":
         return worth
-    harms = "; ".join(_harms(difference, last, settings))
-    return Decision("wait", f"{harms}; else it would pass: {worth.reason}") if harms else worth
+    if not (harms := "; ".join(_harms(difference, last, settings))):
+        return worth
+    # beside a leak, the loss shows nothing
+    passes = "." if difference.leaks else f"; else it would pass: {worth.reason}"
+    return Decision("wait", f"{harms}{passes}")
 
 
 def why_undecided(
@@ -83,6 +88,8 @@ def why_undecided(
     """
     if difference is not None and difference.gone:
         return f"the newer rows lack features of the promoted set, {_gone(difference)}"
+    if difference is not None and difference.target_change:
+        return f"the target {difference.target_change}"
     if difference is not None and difference.rescaled:
         return _rescaled(difference)
     if contract.comparison.is_nothing_to_select_from:

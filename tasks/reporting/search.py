@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -184,7 +185,9 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
     yield note(
         "What a size explains less is a share of what all features explain beyond a constant. It "
         "is at most so much with 95\N{NO-BREAK SPACE}% confidence, for a size that was not picked "
-        "by these figures. Of a run in a store, ",
+        "by these figures. These bounds are widened, as the verdict is, because the folds share "
+        "rows; the test that chose is not, so that the size chosen may be above the tolerance. Of "
+        "a run in a store, ",
         Code(f"chaffinch at {content.run} K"),
         " makes K features the choice.",
     )
@@ -309,7 +312,7 @@ def sizes_of_the_curve(sizes: Sequence[Mapping[str, Any]], chosen: int, toleranc
 
 
 def _percent(value: float | None) -> str:
-    return NOTHING if value is None else share(round(value, 4))
+    return NOTHING if value is None or math.isnan(value) else share(round(value, 4))
 
 
 def _choice(size: Mapping[str, Any], chosen: int, tolerance: float) -> str:

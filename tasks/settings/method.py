@@ -96,6 +96,10 @@ class Method(Settings):
         sizes = sizes if isinstance(sizes, tuple) else (sizes,)
         return tuple(size for size in sizes if isinstance(size, int))
 
+    def as_sizes(self, n_features: int) -> int | tuple[int, ...]:
+        """Return one number of features as the setting `n_features` takes it."""
+        return n_features if self.traits.limits_size else (n_features,)
+
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         """Return whether some of the rows are held out for the verdict."""
         return True
@@ -271,7 +275,7 @@ def method_settings(
         return method
     changes: dict[str, Any] = {} if min_score is None else {"min_score": min_score}
     if n_features is not None:
-        changes["n_features"] = n_features if method.traits.limits_size else (n_features,)
+        changes["n_features"] = method.as_sizes(n_features)
         own, by_default = (m.model_dump()["n_features"] for m in (method, method_of(method.kind)))
         if own not in (None, by_default, changes["n_features"]):
             raise InputError(

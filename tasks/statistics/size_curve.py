@@ -103,14 +103,14 @@ class SizeCurve:
     def shares_lost(self, widen: float) -> list[tuple[float | None, float | None]]:
         """Return the share of what all features explain that each size loses, and its upper bound.
 
-        The bound, at least 0, is one-sided at 95 %; `widen` multiplies its distance. It is None
-        where no share is a bound, and both are where all features explain nothing.
+        The bound, at least 0, is one-sided at 95 %; `widen` multiplies its distance. Both are None
+        where all features are not shown to explain anything.
         """
-        if self._skill <= 0:
+        bounds = self._least_tolerances(widen)
+        if self._skill <= 0 or not np.isfinite(bounds).all():
             return [(None, None)] * len(self.sizes)
         lost = (self.means - self.means[0]) / self._skill
-        bounds = [bound if np.isfinite(bound) else None for bound in self._least_tolerances(widen)]
-        return list(zip(lost.tolist(), bounds, strict=True))
+        return list(zip(lost.tolist(), bounds.tolist(), strict=True))
 
     def _least_tolerances(self, widen: float = 1.0) -> Floats:
         """Return the least tolerance at which each size passes, (s,); inf where none does.

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from statistics import median
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -217,7 +218,7 @@ def compare(
     )
     if is_all or leaks or _is_smaller_than_folds(mask, fold_sizes):
         judged = replace(judged, verdict="cannot tell")
-    if leaks:
+    if leaks or is_all:
         judged = replace(judged, share_lost_at_most=None)
     against_constant = None
     if judged.constant_loss is not None:
@@ -258,8 +259,8 @@ def compare(
 
 
 def _is_smaller_than_folds(mask: Mask, fold_sizes: Sequence[int]) -> bool:
-    """Return whether every fold chose more features than the mask: no fold judges its size."""
-    return bool(fold_sizes) and int(mask.sum()) < min(fold_sizes)
+    """Return whether most folds chose more features than the mask: few judge its size."""
+    return len(fold_sizes) > 0 and int(mask.sum()) < median(fold_sizes)
 
 
 def accuracy_of(
@@ -380,13 +381,15 @@ def _sentence(
 ) -> str:
     kept, total, constant = int(mask.sum()), len(mask), judged.constant_loss
     words, name = part_in_words(part), loss_in_words(loss.name)
+    reason = judged, before, after, words, name, accuracies
     start = ""
     intervals = judged.over_constant, judged.all_features_over_constant
     if constant is not None and is_nothing_to_select_from(intervals, judged.units, accuracies):
         start = _nothing_to_select_from(judged, before, constant, n_rows, words, name)
     if kept == total:
         every = "The one feature" if total == 1 else f"Every one of the {total} features"
-        return f"{start}{every} was kept, {why_all or 'so there is nothing smaller to compare'}."
+        kept_all = f"{every} was kept, {why_all or 'so there is nothing smaller to compare'}."
+        return f"{start}{kept_all}" + ("" if start else _constant_reason(*reason))
     folds = _chosen_in_folds(fold_sizes) if fold_sizes else ""
     measured = (
         f"with {kept} of {total} features{folds} the {words} loss ({name}) is {after:.4g} against "
@@ -401,7 +404,7 @@ def _sentence(
     saved = "1 column" if total - kept == 1 else f"{total - kept} columns"
     if _is_smaller_than_folds(mask, fold_sizes):
         about = (
-            f"These {words} rows cannot tell whether selection is as good, since every fold kept "
+            f"These {words} rows cannot tell whether selection is as good, since most folds kept "
             f"more features; it saves {saved}"
         )
         return f"{start}{about}: {measured}"
@@ -411,7 +414,7 @@ def _sentence(
         about = f"Selection is {judged.verdict}"
     if start:
         return f"{start}{about}: {measured}"
-    return f"{about}: {measured}" + _constant_reason(judged, before, after, words, name, accuracies)
+    return f"{about}: {measured}" + _constant_reason(*reason)
 
 
 def _chosen_in_folds(sizes: Sequence[int]) -> str:

@@ -210,6 +210,8 @@ def test_another_method_has_none_of_the_settings_of_the_files_method(reached):
 def test_a_number_of_features_replaces_that_of_the_file(reached):
     text = TOML.replace("drift_cap = 0.5", "n_features = 9")
     assert reached("--n-features", "4", text=text)["settings"].method.n_features == 4
+    exactly = reached("--n-features", "4", "--set", "exactly=true", "--method", "auto", text=text)
+    assert exactly["settings"].method == Auto(n_features=4, exactly=True)
     assert reached(text=text)["settings"].method.n_features == 9
 
 

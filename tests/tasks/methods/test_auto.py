@@ -343,6 +343,21 @@ def test_exactly_takes_a_number_and_nothing_that_chooses_one():
         Auto(exactly=True, n_features=2, within_one_standard_error=True)
 
 
+@pytest.mark.parametrize("n_levels", [30, 300])
+@pytest.mark.parametrize("seed", range(3))
+def test_levels_that_a_linear_model_has_memorised_are_not_kept(n_levels, seed):
+    random = np.random.default_rng(seed)
+    table = table_of(seed, n_rows=600).drop(columns="y")
+    segment, customer = random.integers(0, 5, 600), random.integers(0, n_levels, 600)
+    effect = np.array([-1, -0.5, 0, 0.5, 1])[segment]
+    table["y"] = 2 * table["a"] + table["b"] + effect + random.normal(size=600)
+    table["segment"], table["customer"] = "s" + segment.astype("U9"), "c" + customer.astype("U9")
+    result = select(table, model="linear")
+    assert {"a", "b", "segment"} <= set(result.features)
+    assert result.ranks["customer"] > 3
+    assert "customer" not in result.features
+
+
 def test_a_price_agrees_with_the_verdict_on_that_number(tmp_path):
     for seed in range(3):
         result = select(table_of(seed, noise=2.0), store=tmp_path)

@@ -113,6 +113,24 @@ def test_so_is_a_target_in_another_unit(before, store):
     assert list(chaffinch.difference(before, run_of(cents, store)).rescaled) == ["y"]
 
 
+def test_other_classes_of_the_target_are_a_change_of_it(store):
+    def of_classes(*names, seed=0):
+        table = causes("x1", "x2", seed=seed)
+        cut = np.linspace(0, 1, len(names) + 1)[1:-1]
+        classes = np.array(names)[np.digitize(table["y"].rank(pct=True), cut)]
+        return run_of(table.assign(y=classes), store)
+
+    yes_no = of_classes("no", "yes")
+    for names, change in (
+        (("no", "yes"), ""),
+        (("0", "1"), "has other classes (new: '0' and '1', missing: 'no' and 'yes')"),
+        (("no", "unknown", "yes"), "has other classes (new: 'unknown')"),
+    ):
+        found = chaffinch.difference(yes_no, of_classes(*names, seed=1))
+        assert found.target_change == change
+        assert (f"  The target {change}" in lines_of_difference(found)) == bool(change)
+
+
 def test_the_same_features_make_no_difference(before, store):
     again = run_of(causes("x1", "x2", seed=2), store)
     found = chaffinch.difference(before, again)

@@ -33,6 +33,7 @@ ONE_CHANGED = Difference(
     lost=("a",),
     share_changed=2 / 11,
     gone={},
+    target_change="",
     leaks=(),
     new_leaks=(),
     loss=LOSS,
@@ -90,6 +91,10 @@ TABLE = [
     (with_interval(0.1, 0.3, WORSE, leaks=("d",), new_leaks=("d",)), "wait", "'d' alone predicts"),
     (with_interval(0.1, 0.3, WORSE, leaks=("b",), new_leaks=("b",)), "keep", "the new set's loss"),
     (replace(ONE_CHANGED, gone={"a": "constant"}), "wait", "the newer rows lack features"),
+    (replace(ONE_CHANGED, target_change="has other classes (new: 'b')"), "wait",
+     "the target has other classes (new: 'b')."),
+    (replace(ONE_CHANGED, **NONE_CHANGED, target_change="has other classes (new: 'b')"), "wait",
+     "the target has other classes (new: 'b')."),
     (replace(ONE_CHANGED, **NONE_CHANGED, gone={"c": "was a number, is a category now"}), "wait",
      "the newer rows lack features of the promoted set, 'c' (was a number, is a category now)"),
     # 30 times as large or more: perhaps another unit, whatever the loss does

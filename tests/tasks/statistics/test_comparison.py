@@ -66,15 +66,39 @@ def _compare(
     )
 
 
-def test_no_verdict_is_about_a_set_smaller_than_that_of_every_fold() -> None:
+def test_no_verdict_is_about_a_set_smaller_than_those_of_most_folds() -> None:
     rng = np.random.default_rng(0)
     small, large = rng.normal(0, 1, 400), rng.normal(0, 2, 400)
     mask = (True, False, False)
-    assert _compare(large, small, mask=mask, fold_sizes=(1, 2, 3)).verdict == "better"
-    found = _compare(large, small, mask=mask, fold_sizes=(2, 2, 3))
-    assert found.verdict == "cannot tell"
-    assert "since every fold kept more features" in found.sentence
+    assert _compare(large, small, mask=mask, fold_sizes=(1, 1, 3)).verdict == "better"
+    for sizes in ((2, 2, 3), (1, 3, 1, 3, 3)):
+        found = _compare(large, small, mask=mask, fold_sizes=sizes)
+        assert found.verdict == "cannot tell"
+        assert "since most folds kept more features" in found.sentence
     assert _compare(small, small, mask=mask, fold_sizes=(3, 3, 3)).verdict == "cannot tell"
+
+
+def test_where_all_are_kept_the_sentence_still_compares_with_a_constant() -> None:
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 200)
+    right = np.where(rng.random(200) < 0.8, y, 1 - y)
+    sure = np.where(rng.random(200) < 0.1, 1e-12, 0.3)  # a few wrong ones cost very much
+    share = np.where(right == y, 0.7, sure)
+    both = np.stack([np.where(y == 0, share, 1 - share), np.where(y == 1, share, 1 - share)], 1)
+    result = compare(
+        Loss("log_loss", "classification"),
+        Rows(np.zeros((200, 2)), y),
+        both,
+        both,
+        np.full((200, 2), 0.5),
+        np.array([True, True]),
+        resampling_units(200),
+        seed=0,
+        tolerance=0.02,
+    )
+    assert result.sentence.startswith("Every one of the 2 features was kept")
+    assert "is shown to be right more often than a constant" in result.sentence
+    assert result.share_lost_at_most is None
 
 
 def test_a_clear_gain_is_better_and_a_clear_loss_worse() -> None:

@@ -13,6 +13,17 @@ from chaffinch.tasks.statistics.size_curve import SizeCurve
 SIZES = (8, 4, 2, 1)
 
 
+def test_no_price_where_all_features_are_not_shown_to_explain_anything():
+    prices = curve_of((1.0, 1.1, 1.2, 1.3), noise=0.1, constant=1.05).shares_lost(1.5)
+    assert prices[0] == (0.0, 0.0)
+    assert all(0 <= share <= bound for share, bound in prices)
+    for open_or_none in (
+        curve_of((1.0, 1.1, 1.2, 1.3), noise=30.0, constant=1.05),
+        curve_of((1.0, 1.1, 1.2, 1.3), constant=0.9),
+    ):
+        assert open_or_none.shares_lost(1.5) == [(None, None)] * 4
+
+
 def curve_of(means, noise=0.0, n_rows=400, seed=0, constant=2.0, **roles):
     """Return a curve of these mean losses; all features have 1.0 and the constant 2.0."""
     random = np.random.default_rng(seed)
