@@ -99,7 +99,8 @@ class FeatureContract(Contract, Mapping[str, Any]):
         InputError
             If a column is missing, or a kept feature has another type: booleans, or text that is
             no number, instead of numbers; numbers instead of text; or numbers other than 0 and 1
-            instead of booleans; or if a number is beyond 1e30. The types of columns that lag
+            instead of booleans; if a number may be one category or another, such as 500 for 00500
+            and 500; or if a number is beyond 1e30. The types of columns that lag
             features are made of are not checked.
 
         Warns
@@ -212,7 +213,7 @@ def _checked(
     if categories is None:
         before = "true and false" if values == "boolean" else "numbers"
         try:
-            typed = typed_feature(source, name, is_category=False)
+            typed = typed_feature(source, name, None)
         except InputError as error:
             if not _is_text(held.type):
                 raise
@@ -227,7 +228,7 @@ def _checked(
             raise InputError(_changed(name, "numbers", before, held.filter(pa.array(is_other))))
         check_largest(f"column {name!r}", numbers, ", or leave it empty")
         return typed, numbers
-    typed = typed_feature(source, name, is_category=True)
+    typed = typed_feature(source, name, categories)
     codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})[:, 0]
     # whole numbers, such as codes, may all be new
     may_be_new = pa.types.is_integer(held.type) and any(map(str.isdecimal, categories))

@@ -117,6 +117,20 @@ def test_whole_numbers_that_are_categories_may_all_be_new():
         result.contract.validate(table.head(3).assign(shop=2**60 + 7))
 
 
+def test_a_number_that_may_be_one_code_or_another_is_refused():
+    codes = np.array(["00500", "500", "00700"])
+    table = good_table().assign(code=codes[np.arange(len(good_table())) % 3])
+    result = chaffinch.select(
+        table, "churned", model=LINEAR, method="anova_f", n_features=1, keep=["code"]
+    )
+    result.contract.validate(table.assign(code=700))
+    said = "^column 'code' holds numbers, which cannot tell '00500' and '500' apart as in training;"
+    for read in (result.contract.validate, result.model.predict):
+        for number in (500, 500.0):
+            with pytest.raises(InputError, match=said):
+                read(table.assign(code=[700] * 3 + [number] * (len(table) - 3)))
+
+
 def test_true_and_false_fit_where_they_were_and_so_do_0_and_1():
     table = good_table().assign(is_new=np.arange(len(good_table())) % 3 == 0)
     result = chaffinch.select(
