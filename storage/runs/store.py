@@ -146,6 +146,8 @@ class Store:
         if len(begun) == 1:
             return begun[0]
         near = f"; {quoted(begun)} begin with it" if begun else nearest(begin, known)
+        if any(name.partition("-")[0] == begin for name in begun):  # a data set, not in use yet
+            near += f", and none is promoted as {begin}; `chaffinch promote RUN` takes one into use"
         remedy = near or "; `chaffinch runs` lists those there are"
         raise InputError(f"there is no {what} {begin!r} in {self.path}{remedy}")
 

@@ -98,7 +98,9 @@ def select(
         ``"particle_swarm"`` refit the model as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
-        estimator, or an unfitted estimator of your own, which is cloned and not tuned.
+        estimator, or an unfitted estimator of your own, which is cloned and not tuned. One that
+        takes no missing values, such as Lasso, is fitted on standardised numbers, with the mean for
+        a missing one; trees and forests that take them get the numbers as they are.
     n_features : int, optional
         ``"auto"``, GBMO, AFS-BM, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any
         other method: keep exactly this many. In place of what the method's settings have by

@@ -1,7 +1,7 @@
 """Conversion of typed Arrow columns to numpy vectors."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -88,6 +88,15 @@ def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
     elif pa.types.is_boolean(column.type):
         column = column.cast(pa.float64())
     return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def alike_categories(texts: Iterable[str], categories: Sequence[str]) -> list[str]:
+    """Return categories of equal meaning that one of some texts denotes, or [] if none does."""
+    meant: dict[Any, list[str]] = {}
+    for category in categories:
+        meant.setdefault(_meaning(category), []).append(category)
+    found = (meant.get(_meaning(text), []) for text in texts)
+    return next((alike for alike in found if len(alike) > 1), [])
 
 
 class _Positions(dict[str, float]):

@@ -175,7 +175,7 @@ def _with_numbers(table: pa.Table, numeric: Collection[str]) -> pa.Table:
 
 def _add_history(table: pa.Table, history: HistorySettings, time: str) -> pa.Table:
     numbers = {column: _numbers(table, column) for column in history.columns}
-    order, place = _order(table, history.series, time)
+    order, place = order_of(table, history.series, time)
     for column, values in numbers.items():
         lag_features = _lag_features(values[order], place, history)
         for name, in_order in zip(made_names(column, history), lag_features, strict=True):
@@ -213,8 +213,11 @@ def _lag(values: Floats, place: Index, lag: int) -> Floats:
     return earlier
 
 
-def _order(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index]:
-    """Return the rows ordered by series and time, and their positions within the series."""
+def order_of(table: pa.Table, series: str | None, time: str) -> tuple[Index, Index]:
+    """Return the rows ordered by series and time, and their positions within the series.
+
+    InputError if the rows of a series have no order in time.
+    """
     moments = _keys(table, time, "time")
     which = np.zeros(table.num_rows, dtype=np.int64)
     if series is not None:

@@ -70,6 +70,16 @@ def why_gone(
     return {name: reasons.get(name, "used for something else") for name in gone}
 
 
+def check_target_fits(method: Reselect, target: str, kind: str) -> None:
+    """Raise InputError if a target of numbers in the former run is true and false."""
+    if kind == "bool" and method.former_target in ("integer", "number"):
+        raise InputError(
+            f"target {target!r} was a number in the former run but is true and false in the newer "
+            "rows",
+            _HINT,
+        )
+
+
 def check_kinds_fit(
     method: Reselect,
     features: Collection[str],

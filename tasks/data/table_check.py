@@ -28,6 +28,7 @@ from chaffinch.tasks.data.outer_folds import OuterFolds, check_parts
 from chaffinch.tasks.data.reselection_fit import (
     check_columns_fit,
     check_kinds_fit,
+    check_target_fits,
     check_type_fits,
     optional_columns,
     why_gone,
@@ -94,6 +95,8 @@ def describe_table(
         by_time = settings.columns.time is not None
         require_rows(settings, table.num_rows, by_time=by_time)
     target_column = column_of(table, settings.target, "target")
+    if settings.former is not None:
+        check_target_fits(settings.former, settings.target, kind_of(settings.target, target_column))
     target = describe_target(target_column, settings)
     check_roles(table, settings)
     y = encode_target(target_column, settings.target, target.task, target.classes)

@@ -108,8 +108,11 @@ def select_at(
     """
     before, store = SelectionSettings(**run.description["settings"]), Store.of(run.folder)
     again = f"select again, with n_features={n_features}"
+    at_most = ", which keeps at most so many" if before.method.traits.limits_size else ""
     if before.method.kind != "auto":
-        raise InputError(f"run {run.name!r} is of method {before.method.kind}, not auto; {again}")
+        raise InputError(
+            f"run {run.name!r} is of method {before.method.kind}, not auto; {again}{at_most}"
+        )
     stages = StageResults(run.name, run.records())
     if "write_report" not in stages.records:
         raise InputError(f"run {run.name!r} is not finished; run it again to continue it")

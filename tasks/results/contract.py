@@ -18,7 +18,7 @@ from chaffinch.storage.sources import source_of
 from chaffinch.tasks.contract import Contract, KeptFeature
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import check_largest
-from chaffinch.tasks.data.lag_features import made_names
+from chaffinch.tasks.data.lag_features import made_names, order_of
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.reporting.notebook import as_html
 from chaffinch.tasks.results.model import typed_feature
@@ -99,16 +99,17 @@ class FeatureContract(Contract, Mapping[str, Any]):
         InputError
             If a column is missing, or a kept feature has another type: booleans, or text that is
             no number, instead of numbers; numbers instead of text; or numbers other than 0 and 1
-            instead of booleans; or if a number is beyond 1e30. The types of columns that lag
-            features are made of are not checked.
+            instead of booleans; if a number may be one category or another, such as 500 for 00500
+            and 500; or if a number is beyond 1e30. Columns that lag features are made of must hold
+            numbers too, and the time and series columns what `with_history` takes.
 
         Warns
         -----
         UserWarning
-            For a table without rows, and for each kept feature of which every value is missing, or
-            that holds categories which were not seen at the selection, or that has another scale:
-            the larger of its 5 and 95 % quantiles by size is at least 30 times what it was, or at
-            most a thirtieth (of 30 values or more).
+            For a table without rows, and for each kept feature, or column that lag features are
+            made of, of which every value is missing, or that holds categories which were not seen
+            at the selection, or that has another scale: the larger of its 5 and 95 % quantiles by
+            size is at least 30 times what it was, or at most a thirtieth (of 30 values or more).
 
         Notes
         -----
@@ -125,12 +126,15 @@ class FeatureContract(Contract, Mapping[str, Any]):
                 f"the table lacks {quoted(missing[:_MOST_NAMES])}, {len(missing)} of the "
                 f"{len(columns)} columns that the contract needs; bring them back, or select again"
             )
-        for feature in self.kept:
+        for feature in (*self.kept, *self._made_into_lags()):
             name = feature.name
             if name in source.column_names and source.num_rows:
                 typed, values = _checked(source, name, categories.get(name), feature.values)
                 for change in _changes(values, typed, source.column(name), feature):
                     warnings.warn(f"column {name!r} {change}", UserWarning, stacklevel=2)
+        history, time = self._history(), self.settings["columns"]["time"]
+        if history is not None and time in columns and source.num_rows:
+            order_of(source, history.series, time)
 
     def bytes_in(self, source: Any) -> BytesRead:
         """Return the bytes of the contract's columns in a source, and of all its columns.
@@ -169,6 +173,19 @@ class FeatureContract(Contract, Mapping[str, Any]):
         made = {c: made_names(c, history) for c in history.columns or (self.target.name,)}
         origin = {name: column for column, names in made.items() for name in names}
         return {name: origin.get(name, name) for name in self.features}
+
+    def _made_into_lags(self) -> Iterator[KeptFeature]:
+        """Yield the columns that kept features are made of, with the quantiles of a lag of each."""
+        history, kept = self._history(), {feature.name: feature for feature in self.kept}
+        if history is None:
+            return
+        for column in dict.fromkeys(self.origins().values()):
+            if column in kept:
+                continue
+            lags = made_names(column, history)[: len(history.lags)]
+            of_lags = (kept[name].quantiles for name in lags if name in kept)
+            quantiles = next(of_lags, None)  # means reach less far, and deviations elsewhere
+            yield KeptFeature(name=column, type="number", values="number", quantiles=quantiles)
 
     def _history(self) -> HistorySettings | None:
         history = self.settings.get("history")
@@ -212,7 +229,7 @@ def _checked(
     if categories is None:
         before = "true and false" if values == "boolean" else "numbers"
         try:
-            typed = typed_feature(source, name, is_category=False)
+            typed = typed_feature(source, name, None)
         except InputError as error:
             if not _is_text(held.type):
                 raise
@@ -227,7 +244,7 @@ def _checked(
             raise InputError(_changed(name, "numbers", before, held.filter(pa.array(is_other))))
         check_largest(f"column {name!r}", numbers, ", or leave it empty")
         return typed, numbers
-    typed = typed_feature(source, name, is_category=True)
+    typed = typed_feature(source, name, categories)
     codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})[:, 0]
     # whole numbers, such as codes, may all be new
     may_be_new = pa.types.is_integer(held.type) and any(map(str.isdecimal, categories))

@@ -18,6 +18,7 @@ from chaffinch.storage.column_names import names_in_array, quoted
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.contract import Contract
+from chaffinch.tasks.data.arrow import alike_categories, categories_of
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.data.matrix import feature_matrix
@@ -100,8 +101,8 @@ class SelectedModel:
         Raises
         ------
         InputError
-            If a kept feature is missing or of another type, or a network would read a number
-            beyond -1e30..1e30.
+            If a kept feature is missing or of another type, a number may be one category or another
+            (500 for 00500 and 500), or a network would read a number beyond -1e30..1e30.
 
         Warns
         -----
@@ -164,9 +165,7 @@ class SelectedModel:
         check_there(features, source.column_names)
         if not source.num_rows:
             return np.empty((0, len(features)))
-        columns = [
-            typed_feature(source, name, is_category=name in self.categories) for name in features
-        ]
+        columns = [typed_feature(source, name, self.categories.get(name)) for name in features]
         typed = pa.table(columns, names=features)
         matrix = feature_matrix(typed, features, self.categories)
         if models.kind_of(self.fitted.name).overflows:
@@ -202,6 +201,10 @@ def _as_table(array: Any, features: Sequence[str]) -> pa.Table:
     used = [names.index(name) for name in features]
     array = (array if isinstance(array, np.ndarray) else array.tocsc())[:, used]
     return pa.table([*columns_of(array)], names=features)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def check_there(features: Sequence[str], columns: Sequence[str]) -> None:
@@ -243,15 +246,25 @@ def warn_if_new(
     )
 
 
-def typed_feature(source: pa.Table, name: str, *, is_category: bool) -> pa.ChunkedArray:
-    """Return a feature of a table, with its type in training."""
-    categorical, numeric = ([name], []) if is_category else ([], [name])
+def typed_feature(source: pa.Table, name: str, categories: Sequence[str] | None) -> pa.ChunkedArray:
+    """Return a feature of a table, with its type in training: numbers, or these categories.
+
+    InputError if its values are not of that type, or numbers that may be one category or another.
+    """
+    categorical, numeric = ([], [name]) if categories is None else ([name], [])
     try:
         typed = type_columns(source.select([name]), categorical=categorical, numeric=numeric)
-        return typed.column(0)
     except InputError as error:
-        held = "text" if is_category else "numbers"
+        held = "numbers" if categories is None else "text"
         raise InputError(
             f"{error.message}; the model learnt from {held} in {name!r}, so correct "
             "the value or leave it empty"
         ) from error
+    column = typed.column(0)
+    was_number = pa.types.is_dictionary(column.type) and _is_number(source.column(name).type)
+    if was_number and (alike := alike_categories(categories_of(column), categories or ())):
+        raise InputError(
+            f"column {name!r} holds numbers, which cannot tell {quoted(alike)} apart as in "
+            "training; give the column as text"
+        )
+    return column

@@ -143,6 +143,7 @@ def settings_of(
         "slack": changes.slack,
         "rejections": changes.rejections,
         "former_classes": tuple(former.contract.target.classes) if is_same else (),
+        "former_target": former.contract.target.type if is_same and is_regression else "",
         "former_rows": former.contract.dataset.hash,
         "former_drop": before.columns.drop,
     }

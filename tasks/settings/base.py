@@ -54,8 +54,9 @@ _MUST = {
 def refusal(
     error: ValidationError, fields: Iterable[str], shown_as: Mapping[str, str] | None = None
 ) -> str:
-    """Return the first error, in a single line."""
-    first = error.errors(include_url=False)[0]
+    """Return the first error, in a single line; that of an unknown name before all others."""
+    errors = error.errors(include_url=False)
+    first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
     kind, place, value = first["type"], first["loc"], first.get("input")
     if kind == "value_error":  # a sentence of our own
         return str(first["ctx"]["error"])

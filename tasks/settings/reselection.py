@@ -31,6 +31,7 @@ class Reselect(Method):
     slack: _Share = 0.05
     rejections: Count = 10
     former_classes: tuple[str, ...] = ()  # of the target; none where it was another, or of numbers
+    former_target: str = ""  # type of the target; none where it was another, or of classes
     former_rows: str = ""  # hash of the former run's dataset
     former_drop: Names = ()  # what the former run was set to drop; newer rows may lack it
 

@@ -157,6 +157,13 @@ def test_nor_are_numbers_of_several_units(units: tuple[str, str]) -> None:
     assert f"such as '3{units[0]}' in row 1" in refused(texts)
 
 
+def test_fewer_than_ten_of_several_units_or_three_of_one_are_categories() -> None:
+    of_two = [*(f"{number} kg" for number in range(1, 9)), "800 g"]
+    assert typed(of_two).type == CATEGORY
+    assert "such as '1 kg' in row 1" in refused([*of_two, "900 g"])
+    assert typed(["2 kg", "4 kg"]).type == CATEGORY
+
+
 @pytest.mark.parametrize("text", ["($638.15)", "CHF 3'036.20", "- 38.1 %", "3.0k", "2 M"])
 def test_where_one_step_would_lose_something_none_is_proposed(text: str) -> None:
     assert "write them as plain numbers, or name" in refused([*PLAIN, text])

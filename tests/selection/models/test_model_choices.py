@@ -285,6 +285,16 @@ def test_linear_is_ridge_on_standardised_columns():
     np.testing.assert_allclose(model.predict(rows.X), Z @ w + rows.y.mean(), rtol=1e-10)
 
 
+def test_only_what_takes_no_missing_values_is_fitted_on_standardised_columns():
+    rows, schema = regression()
+    X = rows.X * [1, 10, 100, 1000]
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    for own, seen in ((KNeighborsRegressor(), Z), (RandomForestRegressor(random_state=0), X)):
+        model = fit_estimator(own, Rows(X, rows.y), schema, seed=0)
+        expected = own.set_params(n_jobs=1).fit(seen, rows.y).predict(seen)
+        np.testing.assert_allclose(model.predict(X), expected)
+
+
 def test_the_network_learns_what_scikit_learns_does():
     from sklearn.neural_network import MLPClassifier
 

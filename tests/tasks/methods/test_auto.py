@@ -329,8 +329,13 @@ def test_a_run_that_cannot_be_followed_says_so(tmp_path):
     with pytest.raises(InputError, match="in memory only, without its rows; give select a store"):
         select(table_of()).at(2)
     ranking = select(table_of(), method="correlation", n_features=3, store=tmp_path)
-    with pytest.raises(InputError, match="is of method correlation, not auto; select again"):
+    with pytest.raises(
+        InputError, match=r"is of method correlation, not auto; select again, with n_features=2$"
+    ):
         ranking.at(2)
+    gbmo = select(table_of(), method="gbmo", store=tmp_path)
+    with pytest.raises(InputError, match=r"with n_features=2, which keeps at most so many$"):
+        gbmo.at(2)
     own = select(table_of(), model=Ridge(), store=tmp_path)
     with pytest.raises(InputError, match="may be of an estimator of your own"):
         own.at(2)

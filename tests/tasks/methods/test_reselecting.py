@@ -240,6 +240,17 @@ def test_a_feature_of_another_kind_is_refused_and_leaves_no_run(former, store) -
     assert {*(store / "runs").iterdir()} == before
 
 
+def test_a_target_of_numbers_that_is_true_and_false_now_is_refused(former) -> None:
+    newer = causes("x1", "x2", seed=1)
+    said = r"^target 'y' was a number in the former run but is true and false in the newer rows; ch"
+    with pytest.raises(InputError, match=said):
+        chaffinch.reselect(former, newer.assign(y=newer["y"] > 0))
+    truths = causes("x1", "x2").assign(y=lambda rows: rows["y"] > 0)
+    shares = run_of(truths, task="regression")  # which a database may give as 0 and 1
+    for target in (newer["y"] > 0, (newer["y"] > 0).astype(int)):
+        assert chaffinch.reselect(shares, newer.assign(y=target)).features
+
+
 def test_where_no_former_feature_varies_there_is_nothing_to_begin_with(former) -> None:
     said = r"kept can be used: 'x1' and 'x2' \(constant\); use one of them, or select again"
     with pytest.raises(InputError, match=f"^none of the features that the former run {said}"):

@@ -303,6 +303,8 @@ def test_without_a_number_that_is_what_is_said_to_be_missing(given) -> None:
     )
     with pytest.raises(InputError, match=r"^number must be given$"):
         AlternativeSettings(**given)
+    with pytest.raises(InputError, match=r"^there is no setting 'n'"):
+        AlternativeSettings(n=2, **given)
     with pytest.raises(InputError, match=r"^(tau is for|alternatives have no).*; say how many, as"):
         SelectionSettings(target="y", alternatives=given)
 

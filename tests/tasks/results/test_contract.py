@@ -60,6 +60,41 @@ def test_features_made_of_earlier_rows_ask_for_what_they_are_made_of(of_days):
     assert of_days.columns == ["y", "day", "shop"]
 
 
+@pytest.fixture
+def days():
+    """Rows that the contract `of_days` fits."""
+    times = [date(2026, 1, 1) + timedelta(days=i) for i in range(300)]
+    y = np.random.default_rng(0).normal(size=300).cumsum()
+    return pd.DataFrame({"y": y, "day": pd.to_datetime(times), "shop": ["a", "b"] * 150})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"y": "a"}, "column 'y' holds text, such as 'a', where the contract has numbers"),
+        ({"y": True}, "column 'y' holds true and false, such as True, where the contract has num"),
+        ({"y": 1e31}, "column 'y' must lie within"),
+        ({"day": "abc"}, "time column 'day' holds text, which has no order in time"),
+        ({"day": pd.NaT}, "time column 'day' is missing in 300 of 300 rows"),
+        ({"shop": "a", "day": 1}, "time column 'day' has the same value in rows 1 and 2"),
+        ({"shop": None}, "series column 'shop' is missing in 300 of 300 rows"),
+    ],
+)
+def test_what_features_are_made_of_is_checked_as_they_are(of_days, days, change, said):
+    of_days.validate(days)
+    of_days.validate(days.assign(y=days["y"].astype(str)))
+    with pytest.raises(InputError, match=f"^{said}"):
+        of_days.validate(days.assign(**change))
+
+
+def test_so_are_its_values_and_its_scale(of_days, days):
+    with pytest.warns(UserWarning, match="column 'y' has no value in any row"):
+        of_days.validate(days.assign(y=np.nan))
+    for times in (1000, 0.001):
+        with pytest.warns(UserWarning, match="column 'y' reaches to .* make sure that its unit"):
+            of_days.validate(days.assign(y=days["y"] * times))
+
+
 def test_where_no_feature_is_made_of_earlier_rows_neither_time_nor_series_is_asked_for():
     random = np.random.default_rng(1)
     rows = pd.DataFrame({"cause": random.normal(size=300), "day": np.arange(300)})
@@ -115,6 +150,20 @@ def test_whole_numbers_that_are_categories_may_all_be_new():
     )
     with pytest.warns(UserWarning, match="'shop' holds categories that were not seen"):
         result.contract.validate(table.head(3).assign(shop=2**60 + 7))
+
+
+def test_a_number_that_may_be_one_code_or_another_is_refused():
+    codes = np.array(["00500", "500", "00700"])
+    table = good_table().assign(code=codes[np.arange(len(good_table())) % 3])
+    result = chaffinch.select(
+        table, "churned", model=LINEAR, method="anova_f", n_features=1, keep=["code"]
+    )
+    result.contract.validate(table.assign(code=700))
+    said = "^column 'code' holds numbers, which cannot tell '00500' and '500' apart as in training;"
+    for read in (result.contract.validate, result.model.predict):
+        for number in (500, 500.0):
+            with pytest.raises(InputError, match=said):
+                read(table.assign(code=[700] * 3 + [number] * (len(table) - 3)))
 
 
 def test_true_and_false_fit_where_they_were_and_so_do_0_and_1():
