@@ -21,7 +21,7 @@ from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import made_names
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.reporting.notebook import as_html
-from chaffinch.tasks.results.model import typed_feature
+from chaffinch.tasks.results.model import read_features, typed_feature
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.statistics.drift import is_other_scale, reach
@@ -119,7 +119,7 @@ class FeatureContract(Contract, Mapping[str, Any]):
         fit, as in `select`, and so do 0 and 1 instead of booleans, as many databases write them.
         """
         categories, columns = self.categories, self.columns
-        source = source_of(table).read(categories, may_be_empty=True)
+        source = read_features(table, {*columns, *self.features}, categories)
         if not source.num_rows:
             warnings.warn("the table has no rows", UserWarning, stacklevel=2)
         missing = [name for name in columns if name not in source.column_names]

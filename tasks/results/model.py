@@ -17,6 +17,7 @@ from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.column_names import names_in_array, quoted
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources.source import AllBut
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import hint_for_missing
@@ -160,7 +161,7 @@ class SelectedModel:
         features = list(self.fitted.schema.features)
         if isinstance(table, np.ndarray) or issparse(table):
             table = _as_table(table, self.features)
-        source = source_of(table).read(self.categories, may_be_empty=True)
+        source = read_features(table, features, self.categories)
         check_there(features, source.column_names)
         if not source.num_rows:
             return np.empty((0, len(features)))
@@ -243,6 +244,16 @@ def warn_if_new(
     )
 
 
+def read_features(table: Any, columns: Collection[str], categorical: Collection[str]) -> pa.Table:
+    """Return a source's table; of other columns only the names are read."""
+    try:
+        return source_of(table).read(categorical, drop=AllBut(columns), may_be_empty=True)
+    except InputError as error:
+        if error.column is None or error.column not in columns:
+            raise
+        raise _unlike_training(error, error.column, error.column in categorical) from error
+
+
 def typed_feature(source: pa.Table, name: str, *, is_category: bool) -> pa.ChunkedArray:
     """Return a feature of a table, with its type in training."""
     categorical, numeric = ([name], []) if is_category else ([], [name])
@@ -250,8 +261,12 @@ def typed_feature(source: pa.Table, name: str, *, is_category: bool) -> pa.Chunk
         typed = type_columns(source.select([name]), categorical=categorical, numeric=numeric)
         return typed.column(0)
     except InputError as error:
-        held = "text" if is_category else "numbers"
-        raise InputError(
-            f"{error.message}; the model learnt from {held} in {name!r}, so correct "
-            "the value or leave it empty"
-        ) from error
+        raise _unlike_training(error, name, is_category) from error
+
+
+def _unlike_training(error: InputError, name: str, is_category: bool) -> InputError:
+    held = "text" if is_category else "numbers"
+    return InputError(
+        f"{error.message}; the model learnt from {held} in {name!r}, so correct the value or leave "
+        "it empty"
+    )

@@ -1,6 +1,7 @@
 """What a contract asks of a source, what that saves, and which tables no longer fit it."""
 
 import json
+import sqlite3
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 
@@ -161,6 +162,27 @@ def test_true_and_false_fit_where_they_were_and_so_do_0_and_1():
     content = {**result.contract.to_dict(), "features": [{"name": "is_new", "type": "number"}]}
     of_an_earlier_writer = chaffinch.FeatureContract.parse(json.dumps(content).encode())
     of_an_earlier_writer.validate(table)
+
+
+@pytest.mark.parametrize("is_in_sqlite", [False, True])
+def test_of_other_columns_no_value_is_read(kept, is_in_sqlite, tmp_path):
+    table = good_table()
+    table["note"] = pd.Series([1, *["a"] * (len(table) - 1)], dtype=object)
+    wrong = table.assign(age=pd.Series([*table["age"][:-1], "old"], dtype=object))
+    if is_in_sqlite:
+        with sqlite3.connect(tmp_path / "shop.db") as database:
+            kinds = {"age": "REAL", "note": "BLOB"}  # these keep numbers beside text
+            table.to_sql("fits", database, index=False, dtype=kinds)
+            wrong.to_sql("wrong", database, index=False, dtype=kinds)
+        database.close()
+        table, wrong = (f"sqlite:///{tmp_path / 'shop.db'}#{name}" for name in ("fits", "wrong"))
+    kept.contract.validate(table)
+    assert len(kept.model.predict(table)) == len(good_table())
+    where = "" if is_in_sqlite else f" in row {len(good_table())}"
+    said = rf"column 'age' holds .*'old'{where}; .*the model learnt from numbers in 'age', so corr"
+    for use in (kept.contract.validate, kept.model.predict):
+        with pytest.raises(InputError, match=said):
+            use(wrong)
 
 
 def test_whole_numbers_are_numbers_too(kept):
