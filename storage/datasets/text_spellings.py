@@ -9,6 +9,7 @@ values. Both are refused, with a remedy that loses nothing. Dates are read where
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import NoReturn
 
 import numpy as np
@@ -92,6 +93,24 @@ def iso_times(texts: pa.Array) -> pa.Array | None:
 def are_dates(texts: pa.Array) -> bool:
     """Return whether texts are dates, whatever their spelling."""
     return bool(_matches(texts, _DATE).sum() >= _MOSTLY_DATES * len(texts))
+
+
+def are_iso_dates(texts: pa.Array) -> NDArray[np.bool_]:
+    """Return which texts are dates such as 2023-01-31, if nearly all are; otherwise none is."""
+    is_iso = _matches(texts, f"{_ISO}(?:{_ZONE})?$")
+    if is_iso.sum() >= _MOSTLY_DATES * len(texts):
+        place = np.flatnonzero(is_iso)
+        is_iso[place] = [_is_time(texts[i].as_py()) for i in place]
+    is_mostly = is_iso.sum() >= _MOSTLY_DATES * len(texts)
+    return is_iso if is_mostly else np.zeros(len(texts), dtype=bool)
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:  # a month 13
+        return False
+    return True
 
 
 def refuse_points_of_thousands(name: str, codes: pa.Array, texts: pa.Array) -> None:

@@ -52,7 +52,7 @@ TIMESTAMPS = "timestamps"
 _USE_TIMESTAMPS = ": to use one, name it as the time column or as categorical"
 _OTHER_BASELINE = "give another baseline"
 _USE_OTHERS = ": to use one, make it numbers or text"
-_USE_DATES = ": write it as 2023-01-31 for the time column, or name it as categorical"
+_USE_DATES = ": write all as 2023-01-31 for the time column, or name it as categorical"
 
 
 @dataclass(frozen=True)
