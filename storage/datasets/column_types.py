@@ -28,6 +28,7 @@ from chaffinch.storage.datasets.text_spellings import (
     are_dates,
     are_iso_dates,
     iso_times,
+    refuse_large_among_small,
     refuse_points_of_thousands,
     refuse_spelling,
 )
@@ -124,24 +125,25 @@ def _parsed(name: str, codes: pa.Array, texts: pa.Array, numeric: bool, ordered:
         return finite(name, trimmed.cast(pa.float64()).take(codes))
     digits = pc.replace_substring_regex(trimmed, r"^\+", "")
     try:
-        return _whole(digits.cast(pa.int64()).take(codes), keep=numeric or ordered)
+        return _whole(name, digits.cast(pa.int64()).take(codes), keep=numeric or ordered)
     except pa.ArrowInvalid:  # too large for int64
         if numeric:
             return finite(name, digits.cast(pa.float64()).take(codes))
-        return _digits(digits.take(codes))
+        return _digits(name, digits.take(codes))
 
 
-def _whole(values: pa.Array, *, keep: bool) -> pa.Array:
+def _whole(name: str, values: pa.Array, *, keep: bool) -> pa.Array:
     """Return int64 values, or their digits as categories if a value is beyond 2^53."""
     ends = pc.min_max(values).as_py()
     if keep or ends["max"] is None or max(-ends["min"], ends["max"]) <= EXACT:
         return values
-    return _digits(values.cast(pa.string()))
+    return _digits(name, values.cast(pa.string()))
 
 
-def _digits(texts: pa.Array) -> pa.DictionaryArray:
-    """Return whole numbers in text as categories."""
+def _digits(name: str, texts: pa.Array) -> pa.DictionaryArray:
+    """Return whole numbers in text as categories; InputError for a few large among small ones."""
     encoded = texts.dictionary_encode()
+    refuse_large_among_small(name, encoded.indices, encoded.dictionary)
     return category_of(encoded.indices, encoded.dictionary)
 
 
@@ -298,7 +300,7 @@ def _typed(
             digits = column.cast(pa.string())
             return typed_text(name, digits, categorical, numeric, ordered)
         if not categorical:
-            values = _whole(values, keep=numeric or ordered)
+            values = _whole(name, values, keep=numeric or ordered)
     elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = finite(name, one_chunk(column.cast(pa.float64())))
     elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):

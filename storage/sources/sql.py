@@ -347,7 +347,7 @@ def _table(source: SqlSource, connection: sa.Connection) -> sa.Table:
         raise InputError(f"there is no table {source.query!r} in {source}{there_are}") from error
 
 
-def _array(name: str, values: Sequence[Any], as_text: bool) -> pa.Array:
+def _array(name: str, values: Sequence[Any], as_text: bool = False) -> pa.Array:
     """Return a column of a batch; without a type if all values are missing.
 
     Numbers become text with `as_text`, as they are where others of the column are text.
