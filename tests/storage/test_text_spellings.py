@@ -204,6 +204,17 @@ def test_dates_in_another_form_are_left_out_with_their_value(text: str) -> None:
     assert typed([text, None], categorical=["x"]).type == CATEGORY
 
 
+@pytest.mark.parametrize("large", [2**63 - 1, -(2**63), 10**20])
+def test_a_large_whole_number_among_small_ones_is_refused_with_its_row(large: int) -> None:
+    values = [*map(str, range(99)), str(large)]
+    with pytest.raises(InputError, match=f"but row 100 holds {large}, which is beyond 2.53"):
+        typed(values)
+    assert typed(values, numeric=["x"]).type in (pa.float64(), pa.int64())
+    assert typed(values, categorical=["x"]).type == CATEGORY
+    assert typed([*values, str(10**12)]).type == CATEGORY  # these are of all sizes
+    assert typed([*values, *[str(large - large // 3)] * 9]).type == CATEGORY
+
+
 @pytest.mark.parametrize(
     "wrong", ["2024-02-30", "31.01.2024", "-", "0000-00-00", "2024-01-01T25:00"]
 )
