@@ -21,12 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from chaffinch.errors import InputError, about_column
+from chaffinch.errors import InputError, about_column, short_repr
 from chaffinch.storage.column_names import check_known
 from chaffinch.storage.datasets.text_spellings import (
     all_match,
     are_dates,
+    are_iso_dates,
     iso_times,
+    refuse_large_among_small,
     refuse_points_of_thousands,
     refuse_spelling,
 )
@@ -65,9 +67,13 @@ def typed_text(
     if times is not None:
         return times.take(codes)
     if are_dates(texts):
-        form = re.sub(r"\d", "0", pc.min(texts).as_py())  # the value itself is the user's
-        kind = f"{DATE_IN_TEXT} {form!r}"
-        return pc.if_else(codes.is_valid(), kind, None).cast(OTHER)
+        is_iso = are_iso_dates(texts)
+        dates = texts.filter(pa.array(is_iso)) if is_iso.any() else texts
+        form = re.sub(r"\d", "0", pc.min(dates).as_py())  # the value itself is the user's
+        kinds = [f"{DATE_IN_TEXT} written as {form!r}"] * len(texts)
+        for i in np.flatnonzero(~is_iso) if is_iso.any() else ():
+            kinds[i] = f"{NO_DATE}{short_repr(texts[i].as_py())}"
+        return pa.array(kinds, OTHER).take(codes)
     refuse_spelling(name, codes, texts, is_number)
     return category_of(codes, texts)
 
@@ -119,24 +125,25 @@ def _parsed(name: str, codes: pa.Array, texts: pa.Array, numeric: bool, ordered:
         return finite(name, trimmed.cast(pa.float64()).take(codes))
     digits = pc.replace_substring_regex(trimmed, r"^\+", "")
     try:
-        return _whole(digits.cast(pa.int64()).take(codes), keep=numeric or ordered)
+        return _whole(name, digits.cast(pa.int64()).take(codes), keep=numeric or ordered)
     except pa.ArrowInvalid:  # too large for int64
         if numeric:
             return finite(name, digits.cast(pa.float64()).take(codes))
-        return _digits(digits.take(codes))
+        return _digits(name, digits.take(codes))
 
 
-def _whole(values: pa.Array, *, keep: bool) -> pa.Array:
+def _whole(name: str, values: pa.Array, *, keep: bool) -> pa.Array:
     """Return int64 values, or their digits as categories if a value is beyond 2^53."""
     ends = pc.min_max(values).as_py()
     if keep or ends["max"] is None or max(-ends["min"], ends["max"]) <= EXACT:
         return values
-    return _digits(values.cast(pa.string()))
+    return _digits(name, values.cast(pa.string()))
 
 
-def _digits(texts: pa.Array) -> pa.DictionaryArray:
-    """Return whole numbers in text as categories."""
+def _digits(name: str, texts: pa.Array) -> pa.DictionaryArray:
+    """Return whole numbers in text as categories; InputError for a few large among small ones."""
     encoded = texts.dictionary_encode()
+    refuse_large_among_small(name, encoded.indices, encoded.dictionary)
     return category_of(encoded.indices, encoded.dictionary)
 
 
@@ -194,7 +201,8 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
 TIMESTAMP = pa.timestamp("us")
 OTHER = pa.string()  # the name of a type that cannot be a feature, such as a list
-DATE_IN_TEXT = "date in text written as"
+DATE_IN_TEXT = "date in text"
+NO_DATE = f"{DATE_IN_TEXT} but for "  # of the rows that hold none, among dates as 2023-01-31
 _LONGEST = 60  # of a type name, which for structs includes all fields
 
 
@@ -257,7 +265,7 @@ def typed_columns(
         with about_column(name):
             typed = _typed(name, column, name in categorical, name in numeric, name in ordered)
         if typed.type == OTHER and not has_others:
-            kind = typed.drop_null()[0]
+            kind = pc.min(typed)
             raise InputError(f"column {name!r} is of type {kind}, which is no feature", "drop it")
         del column
         yield name, typed
@@ -292,7 +300,7 @@ def _typed(
             digits = column.cast(pa.string())
             return typed_text(name, digits, categorical, numeric, ordered)
         if not categorical:
-            values = _whole(values, keep=numeric or ordered)
+            values = _whole(name, values, keep=numeric or ordered)
     elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = finite(name, one_chunk(column.cast(pa.float64())))
     elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):

@@ -67,7 +67,7 @@ _ROWS_PER_GROUP = 131_072
 _MOST_NUMBERED = 10_000
 _MOST_TEXT_LABELS = 50  # with more the target is a quantity, not classes
 _MOST_WHOLE_LABELS = 20  # up to here integers are classes
-_READING = 4  # version of the reading rules; raise it if a source reads differently
+_READING = 5  # version of the reading rules; raise it if a source reads differently
 _CELLS_AT_A_TIME = 2**22  # of a `LazyTable`: 32 MiB of numbers
 _COLUMNS_AT_A_TIME = 8  # decoded but not yet combined
 

@@ -9,6 +9,7 @@ values. Both are refused, with a remedy that loses nothing. Dates are read where
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import NoReturn
 
 import numpy as np
@@ -57,6 +58,7 @@ _PLACEHOLDER = (
 # A column of at least this many numbers holds numbers and a few other texts if these are at most
 # this share of the rows, or of the different texts, or all stand for missing values.
 _FEWEST_NUMBERS, _OTHER_ROWS, _OTHER_TEXTS = 10, 0.05, 0.1
+_SMALL, _LARGE = r"^-?\d{1,10}$", r"^-?\d{16,}$"
 
 _MONTH = r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _ISO_DAY = r"\d{4}-\d{2}-\d{2}"
@@ -94,6 +96,24 @@ def are_dates(texts: pa.Array) -> bool:
     return bool(_matches(texts, _DATE).sum() >= _MOSTLY_DATES * len(texts))
 
 
+def are_iso_dates(texts: pa.Array) -> NDArray[np.bool_]:
+    """Return which texts are dates such as 2023-01-31, if nearly all are; otherwise none is."""
+    is_iso = _matches(texts, f"{_ISO}(?:{_ZONE})?$")
+    if is_iso.sum() >= _MOSTLY_DATES * len(texts):
+        place = np.flatnonzero(is_iso)
+        is_iso[place] = [_is_time(texts[i].as_py()) for i in place]
+    is_mostly = is_iso.sum() >= _MOSTLY_DATES * len(texts)
+    return is_iso if is_mostly else np.zeros(len(texts), dtype=bool)
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:  # a month 13
+        return False
+    return True
+
+
 def refuse_points_of_thousands(name: str, codes: pa.Array, texts: pa.Array) -> None:
     """Raise InputError for whole numbers with points as marks of thousands, as 2.560 and 806."""
     if all_match(texts, _IN_THOUSANDS) and are_perhaps_thousands(texts):
@@ -104,6 +124,23 @@ def refuse_points_of_thousands(name: str, codes: pa.Array, texts: pa.Array) -> N
             f"{text!r} in row {row}",
             "write plain numbers, as column.str.replace('.', '').astype(float) does in pandas, or "
             "name the column as numeric if these are decimal points",
+        )
+
+
+def refuse_large_among_small(name: str, codes: pa.Array, digits: pa.Array) -> None:
+    """Raise InputError for whole numbers of which a few are beyond 2^53 and all others small."""
+    is_small = _matches(digits, _SMALL)
+    n_rows = np.bincount(codes.drop_null().to_numpy(), minlength=len(digits))
+    n_small, n_large = n_rows[is_small].sum(), n_rows[~is_small].sum()
+    if n_small < _FEWEST_NUMBERS or n_large > _OTHER_ROWS * n_rows.sum():
+        return
+    if all_match(digits.filter(pa.array(~is_small)), _LARGE):
+        row, text = _first(codes, digits, ~is_small)
+        raise InputError(
+            f"column {name!r} holds small whole numbers but row {row} holds {text}, which is "
+            "beyond 2^53",
+            "leave it empty if it stands for a missing value, or name the column as numeric or "
+            "categorical",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from pathlib import Path
 from typing import ClassVar
 
@@ -56,7 +56,7 @@ class DatabaseSource(Source):
         database = Path(self.database or self.backend).stem
         return f"{database}-{hashlib.sha256(self.query.encode()).hexdigest()[:6]}"
 
-    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+    def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         """Read all rows, with the types that the database gives."""
         with self.open(categorical, drop, None) as table:
             return table.load(table.names)

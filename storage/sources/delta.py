@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,13 +54,13 @@ class DeltaSource(Source):
         with self._opened():
             pass
 
-    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+    def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         with self.open(categorical, drop, None) as table:
             return table.load(table.names)
 
     @contextmanager
     def open(
-        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+        self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
         with self._opened() as (_, dataset):
             # the dataset fixes the version and the order of its files, so that columns fit

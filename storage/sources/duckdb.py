@@ -7,7 +7,7 @@ variables of this program.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +76,7 @@ class DuckDBSource(DatabaseSource):
 
     @contextmanager
     def open(
-        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+        self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
         with self._opened() as connection:
             table = self._read(connection, aside)

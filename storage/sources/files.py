@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,13 +44,13 @@ class FileSource(Source):
         with self._files():
             pass
 
-    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+    def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         with self._files() as (form, files):
             return form.read(files, categorical)
 
     @contextmanager
     def open(
-        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+        self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
         with self._files() as (form, files):
             if form.open is None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Number
 from textwrap import shorten
 from typing import Any, Self
 
 import pyarrow as pa
 
-from chaffinch.errors import InputError, raise_if_out_of_memory
+from chaffinch.errors import InputError, about_column, raise_if_out_of_memory, short_repr
 from chaffinch.storage.column_names import check_columns, text_of_label
 from chaffinch.storage.sources.formats import TAKEN
 from chaffinch.storage.sources.parquet import without_unnamed_index
 from chaffinch.storage.sources.source import Source
+
+_ONE_TYPE = "give each column values of one type"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ class MemorySource(Source):
     def check(self) -> None:
         _check_is_table(self.table)
 
-    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+    def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         try:
             table = _as_arrow(self.table, drop)
         except InputError:
@@ -51,11 +53,10 @@ class MemorySource(Source):
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise_if_out_of_memory(error)
             reasons = "; ".join(shorten(str(arg), 200, placeholder="...") for arg in error.args)
-            refused = InputError(
-                f"the table cannot be read ({reasons})", "give each column values of one type"
-            )
-            refused.column = _first_unreadable(self.table)
-            raise refused from error
+            if (unreadable := _first_unreadable(self.table, drop)) is not None:
+                with about_column(unreadable[0]):
+                    raise _refusal(*unreadable, reasons) from error
+            raise InputError(f"the table cannot be read ({reasons})", _ONE_TYPE) from error
         # Arrow may fail to join a column that has empty chunks
         columns = [
             pa.chunked_array([chunk for chunk in column.chunks if len(chunk)], column.type)
@@ -105,7 +106,7 @@ def _with_types_of_arrow(frame: Any) -> Any:
     return typed
 
 
-def _as_arrow(table: Any, drop: Collection[str]) -> pa.Table:
+def _as_arrow(table: Any, drop: Container[str]) -> pa.Table:
     _check_is_table(table)
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if isinstance(table, pa.Table):
@@ -122,9 +123,8 @@ def _as_arrow(table: Any, drop: Collection[str]) -> pa.Table:
             rest = table.loc[:, [text_of_label(name) not in drop for name in table.columns]]
             rest = _with_types_of_arrow(rest)
             arrow = without_unnamed_index(_from_pandas(rest))
-            for name in dropped:
-                arrow = arrow.append_column(name, pa.nulls(len(rest)))
-            return arrow
+            columns = [*arrow.columns, *[pa.nulls(len(rest))] * len(dropped)]
+            return pa.table(columns, names=[*arrow.column_names, *dropped])
     if polars is not None and isinstance(table, polars.DataFrame):
         names = repr(table.schema)
         if "\\x00" in names:  # to export such a name would end the process
@@ -137,14 +137,42 @@ def _as_arrow(table: Any, drop: Collection[str]) -> pa.Table:
     return pa.table(table)
 
 
-def _first_unreadable(table: Any) -> str | None:
-    """Return the first column of a pandas table that Arrow cannot hold; None of other tables."""
+def _first_unreadable(table: Any, drop: Container[str]) -> tuple[str, Any] | None:
+    """Return the first column of a pandas table that Arrow cannot hold, and its name, or None."""
     for label in getattr(table, "columns", ()) if hasattr(table, "iloc") else ():
+        name = text_of_label(label)
         try:
-            pa.Array.from_pandas(table[label])
+            if name not in drop:
+                pa.Array.from_pandas(table[label])
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return text_of_label(label)
+            return name, table[label]
     return None
+
+
+def _refusal(name: str, column: Any, reasons: str) -> InputError:
+    """Return the error of a pandas column, with the first value and the first of another type."""
+    pairs = zip(column, column.notna(), strict=True)
+    values = {row: value for row, (value, is_there) in enumerate(pairs, 1) if is_there}
+    row = next(iter(values), 0)
+    if row and isinstance(values[row], complex):
+        return InputError(
+            f"column {name!r} holds complex numbers, such as {values[row]} in row {row}",
+            "give the real and the imaginary part as columns of their own",
+        )
+    kinds = {row: _kind(value) for row, value in values.items()}
+    other = next((i for i, kind in kinds.items() if kind is not kinds[row]), None)
+    if other is None:
+        return InputError(f"the table cannot be read ({reasons})", _ONE_TYPE)
+    return InputError(
+        f"column {name!r} holds {short_repr(values[row])} in row {row} but "
+        f"{short_repr(values[other])} in row {other}",
+        "give it values of one type",
+    )
+
+
+def _kind(value: Any) -> type:
+    is_number = isinstance(value, Number) and not isinstance(value, bool)
+    return Number if is_number else type(value)
 
 
 def _from_pandas(frame: Any) -> pa.Table:

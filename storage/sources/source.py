@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import (
     Callable,
     Collection,
+    Container,
     Iterable,
     Iterator,
     Mapping,
@@ -22,6 +23,16 @@ from chaffinch.errors import InputError, about_column
 from chaffinch.storage.column_names import check_columns
 
 _CELLS_AT_A_TIME = 2**23  # 64 MiB of numbers
+
+
+@dataclass(frozen=True)
+class AllBut(Container[str]):
+    """Every name but some: what to `drop` where only these columns are needed."""
+
+    names: Container[str]
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self.names
 
 
 class Source(Protocol):
@@ -63,22 +74,23 @@ class Source(Protocol):
         """Raise the InputErrors of `read` that need no look at the content."""
         return
 
-    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+    def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         """Read the table; `read` checks it."""
 
     def read(
         self,
         categorical: Collection[str] = (),
         *,
-        drop: Collection[str] = (),
+        drop: Container[str] = (),
         may_be_empty: bool = False,
     ) -> pa.Table:
         """Read and check the table; every column has a name of its own.
 
         `categorical` columns of delimited text stay as they are written; other sources have types.
-        Columns of a pandas table to `drop` are not converted, since Arrow cannot hold all of them:
-        their values are missing. Named levels of a pandas index become the last columns; an unnamed
-        index or a range is left out, also of Parquet files that pandas wrote.
+        Columns to `drop` of a pandas table or a database are not converted, since they may hold
+        values of several types: their values are missing. Named levels of a pandas index become the
+        last columns; an unnamed index or a range is left out, also of Parquet files that pandas
+        wrote.
         """
         table = self.load(categorical, drop)
         check_columns(table.column_names, self.label)
@@ -91,14 +103,14 @@ class Source(Protocol):
 
     @contextmanager
     def open(
-        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+        self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
         """Open the table to read some columns at a time; `aside` is a folder for files."""
         yield OpenTable.of(self.load(categorical, drop))
 
     @contextmanager
     def scan(
-        self, categorical: Collection[str] = (), *, drop: Collection[str] = (), aside: Path
+        self, categorical: Collection[str] = (), *, drop: Container[str] = (), aside: Path
     ) -> Iterator[Columns]:
         """Open the table as `read` does, without holding more than some of its columns."""
         with self.open(categorical, drop, aside) as table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -20,7 +20,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.column_names import check_columns, nearest_or_all
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import credentials, secret_message, without
@@ -140,7 +140,7 @@ class SqlSource(DatabaseSource):
 
     @contextmanager
     def open(
-        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+        self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
         """Read all rows with the types that the driver gives.
 
@@ -148,7 +148,7 @@ class SqlSource(DatabaseSource):
         have the declared dates, times and booleans; columns of a query have what is stored.
         """
         with self._reading(), _opened(self) as connection:
-            table = _read(self, connection, aside)
+            table = _read(self, connection, categorical, drop, aside)
         yield OpenTable.of(table)
 
     def columns(self) -> list[str]:
@@ -278,10 +278,15 @@ def _never_in_clear(url: sa.URL) -> sa.URL:
     return url.update_query_dict({"require_auth": "!password"})
 
 
-def _execute(source: SqlSource, connection: sa.Connection) -> sa.CursorResult[Any]:
+def _execute(
+    source: SqlSource, connection: sa.Connection, drop: Container[str] = ()
+) -> sa.CursorResult[Any]:
+    import sqlalchemy as sa
+
     if source.is_query:
         return connection.exec_driver_sql(source.query, execution_options=_STREAMED)
-    selected = _table(source, connection).select()
+    columns = _table(source, connection).columns
+    selected = sa.select(*(sa.null().label(c.name) if c.name in drop else c for c in columns))
     return connection.execute(selected, execution_options=_STREAMED)
 
 
@@ -291,15 +296,30 @@ def _names(source: SqlSource, result: sa.CursorResult[Any]) -> list[str]:
     return names
 
 
-def _read(source: SqlSource, connection: sa.Connection, aside: Path | None) -> pa.Table:
-    result = _execute(source, connection)
+def _read(
+    source: SqlSource,
+    connection: sa.Connection,
+    categorical: Collection[str],
+    drop: Container[str],
+    aside: Path | None,
+) -> pa.Table:
+    result = _execute(source, connection, drop)
     names = _names(source, result)
     result = result.yield_per(max(1, _CELLS // len(names)))
+    as_text = categorical if source.backend == "sqlite" else ()  # each value has its own type
     batches = SpilledRows(aside, join=_of_one_schema)
     batches.append(pa.table([pa.nulls(0)] * len(names), names))
     for rows in result.partitions():
         columns = zip(names, zip(*rows, strict=True), strict=True)
-        batches.append(pa.table([_array(*column) for column in columns], names))
+        batches.append(
+            pa.table(
+                [
+                    pa.nulls(len(rows)) if name in drop else _array(name, values, name in as_text)
+                    for name, values in columns
+                ],
+                names,
+            )
+        )
     return batches.table()
 
 
@@ -327,14 +347,22 @@ def _table(source: SqlSource, connection: sa.Connection) -> sa.Table:
         raise InputError(f"there is no table {source.query!r} in {source}{there_are}") from error
 
 
-def _array(name: str, values: Sequence[Any]) -> pa.Array:
-    """Return a column of a batch; without a type if all values are missing."""
+def _array(name: str, values: Sequence[Any], as_text: bool = False) -> pa.Array:
+    """Return a column of a batch; without a type if all values are missing.
+
+    Numbers become text with `as_text`, as they are where others of the column are text.
+    """
     classes = {type(value) for value in values if value is not None}
     kinds = {next(kind for kind in _TYPES if issubclass(known, kind)) for known in classes}
     if kinds == {int, float}:
         kinds = {float}
+    if as_text and kinds <= {int, float, str}:
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
     if len(kinds) > 1:
-        raise InputError(_several_types(name, sorted(known.__name__ for known in classes)))
+        examples = {type(value).__name__: short_repr(value) for value in values[::-1]}
+        raise _several_types(
+            name, [f"{known.__name__}, such as {examples[known.__name__]}," for known in classes]
+        )
     for kind in kinds:
         if kind is int and any(v is not None and not -(2**63) <= v < 2**63 for v in values):
             return pa.array(values, _WHOLE)
@@ -363,15 +391,18 @@ def _of_one_schema(tables: Sequence[pa.Table]) -> pa.Table:
         for name in tables[0].column_names:
             kinds = {str(table.schema.field(name).type) for table in tables} - {"null"}
             if len(kinds) > 1 and kinds != {"int64", "double"}:
-                raise InputError(_several_types(name, sorted(kinds))) from error
+                raise _several_types(name, kinds) from error
         raise
 
 
-def _several_types(name: str, kinds: Sequence[str]) -> str:
-    return (
-        f"column {name!r} holds values of {' and '.join(kinds)}; CAST it to one type in a SELECT, "
-        "after NULLIF where a text such as '' stands for a missing value"
+def _several_types(name: str, kinds: Iterable[str]) -> InputError:
+    both = " and ".join(sorted(kinds)).rstrip(",")
+    error = InputError(
+        f"column {name!r} holds values of {both}; CAST it to one type in a SELECT, after NULLIF "
+        "where a text such as '' stands for a missing value"
     )
+    error.column = name
+    return error
 
 
 def _explain(source: SqlSource, error: sa.exc.SQLAlchemyError) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
 from chaffinch.storage.column_names import alike, quoted
-from chaffinch.storage.datasets.column_types import EXACT, OTHER
+from chaffinch.storage.datasets.column_types import EXACT, NO_DATE, OTHER
 from chaffinch.tasks.selection.core import Floats
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -55,7 +55,13 @@ def other_type(column: Any) -> str | None:
     """Return the name of a type that cannot be a feature; None for all other types."""
     if column.type != OTHER:
         return None
-    return str(column[pc.index(column.is_valid(), True).as_py()])
+    return str(pc.min(column))
+
+
+def no_date_in(column: Any) -> str | None:
+    """Return the first row of dates in text that holds none, with its text; None if all do."""
+    row = pc.index(pc.starts_with(column, NO_DATE), True).as_py()
+    return None if row < 0 else f"row {row + 1} holds {str(column[row]).removeprefix(NO_DATE)}"
 
 
 def categories_of(column: Any) -> tuple[str, ...]:

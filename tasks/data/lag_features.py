@@ -120,7 +120,9 @@ def prepared(source: Source, settings: SelectionSettings) -> pa.Table:
     history, time = settings.history, settings.columns.time
     if history is None or time is None:
         raise ValueError("no history is asked for")
-    table = source.read(settings.columns.categorical)
+    needed = {time, history.series, *(history.columns or [settings.target])}
+    dropped = set(settings.columns.drop) - needed
+    table = source.read(settings.columns.categorical, drop=dropped)
     passed_over = optional_columns(settings).difference(table.column_names)
     numeric = [name for name in settings.columns.numeric if name not in passed_over]
     table = _with_numbers(table, numeric)

@@ -22,6 +22,7 @@ from chaffinch.tasks.data.arrow import (
     first_missing,
     if_numbers,
     kind_of,
+    no_date_in,
     other_type,
 )
 from chaffinch.tasks.data.column_profile import LARGEST
@@ -225,11 +226,16 @@ def refuse_others(table: Any, settings: SelectionSettings) -> None:
 
 def _refuse_other(role: str, name: str, column: Any) -> None:
     if kind := other_type(column):
+        otherwise = "" if role == "time column" else ", or name the column as categorical"
+        if wrong := no_date_in(column):
+            raise InputError(
+                f"{role} {name!r} holds dates but {wrong}, which is no date such as 2023-01-31",
+                f"correct it{otherwise}",
+            )
         if kind.startswith(DATE_IN_TEXT):
             raise InputError(
                 f"{role} {name!r} is a {kind}",
-                "write dates as 2023-01-31, as pandas.to_datetime reads them, "
-                "or name the column as categorical",
+                f"write dates as 2023-01-31, as pandas.to_datetime reads them{otherwise}",
             )
         raise InputError(f"{role} {name!r} is of type {kind}; {_GIVE[role]}")
 

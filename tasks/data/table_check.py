@@ -41,19 +41,23 @@ from chaffinch.tasks.data.roles import (
     refuse_others,
 )
 from chaffinch.tasks.data.splits import require_rows
-from chaffinch.tasks.data.table_warnings import Findings
+from chaffinch.tasks.data.table_warnings import Findings, frequent_text
 from chaffinch.tasks.selection.core import Schema, Task
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 CONSTANT = "constant"
 EMPTY = "every value is missing"
 IDENTIFIER = "identifier: every value is different"
+MOSTLY_NUMBERS = (
+    "numbers but for text such as {!r}: unless it is an identifier, leave such text empty where it "
+    "stands for a missing value, or write it as a number"
+)
 LEAK = "leak: it predicts the target, or one of its classes, without the others"
 TIMESTAMPS = "timestamps"
 _USE_TIMESTAMPS = ": to use one, name it as the time column or as categorical"
 _OTHER_BASELINE = "give another baseline"
 _USE_OTHERS = ": to use one, make it numbers or text"
-_USE_DATES = ": write it as 2023-01-31 for the time column, or name it as categorical"
+_USE_DATES = ": write all as 2023-01-31 for the time column, or name it as categorical"
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,9 @@ def describe_table(
                 row = profile_column(name, roles[name], kind, column, numbers, names)
             if row.role == "feature":
                 reason = _reason_to_exclude(row, settings)
+                if reason == IDENTIFIER and name not in settings.columns.categorical:
+                    other = frequent_text(numbers, names)
+                    reason = reason if other is None else MOSTLY_NUMBERS.format(other)
                 if reason:
                     excluded[name] = reason
                     row = replace(row, role="excluded")

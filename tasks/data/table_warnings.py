@@ -148,7 +148,7 @@ class Findings:
         self._note(_BADLY_SCALED, name, is_badly_scaled(row))
         if name not in self._settings.columns.categorical:
             self._note(_WITH_ZEROS, name, _are_codes(categories))
-            other = _frequent_text(numbers, categories)
+            other = frequent_text(numbers, categories)
             self._note(_MOSTLY_NUMBERS, f"{name!r} ({other!r})", other is not None)
         if _differ_in_blanks(categories):
             self._but_for_blanks.append(name)
@@ -245,7 +245,7 @@ def _are_codes(categories: tuple[str, ...]) -> bool:
     return are_codes or are_beyond_exact(categories)
 
 
-def _frequent_text(codes: Floats, categories: tuple[str, ...]) -> str | None:
+def frequent_text(codes: Floats, categories: tuple[str, ...]) -> str | None:
     """Return the most frequent text that is not a number if most rows hold numbers, or None."""
     is_plain = np.array([NUMBER.fullmatch(text.strip()) is not None for text in categories], bool)
     if is_plain.all():

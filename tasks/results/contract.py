@@ -21,7 +21,7 @@ from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import made_names, order_of
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.reporting.notebook import as_html
-from chaffinch.tasks.results.model import typed_feature
+from chaffinch.tasks.results.model import read_features, typed_feature
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.statistics.drift import is_other_scale, reach
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_NAMES = 10  # of a message
+_MOSTLY = 0.75  # far above the half of zeros that a median other than 0 allows
+_STOPPED = "and varied at the selection; make sure that its source still fills it"
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,9 @@ class FeatureContract(Contract, Mapping[str, Any]):
         UserWarning
             For a table without rows, and for each kept feature, or column that lag features are
             made of, of which every value is missing, or that holds categories which were not seen
-            at the selection, or that has another scale: the larger of its 5 and 95 % quantiles by
-            size is at least 30 times what it was, or at most a thirtieth (of 30 values or more).
+            at the selection. Of 30 values or more also for one number in every row, or 0 in three
+            quarters of them, where the column varied; and for another scale: the larger of its 5
+            and 95 % quantiles by size is at least 30 times what it was, or at most a thirtieth.
 
         Notes
         -----
@@ -117,7 +120,7 @@ class FeatureContract(Contract, Mapping[str, Any]):
         fit, as in `select`, and so do 0 and 1 instead of booleans, as many databases write them.
         """
         categories, columns = self.categories, self.columns
-        source = source_of(table).read(categories, may_be_empty=True)
+        source = read_features(table, {*columns, *self.features}, categories)
         if not source.num_rows:
             warnings.warn("the table has no rows", UserWarning, stacklevel=2)
         missing = [name for name in columns if name not in source.column_names]
@@ -207,9 +210,15 @@ def _changes(
                 f"holds categories that were not seen at the selection, such as {example!r}, in "
                 f"{int(is_new.sum())} of {len(held)} rows; they count as missing"
             )
-    elif feature.quantiles:
-        before, now = float(np.abs(feature.quantiles).max()), reach(present)
-        if is_other_scale(before, now):
+    elif feature.quantiles and (now := reach(present)) is not None:
+        before = float(np.abs(feature.quantiles).max())
+        lowest, median, highest = feature.quantiles
+        zeros = float(np.mean(present == 0))
+        if lowest < highest and present.min() == present.max():
+            yield f"is {present[0]:.6g} in every row, {_STOPPED}"
+        elif median and zeros >= _MOSTLY:
+            yield f"is 0 in {zeros:.0%} of its values, {_STOPPED}"
+        elif is_other_scale(before, now) or (not before and np.median(present)):
             yield (
                 f"reaches to {now:.3g} where it reached to {before:.3g} at the selection (by the 5 "
                 "and 95 % quantiles); make sure that its unit is the same"

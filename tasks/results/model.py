@@ -17,6 +17,7 @@ from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.column_names import names_in_array, quoted
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources.source import AllBut
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.arrow import alike_categories, categories_of
 from chaffinch.tasks.data.column_profile import check_largest
@@ -161,7 +162,7 @@ class SelectedModel:
         features = list(self.fitted.schema.features)
         if isinstance(table, np.ndarray) or issparse(table):
             table = _as_table(table, self.features)
-        source = source_of(table).read(self.categories, may_be_empty=True)
+        source = read_features(table, features, self.categories)
         check_there(features, source.column_names)
         if not source.num_rows:
             return np.empty((0, len(features)))
@@ -246,6 +247,16 @@ def warn_if_new(
     )
 
 
+def read_features(table: Any, columns: Collection[str], categorical: Collection[str]) -> pa.Table:
+    """Return a source's table; of other columns only the names are read."""
+    try:
+        return source_of(table).read(categorical, drop=AllBut(columns), may_be_empty=True)
+    except InputError as error:
+        if error.column is None or error.column not in columns:
+            raise
+        raise _unlike_training(error, error.column, error.column in categorical) from error
+
+
 def typed_feature(source: pa.Table, name: str, categories: Sequence[str] | None) -> pa.ChunkedArray:
     """Return a feature of a table, with its type in training: numbers, or these categories.
 
@@ -255,11 +266,7 @@ def typed_feature(source: pa.Table, name: str, categories: Sequence[str] | None)
     try:
         typed = type_columns(source.select([name]), categorical=categorical, numeric=numeric)
     except InputError as error:
-        held = "numbers" if categories is None else "text"
-        raise InputError(
-            f"{error.message}; the model learnt from {held} in {name!r}, so correct "
-            "the value or leave it empty"
-        ) from error
+        raise _unlike_training(error, name, categories is not None) from error
     column = typed.column(0)
     was_number = pa.types.is_dictionary(column.type) and _is_number(source.column(name).type)
     if was_number and (alike := alike_categories(categories_of(column), categories or ())):
@@ -268,3 +275,11 @@ def typed_feature(source: pa.Table, name: str, categories: Sequence[str] | None)
             "training; give the column as text"
         )
     return column
+
+
+def _unlike_training(error: InputError, name: str, is_category: bool) -> InputError:
+    held = "text" if is_category else "numbers"
+    return InputError(
+        f"{error.message}; the model learnt from {held} in {name!r}, so correct the value or leave "
+        "it empty"
+    )

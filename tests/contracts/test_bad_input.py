@@ -70,10 +70,19 @@ TABLES = [
         "the column out (drop=['a'])",
         bad_table(a=changed(map(str, AMOUNTS), 4, "1,2")),
         at_command=True),
-    bad("values of two kinds", "the table cannot be read (Could not convert 'x' with type str: "
-        "tried to convert to int64; Conversion failed for column a with type object); give each "
-        "column values of one type, or leave the column out (drop=['a'])",
-        bad_table(a=[1, "x"] * 30)),
+    bad("values of two kinds", "column 'a' holds 1 in row 2 but 'x' in row 4; give it values of "
+        "one type, or leave the column out (drop=['a'])",
+        bad_table(a=[None, 1, 2.5, "x"] * 15)),
+    bad("complex numbers", "column 'a' holds complex numbers, such as (1+2j) in row 1; give the "
+        "real and the imaginary part as columns of their own, or leave the column out "
+        "(drop=['a'])", bad_table(a=np.full(N, 1 + 2j))),
+    bad("one day that is none", "time column 'a' holds dates but row 6 holds '2024-02-30', which "
+        "is no date such as 2023-01-31; correct it",
+        bad_table(a=changed(map(str, pd.date_range("2024-01-01", periods=N).date), 5,
+                            "2024-02-30")), time="a"),
+    bad("dates of another form", "time column 'a' is a date in text written as '00.00.0000'; write "
+        "dates as 2023-01-31, as pandas.to_datetime reads them",
+        bad_table(a=[f"{1 + i % 28:02}.01.2024" for i in range(N)]), time="a"),
     *(bad(f"{role} of lists", f"{role} column 'a' is of type list<item: int64>; give {remedy}",
           bad_table(a=[[1]] * N), **{role: ["a"] if is_list else "a"})
       for role, is_list, remedy in (("weight", False, "numbers above 0"),

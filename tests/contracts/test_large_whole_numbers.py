@@ -108,8 +108,10 @@ def test_one_large_number_late_in_a_file_counts(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     lines = [f"{i},{i / 2}" for i in range(200_000)]
     path.write_text("\n".join(["id,x", *lines, f"{2**64 + 1},1e300"]))
-    table = ingest(path, tmp_path / "store", drop=["x"]).read()
+    table = ingest(path, tmp_path / "store", drop=["x"], categorical=["id"]).read()
     assert str(2**64 + 1) in table.column(0).combine_chunks().dictionary.to_pylist()
+    with pytest.raises(InputError, match=f"'id' .* but row 200001 holds {2**64 + 1}, which is bey"):
+        ingest(path, tmp_path / "store", drop=["x"])
     assert ingest(path, tmp_path / "store", drop=["id"]).columns == {"x": "float64"}
 
 

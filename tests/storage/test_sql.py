@@ -135,10 +135,20 @@ def test_values_of_several_types(
     dataset = ingest(at(shop, "SELECT whole_then_real, photo FROM mixed"), tmp_path)
     assert dataset.columns == {"whole_then_real": "float64", "photo": "other"}
     assert set(dataset.read()["photo"].drop_null().to_pylist()) == {"binary"}
-    with pytest.raises(InputError, match=r"'number_then_text' holds values of int.* and str"):
+    with pytest.raises(InputError, match=r"'number_then_text' holds values of int.* and str.*CAST"):
         read_source(f"{shop}#mixed")
     cast = read_source(at(shop, "SELECT CAST(number_then_text AS TEXT) AS t FROM mixed"))
     assert cast["t"].to_pylist() == ["1", "2", "red"]
+    dropped = ingest(f"{shop}#mixed", tmp_path, drop=["number_then_text"])
+    assert list(dropped.columns) == ["whole_then_real", "photo", "d"]
+    asked = at(shop, "SELECT * FROM mixed")
+    assert ingest(asked, tmp_path, drop=["number_then_text"]).n_rows == 3
+    as_text = ingest(asked, tmp_path, categorical=["number_then_text"]).read()["number_then_text"]
+    assert sorted(as_text.to_pylist()) == ["1", "2", "red"]
+    assert list(ingest(f"{shop}#bad_day", tmp_path, drop=["d"]).columns) == ["a"]
+    whole = at(shop, "SELECT n, x FROM orders")
+    in_memory = ingest(FRAME[["n", "x"]], tmp_path, categorical=["n", "x"]).hash
+    assert ingest(whole, tmp_path, categorical=["n", "x"]).hash == in_memory
 
 
 def test_a_query_gives_the_numbers_of_a_date_column_as_they_are_stored(shop: str) -> None:

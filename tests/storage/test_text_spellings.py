@@ -211,6 +211,27 @@ def test_dates_in_another_form_are_left_out_with_their_value(text: str) -> None:
     assert typed([text, None], categorical=["x"]).type == CATEGORY
 
 
+@pytest.mark.parametrize("large", [2**63 - 1, -(2**63), 10**20])
+def test_a_large_whole_number_among_small_ones_is_refused_with_its_row(large: int) -> None:
+    values = [*map(str, range(99)), str(large)]
+    with pytest.raises(InputError, match=f"but row 100 holds {large}, which is beyond 2.53"):
+        typed(values)
+    assert typed(values, numeric=["x"]).type in (pa.float64(), pa.int64())
+    assert typed(values, categorical=["x"]).type == CATEGORY
+    assert typed([*values, str(10**12)]).type == CATEGORY  # these are of all sizes
+    assert typed([*values, *[str(large - large // 3)] * 9]).type == CATEGORY
+
+
+@pytest.mark.parametrize(
+    "wrong", ["2024-02-30", "31.01.2024", "-", "0000-00-00", "2024-01-01T25:00"]
+)
+def test_the_one_text_among_iso_dates_that_is_none_is_named(wrong: str) -> None:
+    days = [f"2024-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 20)]
+    kinds = typed([*days[:5], wrong, *days[5:]]).to_pylist()
+    assert kinds[5] == f"date in text but for {wrong!r}"
+    assert set(kinds[:5]) == {"date in text written as '0000-00-00'"}
+
+
 def test_a_column_of_iso_dates_with_some_others_is_one_of_dates() -> None:
     assert typed([*["2023-01-31"] * 3, "31/01/2023"]).type == OTHER
 

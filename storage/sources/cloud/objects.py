@@ -11,7 +11,7 @@ import errno
 import hashlib
 import re
 import tempfile
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Container, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,13 +101,13 @@ class ObjectSource(Source):
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
-    def load(self, categorical: Collection[str], drop: Collection[str]) -> pa.Table:
+    def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         with self._copy() as copy:
             return copy.load(categorical, drop)
 
     @contextmanager
     def open(
-        self, categorical: Collection[str], drop: Collection[str], aside: Path | None
+        self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
         with self._copy() as copy, copy.open(categorical, drop, aside) as table:
             yield table

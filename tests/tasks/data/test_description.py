@@ -81,6 +81,14 @@ def test_features_are_what_is_left_sorted_by_name():
     ]  # fmt: skip
 
 
+def test_numbers_and_some_other_texts_are_no_identifier_though_all_values_differ():
+    measure = text([f"<{i}" if i % 10 == 0 else f"{i / 8}" for i in range(N)])
+    why = described(table_with(measure=measure)).excluded["measure"]
+    assert why.startswith("numbers but for text such as '<0': unless it is an identifier, leave")
+    named = described(table_with(measure=measure), categorical=("measure",)).excluded
+    assert named == {"measure": "identifier: every value is different"}
+
+
 def test_categories_that_do_not_occur_are_not_counted():
     colour = pa.DictionaryArray.from_arrays(
         pa.array([0, 2] * (N // 2), pa.int32()), pa.array(["blue", "green", "red"])

@@ -1,6 +1,7 @@
 """What a contract asks of a source, what that saves, and which tables no longer fit it."""
 
 import json
+import sqlite3
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 
@@ -136,6 +137,36 @@ def test_a_column_in_another_unit_is_reported(kept, times):
         kept.contract.validate(sample.assign(income=sample["income"] * 3))
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda income: 0.0 * income, "is 0 in every row, and varied at the selection; make sure"),
+        (lambda income: 0.0 * income + 1e6, r"is 1e\+06 in every row, and varied"),
+        (lambda income: income.where(income.index % 5 == 0, 0), "is 0 in 80% of its values, and v"),
+    ],
+)
+def test_a_number_that_is_the_same_or_0_in_most_rows_is_reported(kept, change, said):
+    table = good_table()
+    with pytest.warns(UserWarning, match=f"column 'income' {said}"):
+        kept.contract.validate(table.assign(income=change(table["income"])))
+    few = table.head(29)  # of which one value tells little
+    kept.contract.validate(few.assign(income=change(few["income"])))
+
+
+def test_a_number_that_was_nearly_always_0_is_reported_where_it_seldom_is():
+    table = good_table()
+    table = table.assign(rare=np.where(table.index % 25 == 0, 1000.0, 0.0))
+    result = chaffinch.select(
+        table, "churned", model=LINEAR, method="anova_f", n_features=1, keep=["rare"]
+    )
+    assert result.contract["features"][0]["quantiles"] == [0, 0, 0]
+    result.contract.validate(table)
+    result.contract.validate(table.assign(rare=0))
+    result.contract.validate(table.assign(rare=np.where(table.index % 12 == 0, 1000.0, 0.0)))
+    with pytest.warns(UserWarning, match=r"column 'rare' reaches to 1e\+03 where it reached to 0 "):
+        result.contract.validate(table.assign(rare=1000.0))
+
+
 def test_categories_that_were_not_seen_are_reported(kept):
     table = good_table()
     some = table["colour"].where(table.index > 2, "ultraviolet")
@@ -182,8 +213,29 @@ def test_true_and_false_fit_where_they_were_and_so_do_0_and_1():
     of_an_earlier_writer.validate(table)
 
 
+@pytest.mark.parametrize("is_in_sqlite", [False, True])
+def test_of_other_columns_no_value_is_read(kept, is_in_sqlite, tmp_path):
+    table = good_table()
+    table["note"] = pd.Series([1, *["a"] * (len(table) - 1)], dtype=object)
+    wrong = table.assign(age=pd.Series([*table["age"][:-1], "old"], dtype=object))
+    if is_in_sqlite:
+        with sqlite3.connect(tmp_path / "shop.db") as database:
+            kinds = {"age": "REAL", "note": "BLOB"}  # these keep numbers beside text
+            table.to_sql("fits", database, index=False, dtype=kinds)
+            wrong.to_sql("wrong", database, index=False, dtype=kinds)
+        database.close()
+        table, wrong = (f"sqlite:///{tmp_path / 'shop.db'}#{name}" for name in ("fits", "wrong"))
+    kept.contract.validate(table)
+    assert len(kept.model.predict(table)) == len(good_table())
+    where = "" if is_in_sqlite else f" in row {len(good_table())}"
+    said = rf"column 'age' holds .*'old'{where}; .*the model learnt from numbers in 'age', so corr"
+    for use in (kept.contract.validate, kept.model.predict):
+        with pytest.raises(InputError, match=said):
+            use(wrong)
+
+
 def test_whole_numbers_are_numbers_too(kept):
-    kept.contract.validate(good_table().assign(age=7))
+    kept.contract.validate(good_table().assign(age=np.arange(len(good_table())) % 3))
 
 
 @pytest.mark.parametrize(
