@@ -85,6 +85,10 @@ def _parse_header(text: io.TextIOWrapper, name: str) -> _Header:
         raise InputError(f"{name} is empty; give a header and at least one row")
     if "\0" in first:  # as in UTF-16, and in nearly all files that are no text
         raise InputError(_no_text(name))
+    if re.fullmatch(r'"?sep=.?"?', first.strip(), re.IGNORECASE):
+        raise InputError(
+            f"{name} begins with {first.strip()!r}, a mark for Excel and no header; remove the line"
+        )
     ending = Path(name.lower().removesuffix(".gz")).suffix
     if ending == ".tsv" or (ending == ".txt" and "\t" in first):
         delimiter = "\t"

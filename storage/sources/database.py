@@ -16,6 +16,8 @@ from chaffinch.storage.sources.source import Source
 _TABLE = re.compile(r"[^\s.@\"'`;()]+(\.[^\s.@\"'`;()]+)?")
 _QUERY = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with)\b", re.IGNORECASE | re.DOTALL)
 
+_WITH_BLANKS = 'ask for a name with blanks as SELECT * FROM "my table"'
+
 
 class DatabaseSource(Source):
     """A table in a database, or the result of a query.
@@ -71,5 +73,5 @@ class DatabaseSource(Source):
         if self.is_query and not _QUERY.match(self.query):
             raise InputError(
                 f"what is asked of {self} must be a table, such as shop.orders, or begin with "
-                f"SELECT or WITH, but begins with {self.query.split()[0][:20]!r}"
+                f"SELECT or WITH, but begins with {self.query.split()[0][:20]!r}; {_WITH_BLANKS}"
             )

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
@@ -56,6 +57,7 @@ _TYPES: dict[type, pa.DataType] = {
     timedelta: pa.duration("us"),
     object: pa.binary(),  # which is refused by name, unless it is dropped
 }
+_IN_TEXT = {int, float, str}
 _WHOLE = pa.decimal256(76, 0)  # of any digits that a database has
 
 
@@ -307,7 +309,7 @@ def _read(
     names = _names(source, result)
     result = result.yield_per(max(1, _CELLS // len(names)))
     as_text = categorical if source.backend == "sqlite" else ()  # each value has its own type
-    batches = SpilledRows(aside, join=_of_one_schema)
+    batches = SpilledRows(aside, join=partial(_of_one_schema, as_text=as_text))
     batches.append(pa.table([pa.nulls(0)] * len(names), names))
     for rows in result.partitions():
         columns = zip(names, zip(*rows, strict=True), strict=True)
@@ -350,13 +352,13 @@ def _table(source: SqlSource, connection: sa.Connection) -> sa.Table:
 def _array(name: str, values: Sequence[Any], as_text: bool = False) -> pa.Array:
     """Return a column of a batch; without a type if all values are missing.
 
-    Numbers become text with `as_text`, as they are where others of the column are text.
+    With `as_text` numbers beside text become text.
     """
     classes = {type(value) for value in values if value is not None}
     kinds = {next(kind for kind in _TYPES if issubclass(known, kind)) for known in classes}
     if kinds == {int, float}:
         kinds = {float}
-    if as_text and kinds <= {int, float, str}:
+    if as_text and str in kinds and kinds <= _IN_TEXT:
         return pa.array([None if value is None else str(value) for value in values], pa.string())
     if len(kinds) > 1:
         examples = {type(value).__name__: short_repr(value) for value in values[::-1]}
@@ -383,8 +385,15 @@ def _is_whole(value: Decimal) -> bool:
     return value.is_finite() and value == value.to_integral_value()
 
 
-def _of_one_schema(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return all batches as a table; integers become floats if any batch has floats."""
+def _of_one_schema(tables: Sequence[pa.Table], as_text: Collection[str]) -> pa.Table:
+    """Return all batches as a table; integers become floats if any batch has floats.
+
+    Numbers of a column `as_text` become text if any batch has text.
+    """
+    for name in set(as_text).intersection(tables[0].column_names):
+        kinds = {table.schema.field(name).type for table in tables}
+        if pa.string() in kinds and kinds <= {pa.null(), pa.int64(), pa.float64(), pa.string()}:
+            tables = [_with_text(table, name) for table in tables]
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -393,6 +402,11 @@ def _of_one_schema(tables: Sequence[pa.Table]) -> pa.Table:
             if len(kinds) > 1 and kinds != {"int64", "double"}:
                 raise _several_types(name, kinds) from error
         raise
+
+
+def _with_text(table: pa.Table, name: str) -> pa.Table:
+    place = table.column_names.index(name)
+    return table.set_column(place, name, table.column(place).cast(pa.string()))
 
 
 def _several_types(name: str, kinds: Iterable[str]) -> InputError:

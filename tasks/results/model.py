@@ -250,7 +250,9 @@ def warn_if_new(
 def read_features(table: Any, columns: Collection[str], categorical: Collection[str]) -> pa.Table:
     """Return a source's table; of other columns only the names are read."""
     try:
-        return source_of(table).read(categorical, drop=AllBut(columns), may_be_empty=True)
+        return source_of(table).read(
+            categorical, drop=AllBut(frozenset(columns)), may_be_empty=True
+        )
     except InputError as error:
         if error.column is None or error.column not in columns:
             raise

@@ -268,6 +268,10 @@ WRONG = {
         "#DELETE FROM orders",
         "or begin with SELECT or WITH, but begins with 'DELETE'",
     ),
+    "blanks": (
+        "#my table",
+        r"with 'my'; ask for a name with blanks as SELECT \* FROM \"my table\"",
+    ),
     "pragma": ("#PRAGMA user_version = 7", "begins with 'PRAGMA'"),
     "hidden delete": ("#WITH a AS (SELECT 1) DELETE FROM orders", r"attempt to write a readonly"),
     "two": ("#SELECT 1 AS a; DELETE FROM orders", "one statement at a time"),

@@ -218,15 +218,20 @@ def test_of_other_columns_no_value_is_read(kept, is_in_sqlite, tmp_path):
     table = good_table()
     table["note"] = pd.Series([1, *["a"] * (len(table) - 1)], dtype=object)
     wrong = table.assign(age=pd.Series([*table["age"][:-1], "old"], dtype=object))
+    numbers = table.assign(colour=table["age"])
     if is_in_sqlite:
         with sqlite3.connect(tmp_path / "shop.db") as database:
             kinds = {"age": "REAL", "note": "BLOB"}  # these keep numbers beside text
             table.to_sql("fits", database, index=False, dtype=kinds)
             wrong.to_sql("wrong", database, index=False, dtype=kinds)
+            numbers.to_sql("numbers", database, index=False, dtype=kinds)
         database.close()
-        table, wrong = (f"sqlite:///{tmp_path / 'shop.db'}#{name}" for name in ("fits", "wrong"))
+        names = ("fits", "wrong", "numbers")
+        table, wrong, numbers = (f"sqlite:///{tmp_path / 'shop.db'}#{name}" for name in names)
     kept.contract.validate(table)
     assert len(kept.model.predict(table)) == len(good_table())
+    with pytest.raises(InputError, match="where the contract has text"):
+        kept.contract.validate(numbers)
     where = "" if is_in_sqlite else f" in row {len(good_table())}"
     said = rf"column 'age' holds .*'old'{where}; .*the model learnt from numbers in 'age', so corr"
     for use in (kept.contract.validate, kept.model.predict):
