@@ -159,7 +159,7 @@ def test_a_strict_run_or_comparison_stops_at_warnings_before_anything_is_trained
         lambda: select_features(source_of(odd), asked, strict, on_progress=on_progress),
         lambda: compare_methods([source_of(odd)], compared, strict, on_progress=on_progress),
     ):
-        with pytest.raises(StrictError, match=r"^strict: 2 warnings, so nothing was") as error:
+        with pytest.raises(StrictError, match=r"^strict refuses 2 warnings: ") as error:
             begin()
         leak, left_out = error.value.warnings
         assert "predicts the target" in leak

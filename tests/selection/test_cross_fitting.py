@@ -71,7 +71,7 @@ def judges_of(folds, importances, attributions=None):
 
 
 def order_by_hand(folds, importances, units, attributions=None):
-    """Return the units that take nothing off the loss, and the others by the mean of two ranks."""
+    """Return the units of no use, and the others: what takes nothing off, then by two ranks."""
     path = joint_path(folds, units)
     share = (importances / importances.sum(axis=1, keepdims=True)).sum(axis=0)
     share = [share[unit].sum() for unit in units]
@@ -82,9 +82,10 @@ def order_by_hand(folds, importances, units, attributions=None):
     else:
         sums = sum(len(rows) * of for (_, rows), of in zip(folds, attributions, strict=True))
         off = [sums[unit].sum() for unit in units]
-    useless = [u for u in range(len(units)) if off[u] <= 0]
-    others = sorted(set(range(len(units))) - {*useless}, key=lambda u: (rank[u], share[u]))
-    return sorted(useless, key=lambda u: off[u]), others
+    order = sorted(range(len(units)), key=lambda u: (off[u] > 0, min(off[u], 0), rank[u], share[u]))
+    rise = [loss_without(folds, unit) - loss_without(folds, []) for unit in units]
+    useless = [u for u in order if off[u] <= 0 and rise[u] <= 0]
+    return useless, [u for u in order if u not in useless]
 
 
 @pytest.mark.parametrize("has_attributions", [False, True])

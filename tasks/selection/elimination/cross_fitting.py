@@ -4,10 +4,11 @@ Each fold has a model and an engine on the rows that the fold holds out. The ord
 single features, groups of near copies, and groups that are kept or left together. The features of a
 unit are masked together, and their importances and attributions are summed. The units leave thus:
 
-- first those that take nothing off the loss of held-out rows, the lowest first: by attributions
-  (`attribution`), or by what masking adds to the loss;
+- first those of no use: they take nothing off the loss of held-out rows, by attributions
+  (`attribution`), and masking them adds nothing to it either;
 - then all near copies but one of each group: the one with the highest attribution, or those to
   keep, stand for the others. A model of many features may profit from copies, one of few does not;
+- then those that take nothing off by attributions alone, which are less sure;
 - then the others, in the order of the mean of two ranks: the joint path, which at each step masks
   the unit whose masked loss, over the held-out rows of all folds, is the lowest; and the importance
   in the models, as shares of each model's total.
@@ -69,7 +70,7 @@ def cross_fitted_order(
     removable = np.flatnonzero([not kept & {*unit.tolist()} for unit in units])
     shares = np.sum([shares_of(judge.importances) for judge in judges], axis=0)
     of_unit = np.array([shares[unit].sum() for unit in units])
-    useless, ranked = _order_of_units(
+    order, useless = _order_of_units(
         [_ByUnit(judge, units) for judge in judges], weights, removable, of_unit
     )
 
@@ -81,12 +82,12 @@ def cross_fitted_order(
     spare: list[int] = []  # copies that another stands for
     others: list[int] = []
     last: list[int] = []  # bound to a feature that never leaves
-    for number in [*useless, *np.setdiff1d(np.arange(len(units)), removable), *ranked]:
+    for number in [*np.setdiff1d(np.arange(len(units)), removable), *order]:
         unit = units[number]
         ascending = unit[np.argsort(worth[unit], kind="stable")]
         leaving = ascending[~np.isin(ascending, list(kept))].tolist()
         is_kept = len(leaving) < len(unit)
-        if number in useless:
+        if useless[number]:
             first += leaving
         elif int(unit[0]) in are_copies:
             spare += leaving if is_kept else leaving[:-1]
@@ -107,8 +108,8 @@ def _units(n_features: int, groups: Sequence[Index]) -> list[Index]:
 
 def _order_of_units(
     judges: Sequence[_ByUnit], weights: Floats, removable: Index, importances: Floats
-) -> tuple[Index, Index]:
-    """Return the removable units that take nothing off, and the others, in order of removal.
+) -> tuple[Index, Mask]:
+    """Return the removable units in the order of removal, and which units are of no use, (u,).
 
     The importances have shape (u,).
     """
@@ -118,6 +119,7 @@ def _order_of_units(
         axis=0,
         weights=weights,
     )
+    unmasked = np.average([judge.loss for judge in judges], weights=weights)
     first = np.average(losses, axis=0, weights=weights)
     path = _joint_path(judges, weights, removable, importances, first)
     by_importance = removable[np.argsort(importances[removable], kind="stable")]
@@ -128,7 +130,8 @@ def _order_of_units(
     takes_off = attributions[by_ranks] > 0
     lowest = by_ranks[~takes_off]
     lowest = lowest[np.argsort(attributions[lowest], kind="stable")]
-    return lowest, by_ranks[takes_off]
+    useless = (attributions <= 0) & (first <= unmasked)
+    return np.append(lowest, by_ranks[takes_off]), useless
 
 
 class _ByUnit:
@@ -143,6 +146,11 @@ class _ByUnit:
         self._first = np.array([(used if len(used) else unit)[0] for used, unit in pairs])
         # a path costs a prediction per pair of features, or an evaluation per group and step
         self.is_slow = isinstance(judge.engine, BlackBox) or len(groups) > _MOST_GROUPS
+
+    @property
+    def loss(self) -> float:
+        """The loss without what was removed so far."""
+        return self._engine.loss
 
     def losses(self) -> Floats:
         """Losses of masking another unit each, (u,)."""

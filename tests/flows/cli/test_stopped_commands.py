@@ -17,7 +17,7 @@ GOES_ON = "The same command continues where it stopped."
 DONE_OR_NOT = "`chaffinch promoted` shows whether it was done."
 AGAIN = "The same command begins again."
 SAID = {
-    **dict.fromkeys(("run", "reselect", "compare"), GOES_ON),
+    **dict.fromkeys(("run", "at", "reselect", "compare"), GOES_ON),
     **dict.fromkeys(("promote", "rollback"), DONE_OR_NOT),
     "serve": "The same command serves again.",
     "descend": "The same command continues where it was seconds ago.",

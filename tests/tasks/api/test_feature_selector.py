@@ -241,7 +241,7 @@ def test_arrays_are_predicted_from_whole_or_as_transformed():
         ),
         (
             lambda: chaffinch.select(np.array([[1, "a"], [2, 3]] * 9, object), np.arange(18.0)),
-            "Conversion failed for column x1",
+            "column 'x1' holds 'a' in row 1 but 3 in row 2",
         ),
         (
             lambda: FeatureSelector(**FAST).fit(np.array([[1, "a"], [2, 3]] * 9, object), y[:18]),
