@@ -14,7 +14,7 @@ import numpy as np
 
 from chaffinch.errors import InputError, about_column
 from chaffinch.storage.column_names import nearest_or_all, quoted, quoted_with_reasons
-from chaffinch.storage.datasets.column_types import DATE_IN_TEXT
+from chaffinch.storage.datasets.column_types import DATE_IN_TEXT, NO_DATE
 from chaffinch.storage.datasets.dataset import OnDone, ignored
 from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type
 from chaffinch.tasks.data.column_profile import (
@@ -198,7 +198,10 @@ def _reason_to_exclude(row: ColumnProfile, settings: SelectionSettings) -> str |
         if row.type == "timestamp":
             reason = TIMESTAMPS + _USE_TIMESTAMPS
         elif row.type.startswith(DATE_IN_TEXT):
-            reason = f"{row.type}{_USE_DATES}"
+            # values of a column that is left out are in no warning
+            is_mixed = row.type.startswith(NO_DATE)
+            kind = f"{DATE_IN_TEXT}, but not in every row" if is_mixed else row.type
+            reason = f"{kind}{_USE_DATES}"
         else:
             reason = f"type {row.type}{_USE_OTHERS}"
     elif not row.distinct:

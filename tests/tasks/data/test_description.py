@@ -89,6 +89,13 @@ def test_numbers_and_some_other_texts_are_no_identifier_though_all_values_differ
     assert named == {"measure": "identifier: every value is different"}
 
 
+def test_a_day_of_another_form_is_in_no_warning_of_a_column_that_is_left_out():
+    born = text([f"1980-01-{i % 28 + 1:02}" if i else "31.12.1980" for i in range(N)])
+    description = described(table_with(born=born))
+    assert description.excluded["born"].startswith("date in text, but not in every row")
+    assert not any("31.12" in warning for warning in description.warnings)
+
+
 def test_categories_that_do_not_occur_are_not_counted():
     colour = pa.DictionaryArray.from_arrays(
         pa.array([0, 2] * (N // 2), pa.int32()), pa.array(["blue", "green", "red"])
