@@ -29,8 +29,8 @@ from chaffinch.errors import (
 )
 from chaffinch.flows.cli.export import export
 from chaffinch.flows.cli.options import (
+    AT,
     COMPARISON,
-    KEPT,
     RESELECTION,
     STORE,
     STRICT,
@@ -220,7 +220,7 @@ def reselect(
 @click.command(short_help="Keep another number of features of a finished run.")
 @click.argument("run")
 @click.argument("n_features", type=int, metavar="K")
-@settings_options(ExecutionSettings, KEPT)
+@settings_options(ExecutionSettings, AT)
 @verbosity_flags
 @json_flag
 def at(run: str, n_features: int, as_json: bool, verbosity: str | None, **options: Any) -> int:
@@ -233,7 +233,7 @@ def at(run: str, n_features: int, as_json: bool, verbosity: str | None, **option
     from chaffinch.tasks.pipeline.progress import steps_of
     from chaffinch.tasks.pipeline.run import select_at
 
-    execution = ExecutionSettings(**nested(options, KEPT))
+    execution = ExecutionSettings(**nested(options, AT))
     former = _existing_store(str(execution.store)).existing(run)
     with output.progress(steps_of(), verbosity) as shown:
         result, undecided = _selected(partial(select_at, former, n_features, execution), shown)

@@ -271,7 +271,7 @@ SHUFFLE = _options("target drop sparse zero_based n_columns dtype seed block_row
 DESCENT = _options("n_features penalty order steps batch_rows blocks_per_step task seed")
 STORE = _options("store")
 WORKERS = _options("cluster workers")
-KEPT = STORE | WORKERS
+AT = STORE | WORKERS
 STRICT = _options("store cluster workers strict")
 SERVE = _options(
     "cron timezone name promote wait_for_approval unattended reports_port "

@@ -77,8 +77,8 @@ def _check_names(settings: dict[str, Any], where: str, groups: Sequence[str]) ->
         if name not in known:
             raise InputError(f"{where} has no setting {name!r}{_remedy(str(name), known)}")
     for group, fields in _fields_by_group().items():
-        given = settings.get(group)
-        for name in given.keys() - fields if isinstance(given, dict) else ():
+        values = settings.get(group)
+        for name in values.keys() - fields if isinstance(values, dict) else ():
             raise InputError(
                 f"[{group}] of {where} has no setting {name!r}{_remedy(str(name), fields)}"
             )

@@ -186,7 +186,7 @@ def _are_like_numbers(texts: pa.Array, is_number: NDArray[np.bool_]) -> NDArray[
         unit, are_few = units.field("unit"), len(texts) < _FEWEST_NUMBERS
         is_one_unit = len(unit.unique()) == 1
         are_numbers = not units.null_count and (is_one_unit or all_match(unit, _UNITS))
-        if are_few:  # 4G and 2WD may be names; of two texts a category tells as much as a number
+        if are_few:  # 4G and 2WD may be names; two values are the same as a category
             is_sure = is_one_unit and all_match(unit, rf"^\s|{_UNITS}")
             are_numbers = are_numbers and is_sure and 2 < len(others) == len(texts)
         are_codes = (are_few or is_number.any()) and all_match(others, _LETTERED_CODE)

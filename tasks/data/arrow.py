@@ -101,8 +101,8 @@ def alike_categories(texts: Iterable[str], categories: Sequence[str]) -> list[st
     meant: dict[Any, list[str]] = {}
     for category in categories:
         meant.setdefault(_meaning(category), []).append(category)
-    found = (meant.get(_meaning(text), []) for text in texts)
-    return next((alike for alike in found if len(alike) > 1), [])
+    denoted = (meant.get(_meaning(text), []) for text in texts)
+    return next((alike for alike in denoted if len(alike) > 1), [])
 
 
 class _Positions(dict[str, float]):

@@ -163,7 +163,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
     kept_names = {name for _, name in kept}
     method = settings.method.kind
     copies = {
-        name: [kept for kept in group if kept in kept_names]
+        name: [copy for copy in group if copy in kept_names]
         for group in run.result("optimise_mask").get("near_copies", ())
         for name in group
     }

@@ -319,8 +319,7 @@ def _choice(size: Mapping[str, Any], chosen: int, tolerance: float) -> str:
     if size["n_features"] == chosen:
         return "chosen"
     bound = size.get("share_lost_at_most")
-    is_within = bound is not None and bound <= tolerance and size["difference"] != 0
-    return f"within {share(tolerance)}" if is_within else ""
+    return f"within {share(tolerance)}" if bound is not None and bound <= tolerance else ""
 
 
 def table_of_masks(masks: Sequence[MaskStep]) -> Table:

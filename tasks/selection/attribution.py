@@ -41,7 +41,7 @@ _ROWS_AT_ONCE = 4096
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2  # from -1..1 to 0..1
 _ROUNDING = 1e-12  # of a row's losses
-_SHARES = tuple(share / 20 for share in range(20, 0, -1))
+_SHARES = tuple(share / 20 for share in range(20, 0, -1))  # of the way to a model's scores
 
 Predict = Callable[[Floats], Floats]
 
@@ -192,11 +192,11 @@ def _of_linear(model: Predictor, rows: Rows, loss: Loss) -> Floats:
 def _share(rows: Rows, loss: Loss, start: Floats, score: Floats, predict: Predict) -> float:
     """Return the share of the way from `start` (k,) to scores (n, k) that leaves the least loss."""
 
-    def left(share: float) -> float:
+    def loss_at(share: float) -> float:
         predicted = predict(start + share * (score - start))
         return float(np.average(loss.per_row(rows.y, predicted), weights=rows.weight))
 
-    return min(_SHARES, key=left)
+    return min(_SHARES, key=loss_at)
 
 
 def _slopes(

@@ -56,7 +56,7 @@ def refusal(
 ) -> str:
     """Return the first error, in a single line; that of an unknown name before all others."""
     errors = error.errors(include_url=False)
-    first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
+    first = min(errors, key=lambda detail: detail["type"] != "extra_forbidden")
     kind, place, value = first["type"], first["loc"], first.get("input")
     if kind == "value_error":  # a sentence of our own
         return str(first["ctx"]["error"])

@@ -62,7 +62,8 @@ class Judgement:
     all_features_over_constant: Interval | None  # of the loss with all features less a constant's
     tolerance: float
     # One-sided upper bound of the difference, as a share of what all features explain beyond a
-    # constant; None where they explain nothing, and of a set that rests on a leak.
+    # constant: the least tolerance that the set meets. None where all features explain nothing, are
+    # all kept, or where the set rests on a leak.
     share_lost_at_most: float | None
 
 
@@ -142,9 +143,10 @@ def _least_tolerance(
     bound: float,
     explained: float,
 ) -> float:
-    """Return the tolerance at which the bound is 0, given it at one; by secants, as it is smooth.
+    """Return the least tolerance that the set meets: at which the upper bound is 0.
 
-    All features explain so much of the loss.
+    `bound` is the upper bound at `tolerance`, and `explained` what all features explain of the
+    loss. The bound is smooth in the tolerance, so that a few secants find the root.
     """
     before, share = tolerance, tolerance + bound / explained
     for _ in range(_MOST_SECANTS):
@@ -335,12 +337,12 @@ def leaks_in_words(leaks: Sequence[str]) -> str:
     if not leaks:
         return ""
     is_single = len(leaks) == 1
-    them = "it" if is_single else "them"
+    it = "it" if is_single else "them"
     return (
         f"The selection rests on {quoted(leaks)}, which alone "
         f"{'predicts' if is_single else 'predict'} the target. If "
-        f"{'it is' if is_single else 'they are'} not known before the target, drop {them}; "
-        f"otherwise put {them} on the keep list. Until then, losses with {them} show nothing. "
+        f"{'it is' if is_single else 'they are'} not known before the target, drop {it}; "
+        f"otherwise put {it} on the keep list. Until then, losses with {it} show nothing. "
     )
 
 

@@ -82,7 +82,7 @@ def load(
     kind: str, files: Mapping[str, bytes], schema: Schema, trusted: Sequence[str] = ()
 ) -> FittedModel:
     """Rebuild a model from its native files; for `trusted` see `packages_of`."""
-    classes = {str(each.model.kind): each.model for each in MODELS.values()}
+    classes = {str(known.model.kind): known.model for known in MODELS.values()}
     if kind not in classes:
         raise InputError(f"model kind must be one of {', '.join(classes)} but is {kind!r}")
     if kind == ScikitLearnModel.kind:
@@ -100,7 +100,7 @@ def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict
     kind = kind_of(name)
     candidates: list[dict[str, JSON]] = kind.library.grid(preset, name, task)
     if not candidates:
-        published = [each for each in MODELS if kind_of(each).library.grid(preset, each, task)]
+        published = [model for model in MODELS if kind_of(model).library.grid(preset, model, task)]
         raise InputError(
             f"the paper has no grid for {name!r}, only for {', '.join(published)}; "
             "set tuning to small or none"

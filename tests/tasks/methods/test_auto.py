@@ -297,9 +297,9 @@ def test_another_number_of_features_is_judged_on_the_same_folds(tmp_path, size):
     assert (
         other.losses["out_of_fold"]["all_features"] == result.losses["out_of_fold"]["all_features"]
     )
-    price = result.curve.set_index("n_features").loc
-    if size in price.obj.index:
-        assert other.losses["out_of_fold"]["selected"] == pytest.approx(price[size, "loss"])
+    price = result.curve.set_index("n_features")
+    if size in price.index:
+        assert other.losses["out_of_fold"]["selected"] == pytest.approx(price.loc[size, "loss"])
     assert other.curve["n_features"].tolist() == ([8] if size == 8 else [8, size])
     assert size == 8 or f"chosen separately in each fold ({size} each)" in other.verdict
     assert other.at(size).run == other.run

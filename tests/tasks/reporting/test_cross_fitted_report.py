@@ -12,7 +12,8 @@ import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.flows.cli.output import show
 from chaffinch.tasks.reporting.charts import elimination_chart
-from chaffinch.tasks.reporting.text import stability_in_words
+from chaffinch.tasks.reporting.search import sizes_of_the_curve
+from chaffinch.tasks.reporting.text import NOTHING, stability_in_words
 from tests.tasks.methods.test_auto import table_of
 from tests.tasks.reporting.synthetic_report import Page, numbered, synthetic, with_contract
 
@@ -81,6 +82,18 @@ def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> Non
     curve = page.of("svg")[2]["aria-label"]
     assert curve.startswith("Trade-off curve: squared error, held-out rows against the number")
     assert f"{len(result.features)} were chosen" in curve
+
+
+def test_a_number_that_loses_nothing_is_within_the_tolerance() -> None:
+    size = {"loss": 1.0, "difference": 0.0, "share_lost": 0.0, "share_lost_at_most": 0.0}
+    worse = size | {"share_lost_at_most": 0.03}
+    unknown = size | {"share_lost": None, "share_lost_at_most": None}
+    shown = [size | {"n_features": 4}, size | {"n_features": 3}]
+    shown += [worse | {"n_features": 2}, unknown | {"n_features": 1}]
+    table = sizes_of_the_curve(shown, 2, 0.02)
+    assert [row[-1] for row in table.rows] == ["within 2 %", "within 2 %", "chosen", ""]
+    assert table.rows[-1][3:5] == (NOTHING, NOTHING)
+    assert table.marked == 2
 
 
 def test_a_band_is_drawn_around_the_losses() -> None:
