@@ -141,7 +141,8 @@ def _searches(content: ReportContent) -> Iterator[Block]:
 def _number_of_features(content: ReportContent) -> Iterator[Block]:
     settings, has_folds = content.contract.settings, bool(content.fold_sizes)
     by_error = settings["method"].get("within_one_standard_error", False)
-    most = settings["method"].get("n_features")
+    most, is_exact = (settings["method"].get(name) for name in ("n_features", "exactly"))
+    refitted = "a grid of sizes, from the smallest until larger ones were no better"
     rows = "One fold of the training rows was held out."
     if has_folds:
         rows = "The rows were cut into folds, and each fold was held out in turn."
@@ -160,11 +161,12 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
     limit = "" if most is None else f" No more than {most} features were allowed"
     if limit:
         limit += f"{', and so many are kept if no smaller size passes' * (not by_error)}."
+    if is_exact:
+        refitted, rule, limit = "this size", f"Exactly {most} were asked for.", ""
     once_more = " The features were then ordered once more, on all rows." * has_folds
     yield paragraph(
         f"{rows} Without its rows, the features were ordered and the model was refitted with the "
-        "highest of them for a grid of sizes, from the smallest until larger ones were no better; "
-        f"the held-out rows give the loss of each size. {rule}{limit}{once_more}"
+        f"highest of them for {refitted}; the held-out rows give the loss. {rule}{limit}{once_more}"
     )
     if (chart := elimination_chart_of(content)) is not None:
         by = f", widened by a factor of {widening_of(content)} for the choice of the rows that "
@@ -175,7 +177,7 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
             "95\N{NO-BREAK SPACE}% interval of the difference from all features, drawn around the "
             f"loss of each size{by if widening_of(content) else ''}.",
         )
-    if chosen := choices_of_folds(content.fold_sizes):
+    if not is_exact and (chosen := choices_of_folds(content.fold_sizes)):
         yield paragraph(
             f"{chosen} The verdict is about choosing in this way: its loss is that of the folds’ "
             "own choices, not that of one size in the curve."

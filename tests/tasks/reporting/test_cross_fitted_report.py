@@ -84,6 +84,15 @@ def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> Non
     assert f"{len(result.features)} were chosen" in curve
 
 
+def test_a_number_that_was_asked_for_was_chosen_by_no_rule(tmp_path) -> None:
+    method = {"kind": "auto", "n_features": 2, "exactly": True}
+    result = chaffinch.select(table_of(), "y", model=LINEAR, method=method)
+    text = page_of(result, tmp_path).text
+    assert "Exactly 2 were asked for." in text
+    assert "A size passes" not in text
+    assert "folds chose" not in text
+
+
 def test_a_number_that_loses_nothing_is_within_the_tolerance() -> None:
     size = {"loss": 1.0, "difference": 0.0, "share_lost": 0.0, "share_lost_at_most": 0.0}
     worse = size | {"share_lost_at_most": 0.03}
