@@ -40,7 +40,7 @@ from chaffinch.tasks.reporting.losses import (
     losses_of_parts,
     metric_rows,
 )
-from chaffinch.tasks.reporting.search import sizes_of_the_curve
+from chaffinch.tasks.reporting.search import price_list
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     how_stable,
@@ -59,7 +59,7 @@ from chaffinch.tasks.statistics.bootstrap import signed
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
 from chaffinch.tasks.workers.logging import ContextFilter
 
-NAMES_SHOWN, NAMES_MISSING, SIZES_SHOWN = 40, 5, 8
+NAMES_SHOWN, NAMES_MISSING = 40, 5
 
 
 def lines_of_alternatives(
@@ -235,24 +235,17 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
 
 def _print_prices(console: Console, result: SelectionResult) -> None:
     """Print what other numbers of features would lose, where the search knows it."""
-    sizes: list[Any] = result.curve.to_dict("records")
-    chosen = len(result.features)
-    if len(sizes) < 3 or "share_lost" not in sizes[0]:
+    curve = result.curve.to_dict("records")
+    prices = price_list(curve, len(result.features), result.settings["tolerance"])
+    if prices is None:
         return
-    apart = (len(sizes) - 1) / (min(SIZES_SHOWN, len(sizes)) - 1)
-    shown = {round(i * apart) for i in range(SIZES_SHOWN)}
-    prices = sizes_of_the_curve(
-        [size for i, size in enumerate(sizes) if i in shown or size["n_features"] == chosen],
-        chosen,
-        result.settings["tolerance"],
-    )
     table = Table()
     for heading, kind in prices.columns.items():
         table.add_column(heading.lower(), justify="right" if kind == "number" else "left")
     for row in prices.rows:
         table.add_row(*map(str, row))
     console.print(table)
-    more = f" The report has all {len(sizes)} numbers." * (len(sizes) > len(prices.rows))
+    more = f" The report has all {len(curve)} numbers." * (len(curve) > len(prices.rows))
     _print_line(
         console,
         "At most: with 95% confidence, as the verdict, for a number that these figures did not "

@@ -33,6 +33,7 @@ from chaffinch.tasks.reporting.losses import (
     losses_of_parts,
     metric_rows,
 )
+from chaffinch.tasks.reporting.search import price_list
 from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -181,6 +182,15 @@ def publish(
         key=key_of(data_set, "features"),
         description="Every feature, the kept ones first, each by rank",
     )
+    curve = result.curve.to_dict("records")
+    prices = price_list(curve, len(result.features), result.settings["tolerance"])
+    if prices is not None:
+        create_table_artifact(
+            [dict(zip(prices.columns, row, strict=True)) for row in prices.rows],
+            key=key_of(data_set, "prices"),
+            description="What other numbers of features lose, beside all of them; `chaffinch at "
+            f"{result.run} K` makes K features the choice",
+        )
     _publish_charts(run, result, data_set, difference)
     return cast(UUID, verdict)  # a coroutine only with an event loop
 

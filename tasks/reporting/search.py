@@ -29,6 +29,7 @@ from chaffinch.tasks.selection.losses import loss_in_words
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+_MOST_PRICES = 8  # sizes of a price list, beside the chosen one
 _NORMAL = 1.96  # standard errors that a 95 % interval reaches to each side
 _MASK = (
     "is the set of features that the model may see; a masked feature has the same value in every "
@@ -311,6 +312,19 @@ def sizes_of_the_curve(sizes: Sequence[Mapping[str, Any]], chosen: int, toleranc
     at = sizes_shown.index(chosen) if chosen in sizes_shown else None
     columns = numbers("Features", "Mean loss", "Less that of all", "Explains less by", "At most")
     return Table("Price of each number of features", {**columns, "Choice": "text"}, rows, at)
+
+
+def price_list(curve: Sequence[Mapping[Any, Any]], chosen: int, tolerance: float) -> Table | None:
+    """Return about eight sizes of a curve, evenly spaced, as `sizes_of_the_curve` does.
+
+    None where the search knows no prices, or two sizes alone.
+    """
+    if len(curve) < 3 or "share_lost" not in curve[0]:
+        return None
+    apart = (len(curve) - 1) / (min(_MOST_PRICES, len(curve)) - 1)
+    shown = {round(place * apart) for place in range(_MOST_PRICES)}
+    sizes = [s for i, s in enumerate(curve) if i in shown or s["n_features"] == chosen]
+    return sizes_of_the_curve(sizes, chosen, tolerance)
 
 
 def _percent(value: float | None) -> str:

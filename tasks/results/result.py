@@ -33,6 +33,7 @@ from chaffinch.tasks.pipeline.selection_run import (
 from chaffinch.tasks.reporting import ReportContent, render_report
 from chaffinch.tasks.reporting.features import rank_of_each
 from chaffinch.tasks.reporting.notebook import as_html, draw_curve
+from chaffinch.tasks.reporting.search import price_list
 from chaffinch.tasks.results.alternatives import ScoredAlternatives
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.model import SelectedModel, check_there
@@ -201,16 +202,19 @@ class SelectionResult:
         )
 
     def _repr_html_(self) -> str:
+        import pandas as pd
+
         kept = f"{len(self.features)} of {len(self.candidates)} features kept"
         table, tables = self.to_frame(), [self._metrics_frame()] if self.metrics else []
         table = table[table["kept"]].drop(columns="kept")
         if (importance := self.importance) is not None:
             rise = importance.set_index("feature")["rise"]
             table["importance"] = table["feature"].map(rise)
-        table = table.sort_values("rank")
-        return as_html(
-            kept, [self.verdict], *tables, table, warnings=self.warnings, notes=self.notes
-        )
+        tables.append(table.sort_values("rank"))
+        tolerance = self.settings["tolerance"]
+        if prices := price_list(self.curve.to_dict("records"), len(self.features), tolerance):
+            tables.append(pd.DataFrame(prices.rows, columns=[*prices.columns]))
+        return as_html(kept, [self.verdict], *tables, warnings=self.warnings, notes=self.notes)
 
     def _metrics_frame(self) -> pd.DataFrame:
         import pandas as pd

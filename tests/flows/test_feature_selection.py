@@ -152,7 +152,7 @@ def test_losses_metrics_and_features_are_tables(flow_run, server):
     assert [row["removed at step"] for row in features] == [None, None, 4, 3, 2, 1]
 
 
-def test_the_folds_of_the_default_method_are_shown_with_their_stability(
+def test_the_default_method_shows_the_stability_of_its_folds_and_its_price_list(
     server, table, settings, tmp_path
 ):
     asked = settings.model_copy(update={"method": SelectionSettings(target="y").method})
@@ -165,6 +165,10 @@ def test_the_folds_of_the_default_method_are_shown_with_their_stability(
     verdict, stability, *_ = artifacts["harvest-verdict"]["data"].split("\n\n")
     assert verdict == result.verdict
     assert stability == stability_in_words(result.contract)
+    prices = json.loads(artifacts["harvest-prices"]["data"])
+    assert [int(row["Features"]) for row in prices] == result.curve["n_features"].tolist()
+    chosen = [int(row["Features"]) for row in prices if row["Choice"] == "chosen"]
+    assert chosen == [len(result.features)]
 
 
 def test_the_elimination_curve_is_an_image_that_needs_no_network(flow_run, server):

@@ -138,6 +138,10 @@ def test_the_curve_falls_from_all_features_and_is_drawn(method, tmp_path):
     assert curve["n_features"].is_monotonic_decreasing
     assert np.isfinite(curve["loss"]).all()
     assert chaffinch.load_run(result.run, store=tmp_path).curve.equals(curve)
+    if method == "auto":
+        prices = np.reshape(cells(result._repr_html_())[-6 * len(curve) :], (-1, 6))
+        assert prices[:, 0].astype(int).tolist() == curve["n_features"].tolist()
+        assert prices[prices[:, -1] == "chosen", 0] == [str(len(result.features))]
     if method == "gbmo":
         assert curve["n_features"].iloc[0] == len(result.candidates)
         assert curve["loss"].tolist()[1:] == result.path["loss"].tolist()
