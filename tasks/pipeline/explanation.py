@@ -4,6 +4,10 @@ The importance of a kept feature is the rise of the loss, on rows that judge, on
 its baseline value in every row. A test part is predicted by the final model. Rows that folds hold
 out are predicted by models refitted on the kept features without their fold. Of large tables,
 2,000 rows of the first folds are used.
+
+The price of a kept feature is the share that the model then explains less, of what it explains
+beyond a constant. Intervals and bounds hold for all features together: they are Student's, at a
+level divided by the number of features (Bonferroni).
 """
 
 from __future__ import annotations
@@ -22,13 +26,13 @@ from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows
 from chaffinch.tasks.settings.search_result import step_of_each
 from chaffinch.tasks.statistics.associations import stand_ins
-from chaffinch.tasks.statistics.bootstrap import difference_of, paired_interval
+from chaffinch.tasks.statistics.bootstrap import Interval, difference_of
 from chaffinch.tasks.statistics.metrics import prediction_figures
+from chaffinch.tasks.statistics.size_curve import SizeCurve
 from chaffinch.tasks.statistics.verdict import loss_if_any, too_few_units
 
 _MOST_ROWS = 2_000
 _MOST_FEATURES = 200
-_MOST_INTERVALS = 20  # an interval takes a bootstrap
 _MOST_CELLS = 8_000_000  # of predictions that are held at once: 64 MB
 
 
@@ -96,28 +100,30 @@ def _importance(run: SelectionRun, judge: Judge, sample: Index) -> dict[str, Any
     }
     order = sorted(rises, key=lambda i: -rises[i])
     units = np.unique(judge.units[sample], return_inverse=True)[1]
+    prices: list[tuple[Interval | None, float | None]] = [(None, None)] * len(masked)
     why = ""
     if not loss.is_mean_over_rows:
         why = f"{loss.name} is a score of all rows together"
     elif lacking := too_few_units(int(units.max()) + 1):
         why = f"{lacking[0].lower()}{lacking[1:]}"
-    with_interval = [] if why else order[:_MOST_INTERVALS]
-    interval_of = {
-        i: paired_interval(
-            loss,
-            rows,
-            unmasked,
-            masked[i],
-            units,
-            confidence=CONFIDENCE,
-            seed=run.settings.seed,
-            widen=judge.widen,
-        )
-        for i in with_interval
-    }
+    else:
+        made = unmasked, *masked, judge.constant[sample]
+        *losses_of_rows, constant = (loss.per_row(rows.y, prediction) for prediction in made)
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        in_one = np.zeros(len(rows), np.int64)
+        sizes = tuple(range(len(losses_of_rows), 0, -1))
+        curve = SizeCurve(sizes, np.array(losses_of_rows), constant, weight, units, in_one)
+        bounds = curve.shares_lost(judge.widen, n_bounds=len(masked))
+        ends = curve.intervals(judge.widen, n_bounds=len(masked))
+        prices = [(end, bound) for end, (_, bound) in zip(ends[1:], bounds[1:], strict=True)]
     return {
         "features": [
-            {"feature": names[features[i]], "rise": rises[i], "interval": interval_of.get(i)}
+            {
+                "feature": names[features[i]],
+                "rise": rises[i],
+                "interval": prices[i][0],
+                "share_lost_at_most": prices[i][1],
+            }
             for i in order
         ],
         "loss": before,

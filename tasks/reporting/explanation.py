@@ -24,7 +24,7 @@ from chaffinch.tasks.reporting.section import (
     paragraph,
     section,
 )
-from chaffinch.tasks.reporting.text import counted, cut, interval, number
+from chaffinch.tasks.reporting.text import counted, cut, interval, number, rounded_share
 from chaffinch.tasks.selection.losses import loss_in_words
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
         refitted = " The models were refitted on the kept features without the rows that they "
         refitted += "predict."
     if any(feature["interval"] is not None for feature in features):
-        intervals = f" A line is the {measured['confidence']:.0%} interval of a paired bootstrap; "
-        intervals += "each holds for one feature, so that of many intervals some are wrong."
+        intervals = f" A line is an interval; all hold together at {measured['confidence']:.0%}."
         intervals += _count_undecided(features, is_cross_fitted=content.traits.is_cross_fitted)
     yield Figure(
         _importance_chart(features[:_BARS]),
@@ -83,6 +82,12 @@ def importance(content: ReportContent) -> Iterator[Block]:
     )
     if measured["why_no_interval"]:
         yield note(f"There are no intervals: {measured['why_no_interval']}.")
+    if measured["why_no_interval"] == "":
+        yield note(
+            "What the model explains less without a feature is a share of what it explains beyond "
+            "a constant. The bounds hold together as well. A model that is fitted again without "
+            "the feature mostly loses less."
+        )
     alone = "Features that share information can each look unimportant, as the model reads the "
     alone += "others; the figures do not add up. "
     if content.explanation["stand_ins"].get("groups"):
@@ -108,11 +113,16 @@ def _count_undecided(features: Sequence[Mapping[str, Any]], *, is_cross_fitted: 
 
 def _importance_table(features: Sequence[Mapping[str, Any]], confidence: float) -> Table:
     rows = [
-        (feature["feature"], number(feature["rise"], "+"), interval(feature["interval"]))
+        (
+            feature["feature"],
+            number(feature["rise"], "+"),
+            interval(feature["interval"]),
+            rounded_share(feature.get("share_lost_at_most")),
+        )
         for feature in features
     ]
     columns: dict[str, Kind] = {"Feature": "name"}
-    columns |= numbers("Loss rises by", f"{confidence:.0%} interval")
+    columns |= numbers("Loss rises by", f"{confidence:.0%} interval", "Explains less by at most")
     return Table(f"Importance of {counted(len(rows), 'feature')}", columns, rows, file=_FILE)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from chaffinch.tasks.reporting.section import (
     paragraph,
     section,
 )
-from chaffinch.tasks.reporting.text import NOTHING, counted, listed, number, share
+from chaffinch.tasks.reporting.text import counted, listed, number, rounded_share, share
 from chaffinch.tasks.selection.losses import loss_in_words
 
 if TYPE_CHECKING:
@@ -303,7 +302,7 @@ def sizes_of_the_curve(sizes: Sequence[Mapping[str, Any]], chosen: int, toleranc
         (
             *(number(size[key]) for key in ("n_features", "loss")),
             number(size["difference"], "+"),
-            *(_percent(size.get(key)) for key in ("share_lost", "share_lost_at_most")),
+            *(rounded_share(size.get(key)) for key in ("share_lost", "share_lost_at_most")),
             _choice(size, chosen, tolerance),
         )
         for size in sizes
@@ -325,10 +324,6 @@ def price_list(curve: Sequence[Mapping[Any, Any]], chosen: int, tolerance: float
     shown = {round(place * apart) for place in range(_MOST_PRICES)}
     sizes = [s for i, s in enumerate(curve) if i in shown or s["n_features"] == chosen]
     return sizes_of_the_curve(sizes, chosen, tolerance)
-
-
-def _percent(value: float | None) -> str:
-    return NOTHING if value is None or math.isnan(value) else share(round(value, 4))
 
 
 def _choice(size: Mapping[str, Any], chosen: int, tolerance: float) -> str:

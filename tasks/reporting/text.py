@@ -68,6 +68,11 @@ def share(value: float) -> str:
     return f"{number(round(100 * value, 10))} %"
 
 
+def rounded_share(value: float | None) -> str:
+    """Return a share to a hundredth of a per cent; None and NaN are nothing."""
+    return NOTHING if value is None or math.isnan(value) else share(round(value, 4))
+
+
 def plain(value: Any) -> str:
     if value is None:
         return NOTHING

@@ -310,10 +310,13 @@ class SelectionResult:
         Returns
         -------
         pandas.DataFrame or None
-            ``feature``, ``rise``, and the ends ``low`` and ``high`` of its 95 % interval, largest
-            rise first: at most 200 features, and intervals for 20, on at most 2,000 rows. The ends
-            are missing where the loss is a scorer or rows are few. Features that share information
-            can each have a small rise. None in runs of earlier releases.
+            ``feature``, ``rise``, the ends ``low`` and ``high`` of its interval, and
+            ``share_lost_at_most``, the upper bound of what the model then explains less, as a share
+            of what it explains beyond a constant; largest rise first. At most 200 features, on at
+            most 2,000 rows. Intervals and bounds hold for all features together, at 95 %; they are
+            missing where the loss is a scorer or rows are few. A model refitted without a feature
+            mostly loses less. Features that share information can each have a small rise. None in
+            runs of earlier releases.
         """
         import pandas as pd
 
@@ -321,10 +324,15 @@ class SelectionResult:
             return None
         known = {text_of_label(name): name for name in self._features}
         rows = [
-            (known[rise["feature"]], rise["rise"], *(rise["interval"] or (None, None)))
+            (
+                known[rise["feature"]],
+                rise["rise"],
+                *(rise["interval"] or (None, None)),
+                rise.get("share_lost_at_most"),
+            )
             for rise in self._explanation["importance"]["features"]
         ]
-        columns = {"rise": float, "low": float, "high": float}
+        columns = dict.fromkeys(("rise", "low", "high", "share_lost_at_most"), float)
         return pd.DataFrame(rows, columns=["feature", *columns]).astype(columns)
 
     @property

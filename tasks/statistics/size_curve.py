@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.statistics.bootstrap import means_and_errors
+from chaffinch.tasks.statistics.bootstrap import Interval, means_and_errors
 
 Index = NDArray[np.int64]
 
@@ -100,19 +100,34 @@ class SizeCurve:
     def _best(self, among: NDArray[np.bool_]) -> int:
         return int(min(np.flatnonzero(among)[::-1], key=self.means.__getitem__))
 
-    def shares_lost(self, widen: float) -> list[tuple[float | None, float | None]]:
+    def intervals(self, widen: float, n_bounds: int = 1) -> list[Interval]:
+        """Return Student's interval, at 95 %, of each mean loss less that of all features.
+
+        `widen` multiplies its width. Together so many hold with 95 % confidence (Bonferroni).
+        """
+        from scipy import stats
+
+        level = 1 - (1 - _CONFIDENCE) / (2 * n_bounds)
+        reach = widen * float(stats.t.ppf(level, max(1, int(self.unit.max()))))
+        means, errors = self.over_all_features()
+        return [(m - reach * e, m + reach * e) for m, e in zip(means, errors, strict=True)]
+
+    def shares_lost(
+        self, widen: float, n_bounds: int = 1
+    ) -> list[tuple[float | None, float | None]]:
         """Return the share of what all features explain that each size loses, and its upper bound.
 
-        The bound, at least 0, is one-sided at 95 %; `widen` multiplies its distance. Both are None
-        where all features are not shown to explain anything.
+        The bound, at least 0, is one-sided at 95 %; `widen` multiplies its distance, and so many
+        bounds hold together (Bonferroni). Both are None where all features are not shown to explain
+        anything.
         """
-        bounds = self._least_tolerances(widen)
+        bounds = self._least_tolerances(widen, n_bounds)
         if self._skill <= 0 or not np.isfinite(bounds).all():
             return [(None, None)] * len(self.sizes)
         lost = (self.means - self.means[0]) / self._skill
         return list(zip(lost.tolist(), bounds.tolist(), strict=True))
 
-    def _least_tolerances(self, widen: float = 1.0) -> Floats:
+    def _least_tolerances(self, widen: float = 1.0, n_bounds: int = 1) -> Floats:
         """Return the least tolerance at which each size passes, (s,); inf where none does.
 
         Size s passes at t if the upper bound of the mean of L_s - L_all - t (L_constant - L_all) is
@@ -120,7 +135,8 @@ class SizeCurve:
         """
         from scipy import stats
 
-        quantile = widen * stats.t.ppf(_CONFIDENCE, max(1, int(self.unit.max())))
+        level = 1 - (1 - _CONFIDENCE) / n_bounds
+        quantile = widen * stats.t.ppf(level, max(1, int(self.unit.max())))
         skill = self._skill
         if skill <= 0:
             excess, errors = self._means_and_errors(self.losses - (1 - _ROUNDING) * self.constant)
