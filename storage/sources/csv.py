@@ -2,7 +2,7 @@
 
 Each column has the narrowest type that all its rows allow. What may be read wrongly stays text, to
 be typed as text of every source is: integers with leading zeros, numbers beyond 2^53, and numbers
-whose points may mark thousands.
+whose points may mark thousands. Options behind the path say how text is written (`TextOptions`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -28,6 +30,7 @@ import pyarrow.csv
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.sources.source import Format, OpenTable
+from chaffinch.storage.sources.text_options import TextOptions
 from chaffinch.storage.spilled import SpilledRows
 
 
@@ -38,6 +41,8 @@ class _Header:
     names: list[str]  # the first is empty for an unnamed index of pandas
     delimiter: str
     n_characters: int
+    n_above: int  # lines above it
+    n_left_out: int  # lines of text above it
 
     @property
     def columns(self) -> list[str]:
@@ -45,7 +50,7 @@ class _Header:
         return self.names if self.names[0] else self.names[1:]
 
 
-def _read_header(file: Any, name: str) -> _Header:
+def _read_header(file: Any, name: str, options: TextOptions) -> _Header:
     """Read the header of an open text file, and no rows."""
     magic = file.read(4)
     file.seek(0)
@@ -55,17 +60,20 @@ def _read_header(file: Any, name: str) -> _Header:
         ending = f"{Path(name).suffix.lower()}.gz"
         raise InputError(f"{name} is compressed by gzip; rename it so that it ends in {ending}")
     packed = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
+    encoding = "utf-8-sig" if options.is_utf8 else options.encoding
     # bytes after the header that are not UTF-8 raise when the rows are read
-    text = io.TextIOWrapper(packed, "utf-8-sig", errors="surrogateescape", newline="")
+    text = io.TextIOWrapper(packed, encoding, errors="surrogateescape", newline="")
     try:
         with _unpacking(name):
-            header = _parse_header(text, name)
+            header = _parse_header(text, name, options)
+    except UnicodeError as error:
+        raise InputError(_no_text(name, options)) from error
     finally:
         text.detach()
     try:
         "".join(header.names).encode()
     except UnicodeEncodeError as error:
-        raise InputError(_no_text(name)) from error
+        raise InputError(_no_text(name, options)) from error
     n_unnamed = int(len(header.names) > 1 and not header.names[0])
     check_columns(header.names[n_unnamed:], name, first=1 + n_unnamed)
     return header
@@ -79,32 +87,39 @@ def _unpacking(name: str) -> Iterator[None]:
         raise InputError(f"{name} is damaged ({error}); write it again") from error
 
 
-def _parse_header(text: io.TextIOWrapper, name: str) -> _Header:
-    first = next((line for line in text if line.strip()), "")
-    if not first:
+def _parse_header(text: io.TextIOWrapper, name: str, options: TextOptions) -> _Header:
+    lines, n_above, n_left_out, delimiter = iter(text), 0, 0, options.delimiter
+    for first in lines:
+        if mark := re.fullmatch(r'"?sep=(.)"?', first.strip("\r\n"), re.IGNORECASE):
+            delimiter = delimiter or mark[1]  # a line for Excel
+        elif first.strip() and not (options.comment and first.startswith(options.comment)):
+            break
+        n_above, n_left_out = n_above + 1, n_left_out + bool(first.strip())
+    else:
         raise InputError(f"{name} is empty; give a header and at least one row")
     if "\0" in first:  # as in UTF-16, and in nearly all files that are no text
-        raise InputError(_no_text(name))
-    if re.fullmatch(r'"?sep=.?"?', first.strip(), re.IGNORECASE):
-        raise InputError(
-            f"{name} begins with {first.strip()!r}, a mark for Excel and no header; remove the line"
-        )
+        raise InputError(_no_text(name, options))
     ending = Path(name.lower().removesuffix(".gz")).suffix
-    if ending == ".tsv" or (ending == ".txt" and "\t" in first):
+    if not delimiter and (ending == ".tsv" or (ending == ".txt" and "\t" in first)):
         delimiter = "\t"
-    else:
+    elif not delimiter:
         marks = (mark for mark in ";\t|" if mark in first and "," not in first)
         delimiter = next(marks, ",")
-    text.seek(0)  # a name in quotes may contain line breaks
+    rest = chain([first], lines)  # a name in quotes may contain line breaks
     try:
-        names = next(row for row in csv.reader(text, delimiter=delimiter) if row)
+        names = next(csv.reader(rest, delimiter=delimiter))
     except csv.Error as error:
         raise InputError(f"{name} has no readable header ({error}); correct it") from error
-    return _Header(names, delimiter, len(first))
+    return _Header(names, delimiter, len(first), n_above, n_left_out)
 
 
-def _no_text(name: str) -> str:
-    return f"the header of {name} is not UTF-8 text; save the table as CSV in UTF-8"
+def _no_text(name: str, options: TextOptions) -> str:
+    if not options.is_utf8:
+        return f"the header of {name} is not text in {options.encoding}; give its encoding"
+    return (
+        f"the header of {name} is not UTF-8 text; save the table as CSV in UTF-8, or give its "
+        f"encoding, as in {name}#encoding=cp1252"
+    )
 
 
 # bytes that a thread parses at a time: each block makes a chunk of every column
@@ -125,21 +140,25 @@ _KINDS_OF_CATEGORIES: _Kinds = (pa.null(), *_DATES, pa.string())
 
 
 def _read(
-    files: Sequence[Path], categorical: Collection[str], aside: Path | None = None
+    files: Sequence[Path],
+    categorical: Collection[str],
+    aside: Path | None = None,
+    *,
+    options: TextOptions,
 ) -> pa.Table:
-    """Read UTF-8 text with a header; `categorical` columns of numbers stay text."""
+    """Read text with a header; `categorical` columns of numbers stay text."""
     (path,) = files
-    with _open(path) as text:
+    with _open(path, options) as text:
         table = _read_typed(text, categorical, aside)
     return _without_unnamed_index(table, path.name)
 
 
-def _column_bytes(files: Iterable[tuple[str, Path]]) -> dict[str, int]:
+def _column_bytes(files: Iterable[tuple[str, Path]], *, options: TextOptions) -> dict[str, int]:
     """Return the size of each column's fields in bytes, delimiters included."""
     ((_, path),) = files
-    with _open(path) as text:
+    with _open(path, options) as text:
         sizes = {name: len(name.encode()) + 1 for name in text.names}
-        with pa.csv.open_csv(path, **text.options(), convert_options=text.as_it_is) as stream:
+        with text.stream(text.as_it_is) as stream:
             for batch in stream:
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
                     sizes[name] += pc.sum(pc.binary_length(column)).as_py() + len(column)
@@ -147,8 +166,9 @@ def _column_bytes(files: Iterable[tuple[str, Path]]) -> dict[str, int]:
     return sizes
 
 
-def _n_rows(file: Any, name: str) -> int:
+def _n_rows(file: Any, name: str, *, options: TextOptions) -> int:
     """Estimate the number of rows from samples of the text; exact for small files."""
+    n_left_out = _read_header(file, name, options).n_left_out
     size: int = file.seek(0, io.SEEK_END)
     starts = (0, size // 2, size - _SAMPLE)
     is_packed = name.lower().endswith(".gz")
@@ -159,7 +179,7 @@ def _n_rows(file: Any, name: str) -> int:
             sample = text.read(len(starts) * _SAMPLE)
             is_whole = not text.read(1)
         if is_whole:
-            return max(0, _n_lines(sample) - 1)
+            return max(0, _n_lines(sample) - n_left_out - 1)
         samples, sampled = [sample], int(file.tell())
     else:
         samples, sampled = [], int(len(starts) * _SAMPLE)
@@ -172,20 +192,27 @@ def _n_rows(file: Any, name: str) -> int:
 
 def _n_lines(text: bytes) -> int:
     """Count lines that are not blank; a line break in quotes is none."""
+    text = text.replace(b"\0", b"")  # of UTF-16
     return len(re.findall(rb"[^\r\n]+", re.sub(rb'"[^"]*"', b"0", text)))
 
 
-DELIMITED = Format(
-    name="delimited text",
-    listed=".csv, .tsv, .txt (each plain or .gz)",
-    endings=(".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
-    read=_read,
-    columns=lambda file, name: _read_header(file, name).columns,
-    column_bytes=_column_bytes,
-    open=lambda *arguments: OpenTable.of(_read(*arguments)),
-    n_rows=_n_rows,
-    has_types=False,
-)
+def _delimited(options: TextOptions) -> Format:
+    read = partial(_read, options=options)
+    return Format(
+        name="delimited text",
+        listed=".csv, .tsv, .txt (each plain or .gz)",
+        endings=(".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
+        read=read,
+        columns=lambda file, name: _read_header(file, name, options).columns,
+        column_bytes=partial(_column_bytes, options=options),
+        open=lambda *arguments: OpenTable.of(read(*arguments)),
+        n_rows=partial(_n_rows, options=options),
+        has_types=False,
+        with_options=lambda text, name: _delimited(TextOptions.parse(text, name)),
+    )
+
+
+DELIMITED = _delimited(TextOptions())
 
 
 @dataclass(frozen=True)
@@ -196,27 +223,37 @@ class _Text:
     delimiter: str
     names: list[str]
     block: int  # bytes
+    n_above: int  # lines above the header
+    options: TextOptions
 
     @property
     def as_it_is(self) -> pa.csv.ConvertOptions:
         return pa.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.binary()))
 
-    def options(self) -> dict[str, Any]:
-        return {
-            "read_options": pa.csv.ReadOptions(block_size=self.block),
-            "parse_options": pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-        }
+    def stream(self, conversion: pa.csv.ConvertOptions, use_threads: bool = True) -> Any:
+        return pa.csv.open_csv(
+            self.path,
+            pa.csv.ReadOptions(
+                block_size=self.block,
+                encoding="utf8" if self.options.is_utf8 else self.options.encoding,
+                skip_rows=self.n_above,
+                use_threads=use_threads,
+            ),
+            pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            conversion,
+        )
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[_Text]:
+def _open(path: Path, options: TextOptions) -> Iterator[_Text]:
     """Read the header, and raise errors inside as InputError."""
     try:
         with path.open("rb") as file:
-            header = _read_header(file, path.name)
+            header = _read_header(file, path.name, options)
         block = min(max(_LEAST_BLOCK, _BYTES_PER_COLUMN * len(header.names)), _MOST_BLOCK)
         # a row must fit into a block, and very wide tables have very long headers
-        text = _Text(path, header.delimiter, header.names, max(block, 16 * header.n_characters))
+        block = max(block, 16 * header.n_characters)
+        text = _Text(path, header.delimiter, header.names, block, header.n_above, options)
         yield text
     except pa.ArrowInvalid as error:
         raise InputError(_first_bad_row(text, error)) from error
@@ -232,23 +269,29 @@ def _read_typed(text: _Text, categorical: Collection[str], aside: Path | None) -
 
     The rows are read again if a later value changes a type: the text of all would take more memory.
     """
-    nulls: dict[str, Any] = {"strings_can_be_null": True, "null_values": _MISSING}
+    missing = [*_MISSING, *text.options.missing]
+    nulls: dict[str, Any] = {"strings_can_be_null": True, "null_values": missing}
     guess, conversion = (
         pa.csv.ConvertOptions(column_types=types, **nulls)
         for types in ({}, dict.fromkeys(text.names, pa.string()))
     )
-    with pa.csv.open_csv(text.path, **text.options(), convert_options=guess) as stream:
+    # a guess by the usual spelling is none of another
+    is_usual = not (text.options.has_own_numbers or text.options.date_format)
+    with text.stream(guess) as stream:
         kinds = [
-            _types_from(_KINDS_OF_CATEGORIES if field.name in categorical else _KINDS, field.type)
+            _types_from(
+                _KINDS_OF_CATEGORIES if field.name in categorical else _KINDS,
+                field.type if is_usual else pa.null(),
+            )
             for field in stream.schema  # of the first block
         ]
     empty = pa.table({name: pa.nulls(0) for name in text.names})
     while True:
         rows = SpilledRows(aside, lambda tables: pa.concat_tables([*tables] or [empty]))
         of_kept, is_whole = None, True
-        with pa.csv.open_csv(text.path, **text.options(), convert_options=conversion) as stream:
+        with text.stream(conversion) as stream:
             for batch in stream:
-                pairs = list(map(_converted, batch.columns, kinds))
+                pairs = list(map(partial(_converted, text.options), batch.columns, kinds))
                 kinds = [left for _, left in pairs]
                 of_kept = of_kept or kinds
                 is_whole = is_whole and kinds == of_kept
@@ -264,17 +307,32 @@ def _types_from(kinds: _Kinds, first: pa.DataType) -> _Kinds:
     return kinds[kinds.index(first) if first in kinds else -1 :]
 
 
-def _converted(texts: pa.StringArray, kinds: _Kinds) -> tuple[pa.Array, _Kinds]:
+def _converted(
+    options: TextOptions, texts: pa.StringArray, kinds: _Kinds
+) -> tuple[pa.Array, _Kinds]:
     """Return a column in the first of the types that all its values allow, and the types left."""
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), kinds[0]), kinds
     for place, kind in enumerate(kinds[:-1]):
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no text becomes null
-            values = _as(texts, kind)
+            values = _as(_usual(texts, kind, options), kind)
             if pa.types.is_integer(kind) and _have_leading_zeros(texts):
                 break
             return values, kinds[place:]
     return texts, kinds[-1:]
+
+
+def _usual(texts: pa.StringArray, kind: pa.DataType, options: TextOptions) -> pa.Array:
+    """Return texts of a type in the spelling that a cast takes; others raise ArrowInvalid."""
+    if kind == _DATES[1] and options.date_format:
+        with suppress(pa.ArrowInvalid):
+            return pc.strptime(texts, format=options.date_format, unit=kind.unit)
+    if options.has_own_numbers and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        if not pc.all(pc.match_substring_regex(texts, options.number)).as_py():
+            raise pa.ArrowInvalid("no numbers in the marks of this file")
+        texts = pc.replace_substring(texts, options.thousands, "") if options.thousands else texts
+        texts = pc.replace_substring(texts, options.decimal, ".")
+    return texts
 
 
 def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
@@ -322,11 +380,9 @@ def _have_leading_zeros(whole_numbers: pa.StringArray) -> bool:
 
 def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
     """Return the message for text that cannot be read; only one thread counts rows."""
-    options = text.options()
-    options["read_options"].use_threads = False
     n_before = 0
     try:
-        with pa.csv.open_csv(text.path, **options, convert_options=text.as_it_is) as stream:
+        with text.stream(text.as_it_is, use_threads=False) as stream:
             for batch in stream:
                 for name, column in zip(text.names, batch.columns, strict=True):
                     try:
@@ -350,6 +406,7 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
     if not match:
         return f"{text.path.name} cannot be read ({shorten(str(error), 200)}); correct it"
     row, expected, actual = map(int, match.groups())
+    row -= text.n_above
     return (
         f"row {row - 1} of {text.path.name} must have {expected} fields as the header but has "
         f"{actual}; correct it, or quote fields that hold {text.delimiter!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pyarrow as pa
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import nearest
 from chaffinch.storage.files import check_path, check_regular, sha256_of_file
-from chaffinch.storage.sources.formats import format_of
+from chaffinch.storage.sources.formats import format_of, split_options
 from chaffinch.storage.sources.parquet import parquet_files
 from chaffinch.storage.sources.source import Format, OpenTable, Source
 
@@ -24,13 +25,19 @@ class FileSource(Source):
     """A file, or a folder of Parquet files, on this disk."""
 
     path: Path
+    options: str = ""  # how delimited text is written
 
     @classmethod
     def of(cls, data: Any, scheme: str | None) -> Self | None:
-        return cls(Path(data)) if scheme == "" else None
+        if scheme != "":
+            return None
+        path, options = split_options(os.fspath(data))
+        if options and Path(data).exists():  # the mark is part of its name
+            path, options = os.fspath(data), ""
+        return cls(Path(path), options)
 
     def __str__(self) -> str:
-        return str(self.path)
+        return with_options(str(self.path), self.options)
 
     @property
     def name(self) -> str:
@@ -38,7 +45,7 @@ class FileSource(Source):
 
     @property
     def address(self) -> str:
-        return str(self.path.absolute())
+        return with_options(str(self.path.absolute()), self.options)
 
     def check(self) -> None:
         with self._files():
@@ -80,11 +87,11 @@ class FileSource(Source):
             return form.has_header
 
     def fingerprint(self) -> str:
-        """SHA-256 of the file's bytes; for a folder, of the names and hashes of its files."""
+        """SHA-256 of the file's bytes; also of its options, or of the files' names in a folder."""
         with self._files() as (_, files):
-            if files == [self.path]:
+            if files == [self.path] and not self.options:
                 return sha256_of_file(self.path)
-            digest = hashlib.sha256()
+            digest = hashlib.sha256(self.options.encode())
             for part in files:
                 digest.update(f"{part.name}\0{sha256_of_file(part)}\n".encode())
             return digest.hexdigest()
@@ -93,7 +100,11 @@ class FileSource(Source):
     def _files(self) -> Iterator[tuple[Format, list[Path]]]:
         with reading(self.path):
             files = parquet_files(self.path) if self.path.is_dir() else [self.path]
-            yield format_of(files[0].name), files
+            yield format_of(files[0].name, self.options), files
+
+
+def with_options(path: str, options: str) -> str:
+    return f"{path}#{options}" if options else path
 
 
 def shape_of(form: Format, files: Iterable[tuple[str, Any]]) -> tuple[int, int]:

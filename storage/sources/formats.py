@@ -6,10 +6,11 @@ from pathlib import Path
 
 from chaffinch.errors import InputError
 from chaffinch.storage.sources.csv import DELIMITED
+from chaffinch.storage.sources.ipc import IPC
 from chaffinch.storage.sources.parquet import PARQUET
 from chaffinch.storage.sources.source import Format
 
-FORMATS = [DELIMITED, PARQUET]
+FORMATS = [DELIMITED, PARQUET, IPC]
 TAKEN = (
     f"a path to {' or '.join(known.listed for known in FORMATS)}, a folder of Parquet files, any "
     "of these at s3://bucket/key, gs:// or abfss://, a Delta table, "
@@ -23,10 +24,21 @@ def find_format(name: str) -> Format | None:
     return next((known for known in FORMATS if ends.endswith(known.endings)), None)
 
 
-def format_of(name: str) -> Format:
+def format_of(name: str, options: str = "") -> Format:
+    """Return the format of a file of that name, written as its options say."""
     if (known := find_format(name)) is None:
         raise InputError(f"{name} has no known ending; give {TAKEN}")
-    return known
+    if not options:
+        return known
+    if known.with_options is None:
+        raise InputError(f"{name} takes no options; leave out #{options}")
+    return known.with_options(options, name)
+
+
+def split_options(path: str) -> tuple[str, str]:
+    """Return the path and the options of ``prices.csv#decimal=,``; none without a known ending."""
+    file, mark, options = path.partition("#")
+    return (file, options) if mark and find_format(file) else (path, "")
 
 
 def without_endings(name: str) -> str:

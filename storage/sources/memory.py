@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Collection, Container
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Number
 from textwrap import shorten
 from typing import Any, Self
@@ -25,7 +26,7 @@ _ONE_TYPE = "give each column values of one type"
 class MemorySource(Source):
     """A table in memory; other objects are refused when they are read."""
 
-    table: Any
+    table: Any  # or what becomes one: a lazy table, a data set, a reader of batches
     label = "the table"
 
     @classmethod
@@ -34,7 +35,11 @@ class MemorySource(Source):
 
     @property
     def name(self) -> str:
-        return type(self.table).__name__
+        return "DataFrame" if type(self.table).__name__ == "DataFrame" else "Table"
+
+    @cached_property
+    def _computed(self) -> Any:
+        return computed(self.table)
 
     def shape(self) -> tuple[int, int] | None:
         shape = getattr(self.table, "shape", None)
@@ -43,17 +48,17 @@ class MemorySource(Source):
         return shape if all(isinstance(n, int) for n in shape) else None  # of a lazy table, unknown
 
     def check(self) -> None:
-        _check_is_table(self.table)
+        _check_is_table(self._computed)
 
     def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         try:
-            table = _as_arrow(self.table, drop)
+            table = _as_arrow(self._computed, drop)
         except InputError:
             raise
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise_if_out_of_memory(error)
             reasons = "; ".join(shorten(str(arg), 200, placeholder="...") for arg in error.args)
-            if (unreadable := _first_unreadable(self.table, drop)) is not None:
+            if (unreadable := _first_unreadable(self._computed, drop)) is not None:
                 with about_column(unreadable[0]):
                     raise _refusal(*unreadable, reasons) from error
             raise InputError(f"the table cannot be read ({reasons})", _ONE_TYPE) from error
@@ -65,11 +70,21 @@ class MemorySource(Source):
         return pa.table(columns, names=table.column_names)
 
 
-# Methods of objects that are no tables, or none yet -> what they are
+def computed(table: Any) -> Any:
+    """Return a table; a lazy one, a data set and a reader of batches are read into memory."""
+    if isinstance(table, pa.RecordBatchReader):  # its rows can be read once
+        return table.read_all()
+    if hasattr(table, "__arrow_c_stream__"):
+        return table
+    for method in _COMPUTE:
+        if callable(compute := getattr(table, method, None)):
+            return compute()
+    return table
+
+
+_COMPUTE = ("toArrow", "collect", "compute", "to_table")  # of Spark, polars, Dask, data sets
+# Methods of objects that are no tables -> what they are
 _BECOME_TABLES = {
-    "collect": "a lazy table",
-    "compute": "a lazy table",
-    "to_table": "a data set",
     "to_frame": "a column",
     "toarray": "a sparse matrix",
     "to_dataframe": "an array with labels",

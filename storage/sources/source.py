@@ -228,4 +228,6 @@ class Format:
     open: Callable[[Sequence[Path], Collection[str], Path | None], OpenTable] | None = None
     has_types: bool = True
     has_header: bool = True
+    # the format of files that are written as options say, of this text and name; by default none
+    with_options: Callable[[str, str], Format] | None = None
     has_sizes: bool = False  # of columns, so that `column_bytes` reads little of a file

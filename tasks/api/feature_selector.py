@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.column_names import text_of_label
 from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources.memory import computed
 from chaffinch.tasks.api.arrays import as_table, with_column
 from chaffinch.tasks.api.select import named_constraints, select
 from chaffinch.tasks.results.model import SelectedModel
@@ -250,6 +251,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """Return X as a table; an array must hold numbers. Its shape and names are set."""
         if issparse(y):
             raise InputError("y must be no sparse matrix; give y.toarray()")
+        X = computed(X)
         if not (hasattr(X, "__array__") or issparse(X) or isinstance(X, list | tuple | str)):
             source_of(X).check()  # names the method that makes a table of it
         with as_input_error():  # scikit-learn's reason, without the values that it quotes

@@ -309,7 +309,8 @@ BAD_TEXT = {
         "a,b\n" + "1,2\n" * 500_000 + "1,2,3\n",
         r"row 500001 of x.csv must have 2 fields as the header but has 3; correct it, or quote",
     ),
-    "mark of Excel": ("x.csv", "sep=;\na;b\n1;2\n", r"x.csv begins with 'sep=;', a mark for Excel"),
+    "a mark of Excel alone": ("x.csv", "sep=;\n", r"x.csv is empty"),
+    "too many below a mark": ("x.csv", "sep=;\na;b\n1;2\n1;2;3\n", r"row 2 of x.csv must have 2 "),
     "header not UTF-8": ("x.csv", b"caf\xe9,b\n1,2\n", r"the header of x.csv is not UTF-8"),
     "UTF-16": ("x.csv", "a,b\n1,2\n".encode("utf-16"), r"header of x.csv is not UTF-8"),
     "UTF-16 without a mark": (

@@ -22,8 +22,8 @@ from pyarrow import fs
 
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.sources.addresses import credentials, without
-from chaffinch.storage.sources.files import FileSource, shape_of
-from chaffinch.storage.sources.formats import find_format, format_of
+from chaffinch.storage.sources.files import FileSource, shape_of, with_options
+from chaffinch.storage.sources.formats import find_format, format_of, split_options
 from chaffinch.storage.sources.parquet import PARQUET, parquet_names
 from chaffinch.storage.sources.source import Format, OpenTable, Source
 
@@ -51,6 +51,7 @@ class ObjectSource(Source):
 
     bucket: str
     key: str  # without a slash at either end; empty for the bucket itself
+    options: str = ""  # how delimited text is written
     rereadable = False
     scheme: ClassVar[str]
     form: ClassVar[str]
@@ -62,10 +63,11 @@ class ObjectSource(Source):
     def of(cls, data: Any, scheme: str | None) -> Self | None:
         if scheme != cls.scheme:
             return None
-        bucket, _, key = data.partition("://")[2].partition("/")
-        if not cls.places.fullmatch(bucket) or "?" in data or "#" in data:
+        address, options = split_options(data)
+        bucket, _, key = address.partition("://")[2].partition("/")
+        if not cls.places.fullmatch(bucket) or "?" in address or "#" in address:
             raise InputError(f"an address in {cls.form}, with no ? or #; {cls.hint}")
-        return cls(bucket, key.strip("/"))
+        return cls(bucket, key.strip("/"), options)
 
     def connect(self, secrets: tuple[str | None, ...]) -> fs.FileSystem:
         """Return the storage from the values of `variables`."""
@@ -85,7 +87,7 @@ class ObjectSource(Source):
 
     @property
     def address(self) -> str:
-        return f"{self.scheme}://{self.bucket}/{self.key}".rstrip("/")
+        return with_options(f"{self.scheme}://{self.bucket}/{self.key}".rstrip("/"), self.options)
 
     @property
     def root(self) -> str:
@@ -115,7 +117,7 @@ class ObjectSource(Source):
     def columns(self) -> list[str]:
         with closing(self._open()) as files:
             name, file = next(files)
-            return format_of(name).columns(file, name)
+            return format_of(name, self.options).columns(file, name)
 
     def column_bytes(self) -> Mapping[str, int]:
         if self._format.has_sizes:
@@ -135,7 +137,7 @@ class ObjectSource(Source):
 
     def fingerprint(self) -> str | None:
         """Hash of the ETag, length and time of each object; None where a storage has no ETag."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(self.options.encode())
         with _objects(self) as objects:
             for path in objects.paths.values():
                 with objects.storage.open_input_file(path) as file:
@@ -149,7 +151,7 @@ class ObjectSource(Source):
     @property
     def _format(self) -> Format:
         """The format by the name alone; a folder holds Parquet."""
-        return find_format(self.name) or PARQUET
+        return format_of(self.name, self.options) if find_format(self.name) else PARQUET
 
     @contextmanager
     def _copy(self) -> Iterator[FileSource]:
@@ -158,7 +160,8 @@ class ObjectSource(Source):
             with _objects(self) as objects:
                 for name, path in objects.paths.items():
                     fs.copy_files(path, f"{folder}/{name}", objects.storage, fs.LocalFileSystem())
-            yield FileSource(Path(folder) / ("" if objects.is_folder else self.name))
+            copy = Path(folder) / ("" if objects.is_folder else self.name)
+            yield FileSource(copy, self.options)
 
     def _open(self) -> Generator[tuple[str, Any], None, None]:
         """Yield the name of each object, and the object as a file that can be read in parts."""
@@ -206,5 +209,5 @@ def _found(source: ObjectSource, storage: fs.FileSystem) -> _Objects:
         entries = ((info.base_name, info.type == fs.FileType.Directory) for info in inside)
         names = parquet_names(str(source), entries)
         return _Objects(storage, {name: f"{source.path}/{name}" for name in names}, True)
-    format_of(source.name)
+    format_of(source.name, source.options)
     return _Objects(storage, {source.name: source.path}, False)

@@ -668,9 +668,6 @@ CLASSES = good_table()["churned"]
     [
         (NUMBERS["age"], ".to_frame()"),
         (pl.Series([1.0, 2.0]), ".to_frame()"),
-        (pl.LazyFrame({"a": [1.0]}), ".collect()"),
-        (dask.dataframe.from_pandas(NUMBERS, npartitions=2), ".compute()"),
-        (pyarrow.dataset.dataset(_arrow(NUMBERS)), ".to_table()"),
         (NUMBERS.to_dict("records"), "pandas.DataFrame"),
         (NUMBERS.to_dict("list"), "pandas.DataFrame"),
         ([NUMBERS, NUMBERS], "a table"),
@@ -684,6 +681,23 @@ def test_what_is_no_table_is_refused_with_what_makes_one_of_it(data, target, rem
     with pytest.raises(InputError) as refused:
         select(data, target)
     assert remedy in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "as_lazy",
+    [
+        lambda table: pl.from_pandas(table).lazy(),
+        lambda table: dask.dataframe.from_pandas(table, npartitions=2),
+        lambda table: pyarrow.dataset.dataset(_arrow(table)),
+    ],
+    ids=["polars", "dask", "data set"],
+)
+def test_a_lazy_table_and_a_data_set_are_computed(as_lazy):
+    rows = NUMBERS.assign(churned=CLASSES.to_numpy())
+    lazy, now = (select(data, "churned", method="gbmo") for data in (as_lazy(rows), rows))
+    assert lazy.contract["features"] == now.contract["features"]
+    selector = chaffinch.FeatureSelector(method="gbmo", model=now.settings["model"]["name"])
+    assert selector.fit(as_lazy(NUMBERS), CLASSES).feature_names_in_.tolist() == [*NUMBERS]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""An Arrow IPC file, which Feather files are too, as an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from chaffinch.errors import InputError, raise_if_out_of_memory
+from chaffinch.storage.column_names import check_columns
+from chaffinch.storage.sources.parquet import without_unnamed_index
+from chaffinch.storage.sources.source import Format, OpenTable
+
+
+@contextmanager
+def _opened(source: Any, name: str, included: list[int] | None = None) -> Iterator[Any]:
+    """Open a path or an open file; read the fields at these positions, or all."""
+    try:
+        options = pa.ipc.IpcReadOptions(included_fields=included)
+        with pa.ipc.open_file(source, options=options) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, PermissionError):
+            raise
+        raise_if_out_of_memory(error)
+        raise InputError(
+            f"{name} is no readable Arrow file: {error}", "write or copy it again"
+        ) from error
+
+
+def _names(file: Any, name: str) -> list[str]:
+    names = file.schema.names
+    check_columns(names, name)
+    return list(without_unnamed_index(file.schema.empty_table()).column_names)
+
+
+def _open(paths: Sequence[Path], categorical: Collection[str], aside: Path | None) -> OpenTable:
+    (path,) = paths
+    with pa.memory_map(str(path)) as mapped, _opened(mapped, path.name) as file:
+        every, names = file.schema.names, _names(file, path.name)
+        n_rows = file.count_rows()
+
+    def load(some: list[str]) -> pa.Table:
+        included = sorted(map(every.index, some))
+        with pa.memory_map(str(path)) as mapped, _opened(mapped, path.name, included) as file:
+            return file.read_all().select(some).replace_schema_metadata(None)
+
+    return OpenTable(names, n_rows, load)
+
+
+def _read(paths: Sequence[Path], categorical: Collection[str]) -> pa.Table:
+    table = _open(paths, categorical, None)
+    return table.load(table.names)
+
+
+def _columns(file: Any, name: str) -> list[str]:
+    with _opened(file, name) as opened:
+        return _names(opened, name)
+
+
+def _n_rows(file: Any, name: str) -> int:
+    with _opened(file, name) as opened:
+        return int(opened.count_rows())
+
+
+def _column_bytes(files: Iterable[tuple[str, Path]]) -> Mapping[str, int]:
+    """Return the size of each column in memory: a file may compress batches, of all columns."""
+    ((_, path),) = files
+    table = _read([path], ())
+    return {name: table.column(name).nbytes for name in table.column_names}
+
+
+IPC = Format(
+    name="Arrow IPC",
+    listed=".arrow, .feather",
+    endings=(".arrow", ".feather"),
+    read=_read,
+    columns=_columns,
+    column_bytes=_column_bytes,
+    open=_open,
+    n_rows=_n_rows,
+)

@@ -1,0 +1,85 @@
+"""How delimited text is written where it differs from the usual: options behind its path.
+
+``prices.csv#decimal=,&thousands=.`` names a file and two options, as one text, which is what names
+a table everywhere. Other options: delimiter, date_format, na, encoding, comment. A value may be
+percent-encoded, as ``%26`` for ``&``; ``tab`` is a tab.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass, fields
+from functools import cached_property
+from urllib.parse import unquote
+
+from chaffinch.errors import InputError
+from chaffinch.storage.column_names import nearest
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How a file of delimited text is written."""
+
+    delimiter: str = ""  # empty: by the ending and the header
+    decimal: str = "."
+    thousands: str = ""
+    date_format: str = ""  # as of strptime: %d.%m.%Y; beside ISO dates
+    na: str = ""  # words for a missing value, separated by |, beside the usual ones
+    encoding: str = "utf-8"
+    comment: str = ""  # what the lines above the header begin with that are left out
+
+    @classmethod
+    def parse(cls, text: str, name: str) -> TextOptions:
+        """Return the options in the text after the # of a file's name."""
+        known = [field.name for field in fields(cls)]
+        given: dict[str, str] = {}
+        for part in text.split("&"):
+            option, equals, value = part.partition("=")
+            if option not in known:
+                raise InputError(
+                    f"{name} has no option {option!r}{nearest(option, known)}; options are "
+                    f"{', '.join(known)}, as in {name}#decimal=,&delimiter=tab"
+                )
+            if option in given or not (equals and value):
+                raise InputError(f"option {option} of {name} needs one value, as in {option}=VALUE")
+            given[option] = "\t" if value == "tab" else unquote(value)
+        options = cls(**given)
+        options._check(name)
+        return options
+
+    def _check(self, name: str) -> None:
+        for option in ("delimiter", "decimal", "thousands"):
+            value = getattr(self, option)
+            if len(value) > 1 or value.isalnum() or value in ('"', "\n", "\r"):
+                raise InputError(f"{option} of {name} must be a single mark but is {value!r}")
+        if self.decimal == self.thousands:
+            raise InputError(
+                f"decimal and thousands of {name} must differ but are {self.decimal!r}"
+            )
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError as error:
+            raise InputError(
+                f"encoding {self.encoding!r} of {name} is unknown; give one of Python's, such as "
+                "latin-1 or cp1252"
+            ) from error
+
+    @property
+    def is_utf8(self) -> bool:
+        return codecs.lookup(self.encoding).name == "utf-8"
+
+    @property
+    def missing(self) -> list[str]:
+        return self.na.split("|") if self.na else []
+
+    @property
+    def has_own_numbers(self) -> bool:
+        return (self.decimal, self.thousands) != (".", "")
+
+    @cached_property
+    def number(self) -> str:
+        """Pattern of a number in these marks."""
+        decimal, mark = re.escape(self.decimal), re.escape(self.thousands)
+        whole = rf"(?:\d{{1,3}}(?:{mark}\d{{3}})+|\d+)" if mark else r"\d+"
+        return rf"^\s*[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?\s*$"

@@ -1,0 +1,103 @@
+"""Options behind the path of delimited text say how its numbers, dates and words are written."""
+
+from datetime import date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from chaffinch import InputError
+from chaffinch.storage.sources import source_of
+
+READ = {
+    "decimal commas": ("a;b\n1,5;2\n-,25;3\n", "decimal=,", {"a": [1.5, -0.25], "b": [2, 3]}),
+    "marks of thousands": (
+        "a;b\n1.234,5;1.000\n2,5;20\n",
+        "decimal=,&thousands=.",
+        {"a": [1234.5, 2.5], "b": [1000, 20]},
+    ),
+    "blanks as marks": ("a;b\n1 234;1e3\n2;5\n", "thousands=%20", {"a": [1234, 2], "b": [1e3, 5]}),
+    "no groups of three": (
+        "a;b\n1.23.4;01.02.2024\n1;2\n",
+        "decimal=,&thousands=.",
+        {"a": ["1.23.4", "1"], "b": ["01.02.2024", "2"]},
+    ),
+    "leading zeros": ("a;b\n00,5;007\n1;008\n", "decimal=,", {"a": [0.5, 1], "b": ["007", "008"]}),
+    "dates": (
+        "a,b\n31.01.2024,2024-01-31\n01.02.2024,2024-02-01\n",
+        "date_format=%d.%m.%Y",
+        {
+            "a": [datetime(2024, 1, 31), datetime(2024, 2, 1)],
+            "b": [date(2024, 1, 31), date(2024, 2, 1)],
+        },
+    ),
+    "words for missing": ("a,b\n1,x\n-,?\n", "na=-|?", {"a": [1, None], "b": ["x", None]}),
+    "a delimiter": ("a:b\n1:2,5\n", "delimiter=:&decimal=,", {"a": [1], "b": [2.5]}),
+    "tabs below commas": ("a,x\tb\n1\t2\n", "delimiter=tab", {"a,x": [1], "b": [2]}),
+    "comments": ("# x, y\n\n# z\na,b\n1,2\n", "comment=%23", {"a": [1], "b": [2]}),
+    "a mark of Excel": ("sep=;\na,x;b\n1;2\n", "", {"a,x": [1], "b": [2]}),
+    "a mark and an option": ("sep=;\na,b\n1,2\n", "delimiter=,", {"a": [1], "b": [2]}),
+    "text of Windows": ("é,b\nü,2\n".encode("cp1252"), "encoding=cp1252", {"é": ["ü"], "b": [2]}),
+    "UTF-16": ("é,b\nü,2\n".encode("utf-16"), "encoding=utf-16", {"é": ["ü"], "b": [2]}),
+}
+
+
+@pytest.mark.parametrize(("text", "options", "expected"), READ.values(), ids=READ.keys())
+def test_text_is_read_as_its_options_say(
+    tmp_path: Path, text: str | bytes, options: str, expected: dict[str, list]
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    source = source_of(f"{path}#{options}" if options else path)
+    table = source.read()
+    assert table.to_pydict() == expected
+    assert source.columns() == list(source.column_bytes()) == list(expected)
+    assert source.shape() == table.shape
+    assert source_of(source.address).read().equals(table)
+    assert source.name == "x.csv"
+
+
+def test_a_type_that_only_a_later_row_rules_out_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a;b\n" + "1.500;1\n" * 300_000 + "1,5;1\n")
+    column = source_of(f"{path}#decimal=,&thousands=.").read().column("a")
+    assert column.type == pa.float64()
+    assert column.to_pylist()[0] == 1500
+    assert column.to_pylist()[-1] == 1.5
+
+
+def test_other_options_are_other_content_and_a_mark_in_a_name_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a;b\n1.500;2\n")
+    plain, marked = source_of(path), source_of(f"{path}#decimal=,")
+    assert plain.fingerprint() != marked.fingerprint()
+    assert source_of(f"{path}#decimal=,").fingerprint() == marked.fingerprint()
+    odd = path.rename(tmp_path / "x.csv#decimal=,")
+    with pytest.raises(InputError, match="has no known ending"):
+        source_of(odd).read()
+    address = "s3://bucket/x.csv#decimal=,"
+    assert source_of(address).address == str(source_of(address)) == address
+
+
+REFUSED = {
+    "unknown": ("x.csv#decmal=,", r"^x.csv has no option 'decmal'; nearest: decimal; options are"),
+    "without a value": ("x.csv#decimal", r"^option decimal of x.csv needs one value"),
+    "twice": ("x.csv#na=a&na=b", r"^option na of x.csv needs one value"),
+    "two marks": ("x.csv#decimal=,,", r"^decimal of x.csv must be a single mark but is ',,'"),
+    "a digit": ("x.csv#thousands=1", r"^thousands of x.csv must be a single mark but is '1'"),
+    "equal marks": ("x.csv#thousands=.", r"^decimal and thousands of x.csv must differ"),
+    "no codec": ("x.csv#encoding=latin-99", r"^encoding 'latin-99' of x.csv is unknown; give"),
+    "another codec": ("x.csv#encoding=utf-16", r"^the header of x.csv is not text in utf-16"),
+    "another format": ("x.parquet#decimal=,", r"^x.parquet takes no options; leave out #decimal"),
+}
+
+
+@pytest.mark.parametrize(("name", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_options_that_say_nothing_are_refused_in_one_line(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    for file in ("x.csv", "x.parquet"):
+        (tmp_path / file).write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match=message) as caught:
+        source_of(f"{tmp_path}/{name}").read()
+    assert "\n" not in str(caught.value)
