@@ -342,7 +342,7 @@ def shuffle_parquet(
     files: list[Path] = []
     for place in sources:
         with reading(place):
-            files += parquet_files(place) if place.is_dir() else [place]
+            files += parquet_files(place).values() if place.is_dir() else [place]
     _check_another_place([*sources, *files], path)
     with opened(files[0]) as first:
         schema = first.schema_arrow

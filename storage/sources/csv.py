@@ -13,7 +13,7 @@ import io
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -140,14 +140,14 @@ _KINDS_OF_CATEGORIES: _Kinds = (pa.null(), *_DATES, pa.string())
 
 
 def _read(
-    files: Sequence[Path],
+    files: Mapping[str, Path],
     categorical: Collection[str],
     aside: Path | None = None,
     *,
     options: TextOptions,
 ) -> pa.Table:
     """Read text with a header; `categorical` columns of numbers stay text."""
-    (path,) = files
+    (path,) = files.values()
     with _open(path, options) as text:
         table = _read_typed(text, categorical, aside)
     return _without_unnamed_index(table, path.name)

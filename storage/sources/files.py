@@ -66,17 +66,19 @@ class FileSource(Source):
                 yield form.open(files, categorical, aside)
 
     def columns(self) -> list[str]:
-        with self._files() as (form, files), files[0].open("rb") as file:
-            file.peek()  # a disk that fails is not a damaged file
-            return form.columns(file, files[0].name)
+        with self._files() as (form, files):
+            name, path = next(iter(files.items()))
+            with path.open("rb") as file:
+                file.peek()  # a disk that fails is not a damaged file
+                return form.columns(file, name)
 
     def column_bytes(self) -> Mapping[str, int]:
         with self._files() as (form, files):
-            return form.column_bytes((file.name, file) for file in files)
+            return form.column_bytes(files.items())
 
     def shape(self) -> tuple[int, int] | None:
         with self._files() as (form, files):
-            return shape_of(form, ((file.name, file) for file in files))
+            return shape_of(form, files.items())
 
     def has_types(self) -> bool:
         with self._files() as (form, _):
@@ -89,18 +91,20 @@ class FileSource(Source):
     def fingerprint(self) -> str:
         """SHA-256 of the file's bytes; also of its options, or of the files' names in a folder."""
         with self._files() as (_, files):
-            if files == [self.path] and not self.options:
+            if self.path.is_file() and not self.options:
                 return sha256_of_file(self.path)
             digest = hashlib.sha256(self.options.encode())
-            for part in files:
-                digest.update(f"{part.name}\0{sha256_of_file(part)}\n".encode())
+            for name, path in files.items():
+                digest.update(f"{name}\0{sha256_of_file(path)}\n".encode())
             return digest.hexdigest()
 
     @contextmanager
-    def _files(self) -> Iterator[tuple[Format, list[Path]]]:
+    def _files(self) -> Iterator[tuple[Format, Mapping[str, Path]]]:
+        """Give the format, and the files by their names or, in a folder, the paths below it."""
         with reading(self.path):
-            files = parquet_files(self.path) if self.path.is_dir() else [self.path]
-            yield format_of(files[0].name, self.options), files
+            path = self.path
+            files = parquet_files(path) if path.is_dir() else {path.name: path}
+            yield format_of(next(iter(files)), self.options), files
 
 
 def with_options(path: str, options: str) -> str:

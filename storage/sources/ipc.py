@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,8 @@ def _names(file: Any, name: str) -> list[str]:
     return list(without_unnamed_index(file.schema.empty_table()).column_names)
 
 
-def _open(paths: Sequence[Path], categorical: Collection[str], aside: Path | None) -> OpenTable:
-    (path,) = paths
+def _open(files: Mapping[str, Path], categorical: Collection[str], aside: Path | None) -> OpenTable:
+    (path,) = files.values()
     with pa.memory_map(str(path)) as mapped, _opened(mapped, path.name) as file:
         every, names = file.schema.names, _names(file, path.name)
         n_rows = file.count_rows()
@@ -51,8 +51,8 @@ def _open(paths: Sequence[Path], categorical: Collection[str], aside: Path | Non
     return OpenTable(names, n_rows, load)
 
 
-def _read(paths: Sequence[Path], categorical: Collection[str]) -> pa.Table:
-    table = _open(paths, categorical, None)
+def _read(files: Mapping[str, Path], categorical: Collection[str]) -> pa.Table:
+    table = _open(files, categorical, None)
     return table.load(table.names)
 
 
@@ -68,8 +68,7 @@ def _n_rows(file: Any, name: str) -> int:
 
 def _column_bytes(files: Iterable[tuple[str, Path]]) -> Mapping[str, int]:
     """Return the size of each column in memory: a file may compress batches, of all columns."""
-    ((_, path),) = files
-    table = _read([path], ())
+    table = _read(dict(files), ())
     return {name: table.column(name).nbytes for name in table.column_names}
 
 

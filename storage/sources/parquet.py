@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -22,6 +24,7 @@ from chaffinch.storage.sources.source import Format, OpenTable
 WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # of pandas
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _MAGIC = b"PAR1"  # what a file begins with
 DELTA_LOG = "_delta_log"  # the folder that makes a Delta table of a folder of Parquet files
 
@@ -46,34 +49,59 @@ def begins_as_parquet(path: Path) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def parquet_files(folder: Path) -> list[Path]:
-    """Return the Parquet files of a folder in the order of their names."""
-    entries = ((path.name, path.is_dir()) for path in folder.iterdir())
-    files = [folder / name for name in parquet_names(str(folder), entries)]
-    for file in files:
+def parquet_files(folder: Path) -> dict[str, Path]:
+    """Return the Parquet files of a folder by their paths below it, in their order."""
+    entries = (
+        ((Path(path) / name).relative_to(folder).as_posix(), name in inner)
+        for path, inner, outer in os.walk(folder)
+        for name in (*inner, *outer)
+    )
+    files = {name: folder / name for name in parquet_names(str(folder), entries)}
+    for file in files.values():
         check_regular(file, "a source", "move it elsewhere")
     return files
 
 
 def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]:
-    """Return the sorted names of the Parquet files among the entries of a folder."""
+    """Return the sorted names of the Parquet files among the entries at any depth of a folder.
+
+    Entries are pairs of a path below the folder, and whether it is a folder itself. Folders such as
+    ``year=2024``, as Hive and Spark write them, are partitions; others are refused.
+    """
     entries = sorted(entries)
     if (DELTA_LOG, True) in entries:  # its files hold removed rows too
         raise InputError(
             f"folder {folder} is a Delta table, which is read only from this disk, by a run; copy "
             "the table here, or its rows into Parquet files"
         )
-    seen = [entry for entry in entries if entry[0][0] not in "._"]
+    seen = [e for e in entries if not any(part[0] in "._" for part in e[0].split("/"))]
     inner = [name for name, is_folder in seen if is_folder]
-    if inner:
+    if other := [name for name in inner if "=" not in name.rpartition("/")[2]]:
         raise InputError(
-            f"folder {folder} holds the folder {inner[0]}, and partitions are not read; "
-            "name a folder that holds its Parquet files directly"
+            f"folder {folder} holds the folder {other[0]}, which is no partition such as "
+            "year=2024; name a folder that holds its Parquet files directly"
         )
-    names = [name for name, _ in seen if Path(name).suffix.lower() in PARQUET.endings]
+    names = [name for name, is_folder in seen if not is_folder and _is_parquet(name)]
     if not names:
         raise InputError(f"folder {folder} has no .parquet files; name one that holds some")
+    keys = {name: tuple(partitions_of(name)) for name in names}
+    for name in names[1:]:
+        if keys[name] != keys[names[0]]:
+            raise InputError(
+                f"folder {folder} has partitions of different columns, {names[0]} and {name}; "
+                "name one whose files all lie in folders of the same columns"
+            )
     return names
+
+
+def _is_parquet(name: str) -> bool:
+    return Path(name).suffix.lower() in PARQUET.endings
+
+
+def partitions_of(name: str) -> dict[str, str | None]:
+    """Return the values that the path of a file below its folder gives to columns, as text."""
+    parts = (part.partition("=") for part in name.split("/")[:-1] if "=" in part)
+    return {unquote(key): None if value == _NO_VALUE else unquote(value) for key, _, value in parts}
 
 
 @dataclass(frozen=True)
@@ -84,20 +112,29 @@ class _File:
     schema: pa.Schema
     n_rows: int
     state: tuple[int, int]  # size and time of change
+    partitions: Mapping[str, str | None]
 
     @classmethod
-    def of(cls, path: Path) -> _File:
+    def of(cls, name: str, path: Path) -> _File:
+        partitions = partitions_of(name)
         with _opened(path) as file:
-            check_columns(file.schema_arrow.names, path.name)
+            check_columns([*file.schema_arrow.names, *partitions], path.name)
             fields = [f for f in file.schema_arrow if not _UNNAMED_INDEX.fullmatch(f.name)]
-            return cls(path, pa.schema(fields), file.metadata.num_rows, _state(path))
+            n_rows = file.metadata.num_rows
+            return cls(path, pa.schema(fields), n_rows, _state(path), partitions)
 
-    def read(self, names: list[str]) -> pa.Table:
+    def read(self, names: list[str], kinds: Mapping[str, pa.DataType]) -> pa.Table:
+        """Read columns; those of partitions have one value each, of these types."""
         with _opened(self.path) as file:
             if _state(self.path) != self.state:
                 raise InputError(f"{self.path.name} has changed while it was read; run again")
+            stored = [name for name in names if name not in kinds]
             # a name may begin with another name and a dot, which would be read as well
-            return file.read(columns=names).select(names).replace_schema_metadata(None)
+            table = file.read(columns=stored).select(stored).replace_schema_metadata(None)
+        for name in kinds.keys() & {*names}:
+            value = pa.scalar(self.partitions[name]).cast(kinds[name])
+            table = table.append_column(name, pa.repeat(value, self.n_rows))
+        return table.select(names)
 
 
 @contextmanager
@@ -116,32 +153,43 @@ def _state(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _open(paths: Sequence[Path], categorical: Collection[str], aside: Path | None) -> OpenTable:
+def _open(files: Mapping[str, Path], categorical: Collection[str], aside: Path | None) -> OpenTable:
     """Open files of the same schema in order, after checking all their footers."""
-    files = [_File.of(path) for path in paths]
-    first = files[0]
-    for other in files[1:]:
+    opened = [_File.of(name, path) for name, path in files.items()]
+    first = opened[0]
+    for other in opened[1:]:
         check_same_columns(first.schema, first.path.name, other.schema, other.path.name)
+    kinds = {
+        key: _kind_of_partitions(file.partitions[key] for file in opened)
+        for key in first.partitions
+    }
     return OpenTable(
-        first.schema.names,
-        sum(file.n_rows for file in files),
+        [*first.schema.names, *kinds],
+        sum(file.n_rows for file in opened),
         lambda names: pa.concat_tables(
-            [file.read(names) for file in files], promote_options="permissive"
+            [file.read(names, kinds) for file in opened], promote_options="permissive"
         ),
     )
 
 
-def _read(paths: Sequence[Path], categorical: Collection[str]) -> pa.Table:
-    table = _open(paths, categorical, None)
+def _kind_of_partitions(values: Iterable[str | None]) -> pa.DataType:
+    """Return int64 for whole numbers without leading zeros, as Spark and Arrow do, else text."""
+    is_whole = all(v is None or re.fullmatch(r"0|-?[1-9]\d{0,17}", v) for v in values)
+    return pa.int64() if is_whole else pa.string()
+
+
+def _read(files: Mapping[str, Path], categorical: Collection[str]) -> pa.Table:
+    table = _open(files, categorical, None)
     return table.load(table.names)
 
 
 def _columns(file: Any, name: str) -> list[str]:
-    """Return the names of the columns of an open file, from its footer."""
+    """Return the names of the columns of an open file, from its footer and its name."""
     with reading_parquet(name):
         schema = pa.parquet.ParquetFile(file, **WIDE).schema_arrow
-    check_columns(schema.names, name)
-    return list(without_unnamed_index(schema.empty_table()).column_names)
+    check_columns([*schema.names, *partitions_of(name)], name)
+    stored = without_unnamed_index(schema.empty_table()).column_names
+    return [*stored, *partitions_of(name)]
 
 
 def _n_rows(file: Any, name: str) -> int:
@@ -160,6 +208,8 @@ def _column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
         for group in map(metadata.row_group, range(metadata.num_row_groups)):
             for i, column in enumerate(columns):
                 sizes[column] += group.column(i).total_compressed_size
+        for key, value in partitions_of(name).items():
+            sizes[key] += len(f"{key}={value}/")
     return sizes
 
 

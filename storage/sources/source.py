@@ -10,7 +10,6 @@ from collections.abc import (
     Iterator,
     Mapping,
     MutableMapping,
-    Sequence,
 )
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -219,13 +218,14 @@ class Format:
     name: str
     listed: str  # its files, where messages list what a source may be
     endings: tuple[str, ...]  # in lower case
-    read: Callable[[Sequence[Path], Collection[str]], pa.Table]  # files, and categorical columns
+    # files by their names, in a folder by the paths below it, and categorical columns
+    read: Callable[[Mapping[str, Path], Collection[str]], pa.Table]
     columns: Callable[[Any, str], list[str]]  # of an open binary file and its name
     n_rows: Callable[[Any, str], int]  # of the same; may estimate
     # of names and paths; also of names and open files where the format `has_sizes`
     column_bytes: Callable[[Iterable[tuple[str, Any]]], Mapping[str, int]]
     # files, categorical columns, and a folder for files; by default `read`
-    open: Callable[[Sequence[Path], Collection[str], Path | None], OpenTable] | None = None
+    open: Callable[[Mapping[str, Path], Collection[str], Path | None], OpenTable] | None = None
     has_types: bool = True
     has_header: bool = True
     # the format of files that are written as options say, of this text and name; by default none

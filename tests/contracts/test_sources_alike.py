@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 import dask.dataframe as dd
 import duckdb
@@ -85,6 +86,17 @@ def parts(folder: Path) -> Path:
     return folder / "parts"
 
 
+def partitions(folder: Path) -> Path:
+    """Write partitions as Spark does; their values follow the last column of a file."""
+    *others, last = FRAME.columns
+    for value, rows in FRAME.groupby(last):
+        path = folder / "partitioned" / f"{quote(last)}={value}"
+        path.mkdir(parents=True)
+        rows[others].to_parquet(path / "part-0.parquet")
+    (folder / "partitioned" / "_SUCCESS").touch()
+    return folder / "partitioned"
+
+
 def sqlite(folder: Path) -> str:
     engine = sa.create_engine(f"sqlite:///{folder}/shop.db")
     FRAME.to_sql("orders", engine, index=False)
@@ -129,6 +141,7 @@ KINDS: dict[str, Callable[[Path, Any], Any]] = {
     "european": on_disk(european),
     "path": lambda folder, request: file(".parquet")(folder),
     "folder": on_disk(parts),
+    "partitions": on_disk(partitions),
     "table": lambda folder, request: f"{sqlite(folder)}#orders",
     "query": lambda folder, request: "#".join((sqlite(folder), "SELECT * FROM orders")),
     "delta": on_disk(delta),
@@ -145,6 +158,7 @@ KINDS: dict[str, Callable[[Path, Any], Any]] = {
     ),
     **{f"s3 {ending}": in_s3(file(ending)) for ending in FILES},
     "s3 folder": in_s3(parts),
+    "s3 partitions": in_s3(partitions),
     **{f"gs {ending}": in_gcs(file(ending)) for ending in FILES},
     "gs folder": in_gcs(parts),
 }
@@ -159,7 +173,16 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
     source = check_alike(KINDS[kind](tmp_path, request), tmp_path, ["yes"] * (kind == "query"))
     form = kind.removeprefix("s3 ").removeprefix("gs ")
     assert source.has_types() == (form not in {*TEXT, "european"})
-    with_header = {*FILES, "european", "path", "folder", "delta", "duckdb table", "duckdb query"}
+    with_header = {
+        *FILES,
+        "european",
+        "path",
+        "folder",
+        "partitions",
+        "delta",
+        "duckdb table",
+        "duckdb query",
+    }
     assert source.has_header() == (form in with_header)
     n_columns = len(FRAME.columns)
     without = ("query", "lazy", "data set", "dask")

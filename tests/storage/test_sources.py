@@ -383,7 +383,7 @@ def test_a_cut_parquet_file(tmp_path: Path) -> None:
         read_source(path)
 
 
-def test_folders_without_parquet_with_partitions_or_with_two_schemas(tmp_path: Path) -> None:
+def test_folders_without_parquet_with_other_folders_or_with_two_schemas(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has no .parquet files"):
         read_source(tmp_path)
     pa.parquet.write_table(pa.table({"x": [1], "y": [1]}), tmp_path / "a.parquet")
@@ -395,9 +395,36 @@ def test_folders_without_parquet_with_partitions_or_with_two_schemas(tmp_path: P
         pa.parquet.write_table(pa.table(other), tmp_path / "b.parquet")
         with pytest.raises(InputError, match=message):
             read_source(tmp_path)
+    (tmp_path / "b.parquet").unlink()
     (tmp_path / "year=2024").mkdir()
-    with pytest.raises(InputError, match="holds the folder year=2024"):
+    assert read_source(tmp_path).num_rows == 1
+    pa.parquet.write_table(pa.table({"x": [1], "y": [1]}), tmp_path / "year=2024" / "b.parquet")
+    with pytest.raises(InputError, match=r"partitions of different columns, a.parquet and year=2"):
         read_source(tmp_path)
+    (tmp_path / "old").mkdir()
+    with pytest.raises(InputError, match="holds the folder old, which is no partition"):
+        read_source(tmp_path)
+
+
+def test_partitions_are_columns_at_every_depth(tmp_path: Path) -> None:
+    """As Spark and Hive write them; a single partition has the same columns as many."""
+    for year in (2023, 2024):
+        for shop in ("a b", None):
+            name = "__HIVE_DEFAULT_PARTITION__" if shop is None else "a%20b"
+            folder = tmp_path / "sales" / f"year={year}" / f"shop={name}"
+            folder.mkdir(parents=True)
+            pa.parquet.write_table(pa.table({"x": [year / 2]}), folder / "part.parquet")
+    table = read_source(tmp_path / "sales")
+    assert table.column_names == ["x", "year", "shop"]
+    rows = {(row["x"], row["year"], row["shop"]) for row in table.to_pylist()}
+    assert rows == {(y / 2, y, shop) for y in (2023, 2024) for shop in ("a b", None)}
+    single = read_source(tmp_path / "sales" / "year=2024")
+    assert single.column_names == ["x", "shop"]
+    (tmp_path / "sales" / "year=2024" / "shop=a%20b" / "part.parquet").unlink()
+    (tmp_path / "sales" / "year=2023").rename(tmp_path / "elsewhere")
+    assert read_source(tmp_path / "sales").to_pylist() == [
+        {"x": 1012.0, "year": 2024, "shop": None}
+    ]
 
 
 def test_columns_of_the_same_name_in_memory_and_in_parquet(tmp_path: Path) -> None:

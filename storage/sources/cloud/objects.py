@@ -159,7 +159,9 @@ class ObjectSource(Source):
         with tempfile.TemporaryDirectory(prefix="chaffinch-") as folder:
             with _objects(self) as objects:
                 for name, path in objects.paths.items():
-                    fs.copy_files(path, f"{folder}/{name}", objects.storage, fs.LocalFileSystem())
+                    file = Path(folder, name)
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    fs.copy_files(path, str(file), objects.storage, fs.LocalFileSystem())
             copy = Path(folder) / ("" if objects.is_folder else self.name)
             yield FileSource(copy, self.options)
 
@@ -205,8 +207,11 @@ def _found(source: ObjectSource, storage: fs.FileSystem) -> _Objects:
         missing = f"{source}; look into the bucket" if is_bucket else f"bucket {source.bucket!r}"
         raise InputError(f"there is no {missing}")
     if kind == fs.FileType.Directory:
-        inside = storage.get_file_info(fs.FileSelector(source.path))
-        entries = ((info.base_name, info.type == fs.FileType.Directory) for info in inside)
+        inside = storage.get_file_info(fs.FileSelector(source.path, recursive=True))
+        entries = (
+            (info.path[len(source.path) + 1 :], info.type == fs.FileType.Directory)
+            for info in inside
+        )
         names = parquet_names(str(source), entries)
         return _Objects(storage, {name: f"{source.path}/{name}" for name in names}, True)
     format_of(source.name, source.options)
