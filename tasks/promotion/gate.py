@@ -2,8 +2,9 @@
 
 A set is promoted without a person if it is worth it and harmless. Worth it: the verdict on it
 against the promoted set is "better" or "as good with fewer columns". Harmless: few features change,
-none of them is a leak, and the last promotion was not rolled back. If a set
-is not worth it, the promoted set stays without a decision, so that sets do not flap.
+none of them is a leak, no new column takes away most of the error, and the last promotion was
+not rolled back. If a set is not worth it, the promoted set stays without a decision, so that sets
+do not flap.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.tasks.contract import Contract
-from chaffinch.tasks.promotion.difference import Difference, LossDifference
+from chaffinch.tasks.promotion.difference import Difference, LossDifference, taken_in_words
 from chaffinch.tasks.reporting.text import interval, number, share
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.statistics.bootstrap import Interval
@@ -74,7 +75,7 @@ def decide(
     if not (harms := "; ".join(_harms(difference, last, settings))):
         return worth
     # beside a leak, the loss shows nothing
-    passes = "." if difference.leaks else f"; else it would pass: {worth.reason}"
+    passes = "." if difference.leaks or loss.halved_by else f"; else it would pass: {worth.reason}"
     return Decision("wait", f"{harms}{passes}")
 
 
@@ -145,6 +146,8 @@ def _harms(difference: Difference, last: Promotion, settings: PromotionSettings)
     """Yield reasons against a change without a person."""
     if difference.leaks:
         yield _leaks(difference.leaks)
+    elif difference.loss is not None and (taken := taken_in_words(difference.loss)):
+        yield taken
     if difference.share_changed > settings.most_changed:
         yield (
             f"{share(round(difference.share_changed, 3))} of the features change, of "

@@ -22,6 +22,7 @@ LOSS = LossDifference(
     verdict="better",
     tolerance=0.02,
     share_lost_at_most=-0.1,
+    halved_by={},
 )
 # Ten features before and ten after, of which one is another: 2 of 11 changed.
 ONE_CHANGED = Difference(
@@ -77,6 +78,9 @@ TABLE = [
      "31 % of the features change, of 30 %"),
     (with_interval(-0.3, -0.1, BETTER, leaks=("b",)), "wait",
      "'b' alone predicts the target, and may"),
+    (replace(ONE_CHANGED, loss=replace(LOSS, halved_by={"b": 0.912})), "wait",
+     "a new column takes away more than half of the former set's error, and may not be known "
+     "before the target is: 'b' (91 %)."),
     (with_interval(-0.3, 0.09, AS_GOOD, **{**SMALLER, "share_changed": 0.4}), "wait",
      "40 % of the features change, of 30 % that may; else it would pass: it is as good with fewer"),
     # not worth it, harmless or not: nobody is asked
