@@ -31,7 +31,7 @@ from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
-from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, rescalings
+from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, emptyings, rescalings
 from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict, too_few_units
 
 _KINDS = {"category": "category", "bool": "boolean"}  # of columns; all others are numbers
@@ -151,8 +151,20 @@ class Difference:
         How far is the larger of the 5 and 95 % quantiles by size, of 30 values or more. A column
         that reaches 30 times as far, or as near, may have another unit.
         """
-        former = [drift.feature for drift in self.drift if drift.feature not in self.gained]
-        return rescalings(self.drift, former)
+        return rescalings(self.drift, self._of_former)
+
+    @property
+    def emptied(self) -> dict[str, str]:
+        """The first set's features that have lost most of their values, and how many are missing.
+
+        Less than a tenth of the share of rows with a value is left, of 30 or more such rows. What
+        has no value at all is `gone`.
+        """
+        return emptyings(self.drift, self._of_former)
+
+    @property
+    def _of_former(self) -> list[str]:
+        return [drift.feature for drift in self.drift if drift.feature not in self.gained]
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields as a dictionary for JSON."""
@@ -406,6 +418,7 @@ def lines_of_difference(difference: Difference) -> list[str]:
     lines += [f"  Gone: {visible(name)} ({why})" for name, why in difference.gone.items()]
     if difference.target_change:
         lines.append(f"  The target {difference.target_change}")
+    lines += [f"  Emptied: {visible(name)} ({how})" for name, how in difference.emptied.items()]
     lines += [f"  Rescaled: {visible(name)} ({how})" for name, how in difference.rescaled.items()]
     lines += [
         f"  {visible(name)} alone predicts the target; make sure that it is known before the "

@@ -50,15 +50,8 @@ def decide(
         )
     if difference is None:
         return Decision("wait", f"the promoted contract, of {last.run}, cannot be read.")
-    if difference.gone:
-        return Decision(
-            "wait",
-            f"the newer rows lack features of the promoted set, {_gone(difference)}.",
-        )
-    if difference.target_change:
-        return Decision("wait", f"the target {difference.target_change}.")
-    if difference.rescaled:
-        return Decision("wait", f"{_rescaled(difference)}.")
+    if misfit := _misfit(difference):
+        return Decision("wait", f"{misfit}.")
     # the promoted set holds them, whether it stays or not
     if begun := [name for name in difference.new_leaks if name not in difference.gained]:
         return Decision("wait", f"{_leaks(begun)}; on the promoted rows that was not so.")
@@ -87,12 +80,8 @@ def why_undecided(
     `difference` is that to the promoted contract, which is None where nothing is promoted;
     `decision` that of the gate, None without any.
     """
-    if difference is not None and difference.gone:
-        return f"the newer rows lack features of the promoted set, {_gone(difference)}"
-    if difference is not None and difference.target_change:
-        return f"the target {difference.target_change}"
-    if difference is not None and difference.rescaled:
-        return _rescaled(difference)
+    if difference is not None and (misfit := _misfit(difference)):
+        return misfit
     if contract.comparison.is_nothing_to_select_from:
         return "no model is shown to predict better than a constant"
     if decision is not None:
@@ -108,13 +97,21 @@ def _leaks(leaks: Sequence[str]) -> str:
     return f"{quoted(leaks)} alone {predicts} the target, and may not be known before it is"
 
 
-def _rescaled(difference: Difference) -> str:
-    reasons = quoted_with_reasons(difference.rescaled)
-    return f"columns of the promoted contract have another scale, perhaps another unit: {reasons}"
-
-
-def _gone(difference: Difference) -> str:
-    return quoted_with_reasons(difference.gone)
+def _misfit(difference: Difference) -> str:
+    """Return how the newer rows do not fit the promoted contract; empty if they do."""
+    if difference.gone:
+        reasons = quoted_with_reasons(difference.gone)
+        return f"the newer rows lack features of the promoted set, {reasons}"
+    if difference.target_change:
+        return f"the target {difference.target_change}"
+    if difference.emptied:
+        reasons = quoted_with_reasons(difference.emptied)
+        return f"columns of the promoted contract have lost most of their values: {reasons}"
+    if difference.rescaled:
+        scale = "another scale, perhaps another unit"
+        reasons = quoted_with_reasons(difference.rescaled)
+        return f"columns of the promoted contract have {scale}: {reasons}"
+    return ""
 
 
 def _worth(loss: LossDifference, ends: Interval, *, is_smaller: bool) -> Decision:

@@ -108,7 +108,22 @@ def test_a_feature_in_another_unit_is_rescaled(before, store):
     assert any("Rescaled: x1 (reaches to " in line for line in lines_of_difference(found))
 
 
-def test_so_is_a_target_in_another_unit(before, store):
+def test_a_feature_that_lost_most_of_its_values_is_emptied(before, store):
+    def left(share):
+        newer = causes("x1", "x2", seed=1)
+        is_left = np.random.default_rng(2).random(len(newer)) < share
+        found = chaffinch.difference(
+            before, run_of(newer.assign(x1=newer["x1"].where(is_left)), store, keep=["x1"])
+        )
+        emptied = "  Emptied: x1 (95% missing, was 0%)" in lines_of_difference(found)
+        assert emptied == bool(found.emptied)
+        return list(found.emptied)
+
+    assert left(0.05) == ["x1"]
+    assert left(0.2) == []
+
+
+def test_a_target_in_another_unit_is_rescaled(before, store):
     cents = causes("x1", "x2", seed=1).assign(y=lambda table: 100 * table["y"])
     assert list(chaffinch.difference(before, run_of(cents, store)).rescaled) == ["y"]
 
