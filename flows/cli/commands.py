@@ -257,15 +257,16 @@ def _selected(
 ) -> tuple["SelectionResult", str]:
     """Run the pipeline in this process, without Prefect; return why a person has to decide too."""
     from chaffinch.tasks.promotion.gate import why_undecided
-    from chaffinch.tasks.promotion.promote import compare_with_promoted
+    from chaffinch.tasks.promotion.promote import compare_with_promoted, note_need
     from chaffinch.tasks.results.result import load_result
 
     run = select(on_progress=shown.on_progress, warn=shown.warn)
     lines, difference = compare_with_promoted(run, name=promoted_as)
     for line in lines:
         shown.say(line)
-    result = load_result(run)
-    return result, why_undecided(result.contract, difference) if lines else ""
+    undecided = why_undecided(load_result(run).contract, difference) if lines else ""
+    note_need(run, promoted_as, undecided)
+    return load_result(run), undecided
 
 
 def _checked(

@@ -37,6 +37,7 @@ from chaffinch.tasks.promotion.promote import (
     compare_with_promoted,
     default_name,
     lines_against,
+    note_need,
     promote_by,
 )
 from chaffinch.tasks.results.result import SelectionResult
@@ -83,11 +84,23 @@ def conclude(
 
     Without settings of a promotion it is compared with `promoted_as`, by default its table's.
 
-    Returns why a person has to decide; empty if none has.
+    Returns why a person has to decide, which the run notes too; empty if none has.
     """
     if result.folder is None:
         raise ValueError("a flow keeps its run in a store")
-    run = Run(result.folder)
+    run, name = Run(result.folder), promoted_as if promotion is None else promotion.name
+    undecided = _concluded(run, result, data_set, promotion, promoted_as)
+    note_need(run, name, undecided)
+    return undecided
+
+
+def _concluded(
+    run: Run,
+    result: SelectionResult,
+    data_set: str,
+    promotion: PromotionSettings | None,
+    promoted_as: str | None,
+) -> str:
     if promotion is None:
         lines, difference = compare_with_promoted(run, as_task(against_promoted), promoted_as)
         publish(run, result, data_set, _logged(lines), difference)
@@ -123,6 +136,7 @@ def conclude(
     verdict = publish(run, result, data_set, _logged([*outcome, *differs]), against.difference)
     if decision.outcome == "wait" and promotion.wait is not None:
         # an answer is for a pair of contracts, new and promoted, also where a run starts again
+        note_need(run, name, undecided)
         question = f"{digest(result.contract.to_dict())[:16]}-{len(against.history)}"
         answer, is_answered = _answer([outcome[0], *differs], promotion.wait, question)
         answered = f"Not promoted as {name}{f': {answer.reason}' if answer.reason else '.'}"

@@ -1,5 +1,6 @@
 """`chaffinch diff`, `promote`, `promoted` and `rollback`: what they print, and what they leave."""
 
+import html
 import json
 
 import pytest
@@ -8,7 +9,7 @@ from click.testing import CliRunner
 import chaffinch
 from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli
-from tests.tasks.synthetic_runs import runs_of_two_days
+from tests.tasks.synthetic_runs import causes, run_of, runs_of_two_days
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +158,46 @@ def test_a_reselection_of_a_promoted_column_in_another_unit_has_it_too(tmp_path,
     assert "Needs a decision: columns of the promoted contract have another scale" in ended.stderr
     (report,) = (store / "runs").glob("*-reselect-*/report.html")
     assert "Another scale, perhaps another unit" in report.read_text()
+
+
+def test_what_a_person_has_to_decide_is_said_again_until_something_is_promoted(
+    tmp_path, monkeypatch
+):
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def say(*command):
+        return CliRunner().invoke(cli, [*command, "--store", "store"], catch_exceptions=False)
+
+    table = causes("x1", "x2")
+    table.to_csv("orders.csv", index=False)
+    chaffinch.promote(run_of("orders.csv", "store"))
+    table.drop(columns="x1").to_csv("orders.csv", index=False)
+    ended = say("run", "orders.csv", "--target", "y", "--model", "linear", "--json", "--quiet")
+    reason = "the newer rows lack features of the promoted set, 'x1' (no such column)"
+    assert ended.stderr == f"Needs a decision: {reason}\n"
+    newer = json.loads(ended.stdout)
+    assert newer["needs_decision"] == reason
+    run = newer["run"]
+
+    def told():
+        (entry,) = (one for one in json.loads(say("runs", "--json").stdout) if one["run"] == run)
+        shown = json.loads(say("show", run, "--json").stdout)
+        return entry["needs_decision"], shown["needs_decision"]
+
+    assert told() == (reason, reason)
+    assert f"Needs a decision: {reason}\n" in say("show", run).stdout
+    listed = say("runs").stdout
+    assert listed.count("finished, needs a decision") == 1
+    assert "chaffinch show RUN says why a person has to decide" in listed
+    page = html.unescape((tmp_path / "store" / "runs" / run / "report.html").read_text())
+    assert f"When it ended, this run needed a decision: {reason}." in page
+
+    chaffinch.promote(run, store="store")
+    assert told() == (None, None)
+    assert "decision" not in say("show", run).stdout + say("runs").stdout
+    say("run", "orders.csv", "--target", "y", "--model", "linear", "--quiet")
+    assert (
+        "this run needed a decision"
+        not in (tmp_path / "store" / "runs" / run / "report.html").read_text()
+    )

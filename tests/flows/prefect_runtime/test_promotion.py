@@ -12,6 +12,8 @@ from click.testing import CliRunner
 import chaffinch
 from chaffinch import ExecutionSettings, InputError, PromotionSettings, SelectionSettings
 from chaffinch.flows.cli.commands import cli
+from chaffinch.storage.runs.decisions import needed_decision
+from chaffinch.storage.runs.store import Run
 from tests.flows.cli.programs import eventually
 
 pytestmark = pytest.mark.e2e
@@ -352,6 +354,7 @@ def test_a_night_that_lacks_a_promoted_column_needs_a_decision(
     assert message.startswith("needs a decision: the newer rows lack features of the promoted set")
     assert "'noise_a'" in message
     assert result.features
+    assert needed_decision(Run(result.folder)) == message.removeprefix("needs a decision: ")
     assert len(chaffinch.promotions("harvest", store=store)) == 1
     (event,) = eventually(
         lambda: [
