@@ -135,6 +135,9 @@ def test_a_flow_that_waits_goes_on_with_what_a_person_says(flow, server, store, 
         run, form, told = eventually(lambda: question(server, known))
         assert list(form["properties"]) == ["promote", "reason"]
         assert told.startswith(f"Not promoted as {name}, for a person to decide: nothing was promo")
+        paused = server.get(f"/flow_runs/{run}")["state"]
+        waits = "waits for a decision, at most 0.02 h: nothing was promoted yet"
+        assert (paused["type"], paused["message"][: len(waits)]) == ("PAUSED", waits)
         resume_flow_run(run, {"promote": answer, "reason": "looked at it"})
         flow_run, result = ended.result(timeout=300)
     assert flow_run == run
