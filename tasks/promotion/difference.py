@@ -19,7 +19,7 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.contract import Target
-from chaffinch.tasks.data.reselection_fit import other_classes
+from chaffinch.tasks.data.reselection_fit import NO_COLUMN, other_classes
 from chaffinch.tasks.pipeline.judge import Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.run import may_be_own_estimator
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
@@ -337,7 +337,7 @@ def _gone(before: Former, after: Former, run: SelectionRun | None) -> dict[str, 
         # a database may write true and false as 1 and 0; early contracts call both numbers
         is_alike = kinds <= {"number", "boolean"} and feature.values != "number"
         if name not in contract.candidates:
-            gone[name] = reasons.get(name, "no such column")
+            gone[name] = reasons.get(name, NO_COLUMN)
         elif len(kinds) > 1 and not is_alike:
             gone[name] = f"was a {kind}, is a {now[name]} now"
         elif name in categories and set(categories[name]).isdisjoint(feature.categories or ()):
