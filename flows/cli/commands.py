@@ -52,6 +52,7 @@ from chaffinch.flows.cli.settings_file import (
     execution_of,
     group_of,
     merged,
+    named_in_errors,
     read_settings,
 )
 from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
@@ -199,9 +200,10 @@ def reselect(
     from chaffinch.tasks.results.previous_run import read_former, settings_of
 
     file = read_settings(config)
-    data, execution = data_of(file, data), execution_of(file, options)
-    own = group_of(file, "reselect")
-    changes = ReselectionSettings(**merged(own, nested(options, RESELECTION)))
+    data, own = data_of(file, data), group_of(file, "reselect")
+    with named_in_errors(file):
+        execution = execution_of(file, options)
+        changes = ReselectionSettings(**merged(own, nested(options, RESELECTION)))
     settings = settings_of(read_former(run, execution.store), changes)
     source, steps = source_of(data), steps_of(with_changes=True)
     with output.progress(steps, verbosity) as shown:
@@ -517,8 +519,9 @@ def compare(
     tables = data_of(file, list(data))
     shared = {name: file[name] for name in file.keys() & ComparisonSettings.model_fields.keys()}
     own = merged(shared, group_of(file, "compare"))
-    settings = ComparisonSettings(**merged(own, nested(options, COMPARISON)))
-    execution = execution_of(file, options)
+    with named_in_errors(file):
+        settings = ComparisonSettings(**merged(own, nested(options, COMPARISON)))
+        execution = execution_of(file, options)
     tables = [tables] if isinstance(tables, str) else tables
     with output.progress(STEPS, verbosity) as shown:
         if server is None:
