@@ -1,8 +1,8 @@
 """The command line: ``chaffinch run``, and the others that `chaffinch --help` lists.
 
 Exit codes: 0 done; 1 failure; 2 bad input, in one line; 3 warnings and --strict; 4 out of
-memory; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Heavy modules are imported by the
-command that needs them, so that help is quick.
+memory; 5 done, and a person has to decide; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
+Heavy modules are imported by the command that needs them, so that help is quick.
 """
 
 import errno
