@@ -53,6 +53,7 @@ class KeptFeature(_Part):
     name: str
     type: FeatureKind
     values: str | None = None
+    missing: float | None = None
     quantiles: Annotated[list[FiniteFloat], Field(min_length=3, max_length=3)] | None = None
     baseline: float | str | None = None
     step: int | None = None

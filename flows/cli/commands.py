@@ -1,8 +1,8 @@
 """The command line: ``chaffinch run``, and the others that `chaffinch --help` lists.
 
 Exit codes: 0 done; 1 failure; 2 bad input, in one line; 3 warnings and --strict; 4 out of
-memory; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Heavy modules are imported by the
-command that needs them, so that help is quick.
+memory; 5 done, and a person has to decide; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
+Heavy modules are imported by the command that needs them, so that help is quick.
 """
 
 import errno
@@ -52,6 +52,7 @@ from chaffinch.flows.cli.settings_file import (
     execution_of,
     group_of,
     merged,
+    named_in_errors,
     read_settings,
 )
 from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
@@ -199,9 +200,10 @@ def reselect(
     from chaffinch.tasks.results.previous_run import read_former, settings_of
 
     file = read_settings(config)
-    data, execution = data_of(file, data), execution_of(file, options)
-    own = group_of(file, "reselect")
-    changes = ReselectionSettings(**merged(own, nested(options, RESELECTION)))
+    data, own = data_of(file, data), group_of(file, "reselect")
+    with named_in_errors(file):
+        execution = execution_of(file, options)
+        changes = ReselectionSettings(**merged(own, nested(options, RESELECTION)))
     settings = settings_of(read_former(run, execution.store), changes)
     source, steps = source_of(data), steps_of(with_changes=True)
     with output.progress(steps, verbosity) as shown:
@@ -257,15 +259,16 @@ def _selected(
 ) -> tuple["SelectionResult", str]:
     """Run the pipeline in this process, without Prefect; return why a person has to decide too."""
     from chaffinch.tasks.promotion.gate import why_undecided
-    from chaffinch.tasks.promotion.promote import compare_with_promoted
+    from chaffinch.tasks.promotion.promote import compare_with_promoted, note_need
     from chaffinch.tasks.results.result import load_result
 
     run = select(on_progress=shown.on_progress, warn=shown.warn)
     lines, difference = compare_with_promoted(run, name=promoted_as)
     for line in lines:
         shown.say(line)
-    result = load_result(run)
-    return result, why_undecided(result.contract, difference) if lines else ""
+    undecided = why_undecided(load_result(run).contract, difference) if lines else ""
+    note_need(run, promoted_as, undecided)
+    return load_result(run), undecided
 
 
 def _checked(
@@ -516,8 +519,9 @@ def compare(
     tables = data_of(file, list(data))
     shared = {name: file[name] for name in file.keys() & ComparisonSettings.model_fields.keys()}
     own = merged(shared, group_of(file, "compare"))
-    settings = ComparisonSettings(**merged(own, nested(options, COMPARISON)))
-    execution = execution_of(file, options)
+    with named_in_errors(file):
+        settings = ComparisonSettings(**merged(own, nested(options, COMPARISON)))
+        execution = execution_of(file, options)
     tables = [tables] if isinstance(tables, str) else tables
     with output.progress(STEPS, verbosity) as shown:
         if server is None:

@@ -15,8 +15,9 @@ from rich.text import Text
 
 from chaffinch.errors import InputError, StorageError, is_out_of_memory, printable
 from chaffinch.flows.cli.terminal import Showing, echo, echo_json
+from chaffinch.storage.runs.decisions import needed_decision
 from chaffinch.storage.runs.promotions import Promotion, Promotions
-from chaffinch.storage.runs.store import Store
+from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.comparing.run import ComparisonResult
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.pipeline.memory import gigabytes
@@ -167,8 +168,13 @@ def _lines(steps: Sequence[str]) -> AbstractContextManager[RunProgress]:
 def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) -> None:
     """Print a result as a table with the verdict, or as the feature contract in JSON."""
     console = console_of_results()
+    undecided = "" if result.folder is None else needed_decision(Run(result.folder))
     if as_json:
-        where = {"run": result.run, "folder": str(result.folder)}
+        where = {
+            "run": result.run,
+            "folder": str(result.folder),
+            "needs_decision": undecided or None,
+        }
         search_results = {
             "ranks": result.ranks,
             "scores": result.scores,
@@ -227,6 +233,8 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             _print_line(console, line)
     if with_warnings:
         _print_warnings(console, result.warnings)
+        if undecided:  # a run that has just ended says it with its exit code
+            _print_line(console, f"Needs a decision: {undecided}", "bold")
     for note in contract.notes:
         _print_line(console, f"Note: {note}")
     if result.folder is not None:
@@ -358,6 +366,12 @@ def show_runs(store: Store, *, as_json: bool) -> None:
         states = {entry["state"] for entry in catalog}
         for state in sorted(states & _REMEDIES.keys()):
             _print_line(console, _REMEDIES[state])
+        if any(entry["needs_decision"] for entry in catalog):
+            _print_line(
+                console,
+                "chaffinch show RUN says why a person has to decide; chaffinch promote RUN, or "
+                "another run, decides.",
+            )
     if not as_json:
         comparisons = store.comparisons()
         unfinished = [run.name for run in comparisons if is_unfinished_comparison(run)]
@@ -379,7 +393,8 @@ def _in_words(entry: dict[str, Any]) -> dict[str, str]:
     return {
         "run": entry["run"],
         "created (UTC)": entry["created"][:19].replace("T", " "),
-        "state": entry["state"] + (f" at {title_of(at)!r}" if at else ""),
+        "state": f"{entry['state']}{f' at {title_of(at)!r}' if at else ''}"
+        + ", needs a decision" * bool(entry["needs_decision"]),
         "target": entry["target"] or "",
         "kept": "" if kept is None else f"{kept} of {entry['candidates']}",
         "loss, all": f"{short(entry['loss_all_features'])}{rows}",

@@ -23,6 +23,7 @@ from chaffinch.flows.cli.settings_file import (
     execution_of,
     group_of,
     merged,
+    named_in_errors,
     read_settings,
     settings_by_table,
 )
@@ -75,6 +76,10 @@ def selection_options(command: Command) -> Command:
     @wraps(command)
     def with_settings(*, data: str | None, config: str | None, **options: Any) -> Any:
         file = read_settings(config)
+        with named_in_errors(file):
+            return called(file, data, options)
+
+    def called(file: dict[str, Any], data: str | None, options: dict[str, Any]) -> Any:
         of_selection = {name: options.pop(name) for name in _OWN}
         of_method = {name: options.pop(name) for name in _OF_METHOD}
         files = settings_by_table(file, command.__name__)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -23,7 +24,7 @@ from chaffinch.storage.column_names import nearest, nearest_or_all
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.settings.base import Settings
 from chaffinch.tasks.settings.execution import ServeSettings
-from chaffinch.tasks.settings.method import classes
+from chaffinch.tasks.settings.method import classes, method_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
@@ -78,6 +79,9 @@ def _check_names(settings: dict[str, Any], where: str, groups: Sequence[str]) ->
             raise InputError(f"{where} has no setting {name!r}{_remedy(str(name), known)}")
     for group, fields in _fields_by_group().items():
         values = settings.get(group)
+        if group == "method" and isinstance(values, dict):
+            with suppress(InputError):  # an unknown kind is refused where it is read
+                fields = list(type(method_of(values.get("kind", "auto"))).model_fields)
         for name in values.keys() - fields if isinstance(values, dict) else ():
             raise InputError(
                 f"[{group}] of {where} has no setting {name!r}{_remedy(str(name), fields)}"
@@ -87,17 +91,64 @@ def _check_names(settings: dict[str, Any], where: str, groups: Sequence[str]) ->
             settings[group] = {name: settings[group]}
 
 
+@contextmanager
+def named_in_errors(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Begin an error of settings with the file, and the group in it, that has the wrong value."""
+    try:
+        yield
+    except InputError as error:
+        for place in _places_of(str(error), settings):
+            raise InputError(f"{place}: {error.message}", error.hint) from error
+        raise
+
+
+def _places_of(error: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where a file alone leads to an error; a group comes before the file."""
+    file = group_of(settings, "execution").get(_FILE)
+    if file is None:
+        return
+    kinds = {name: of_group[0] for name, of_group in _kinds_by_group().items() if of_group}
+    tables = group_of(settings, _TABLES)
+    parts = {"": settings, **{f"{_TABLES}.{name}": tables[name] for name in tables}}
+    for prefix, part in parts.items():
+        groups = {name: part[name] for name in kinds if isinstance(part.get(name), dict)}
+        top = {name: part[name] for name in SelectionSettings.model_fields if name in part}
+        for name, values in {**groups, "": top}.items():
+            try:
+                _make(name, kinds.get(name, SelectionSettings), values)
+            except InputError as own:
+                if str(own) == error:
+                    place = ".".join(filter(None, [prefix, name]))
+                    yield f"[{place}] of {file['name']}" if place else file["name"]
+
+
+def _make(group: str, kind: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """Make the settings of a group; what may stand elsewhere, such as the target, is made up."""
+    if group == "method":
+        return method_of(values)
+    required = {name: name for name, field in kind.model_fields.items() if field.is_required()}
+    return kind(**{**required, **values})
+
+
 def _fields_by_group() -> dict[str, list[str]]:
     """Return the settings that each group may have, those of all methods for the method."""
-    kinds: dict[str, Sequence[Any]] = {"execution": [ExecutionSettings]}
+    return {
+        group: [*dict.fromkeys(name for kind in of_group for name in kind.model_fields)]
+        for group, of_group in _kinds_by_group().items()
+        if of_group
+    }
+
+
+def _kinds_by_group() -> dict[str, list[type[Settings]]]:
+    """Return the classes of settings that each group may be, of all methods for the method."""
+    kinds: dict[str, list[Any]] = {"execution": [ExecutionSettings]}
     for name, field in SelectionSettings.model_fields.items():
         kinds[name] = classes() if name == "method" else list(types_in(field.annotation))
     kinds |= {name: [kind] for name, kind in COMMANDS.items()}
-    fields = {
-        group: [name for kind in of_group for name in getattr(kind, "model_fields", ())]
+    return {
+        group: [kind for kind in of_group if isinstance(kind, type) and issubclass(kind, Settings)]
         for group, of_group in kinds.items()
     }
-    return {group: names for group, names in fields.items() if names}
 
 
 def _remedy(name: str, known: Sequence[str]) -> str:

@@ -5,18 +5,20 @@ in the UI.
 """
 
 import shlex
-import threading
+import time
 from contextlib import suppress
-from contextvars import copy_context
 from pathlib import Path
+from typing import cast
 
 from prefect import runtime
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.exceptions import NotPausedError
-from prefect.flow_runs import pause_flow_run, resume_flow_run
-from prefect.input import RunInput
+from prefect.flow_runs import resume_flow_run
+from prefect.input import RunInput, keyset_from_paused_state
 from prefect.logging import get_run_logger
-from prefect.states import Completed, Failed
+from prefect.states import Completed, Failed, Paused
+from prefect.utilities.engine import propose_state_sync
 from pydantic import Field
 
 from chaffinch.errors import InputError
@@ -37,6 +39,7 @@ from chaffinch.tasks.promotion.promote import (
     compare_with_promoted,
     default_name,
     lines_against,
+    note_need,
     promote_by,
 )
 from chaffinch.tasks.results.result import SelectionResult
@@ -83,11 +86,23 @@ def conclude(
 
     Without settings of a promotion it is compared with `promoted_as`, by default its table's.
 
-    Returns why a person has to decide; empty if none has.
+    Returns why a person has to decide, which the run notes too; empty if none has.
     """
     if result.folder is None:
         raise ValueError("a flow keeps its run in a store")
-    run = Run(result.folder)
+    run, name = Run(result.folder), promoted_as if promotion is None else promotion.name
+    undecided = _concluded(run, result, data_set, promotion, promoted_as)
+    note_need(run, name, undecided)
+    return undecided
+
+
+def _concluded(
+    run: Run,
+    result: SelectionResult,
+    data_set: str,
+    promotion: PromotionSettings | None,
+    promoted_as: str | None,
+) -> str:
     if promotion is None:
         lines, difference = compare_with_promoted(run, as_task(against_promoted), promoted_as)
         publish(run, result, data_set, _logged(lines), difference)
@@ -123,8 +138,9 @@ def conclude(
     verdict = publish(run, result, data_set, _logged([*outcome, *differs]), against.difference)
     if decision.outcome == "wait" and promotion.wait is not None:
         # an answer is for a pair of contracts, new and promoted, also where a run starts again
+        note_need(run, name, undecided)
         question = f"{digest(result.contract.to_dict())[:16]}-{len(against.history)}"
-        answer, is_answered = _answer([outcome[0], *differs], promotion.wait, question)
+        answer, is_answered = _answer([outcome[0], *differs], promotion.wait, question, undecided)
         answered = f"Not promoted as {name}{f': {answer.reason}' if answer.reason else '.'}"
         is_done = True
         if answer.promote:
@@ -168,7 +184,7 @@ def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> tupl
     return f"Promoted as {against.name}{f': {reason}' if reason else '.'}", True
 
 
-def _answer(lines: list[str], hours: float, question: str) -> tuple[Answer, bool]:
+def _answer(lines: list[str], hours: float, question: str, undecided: str) -> tuple[Answer, bool]:
     """Pause this flow run until a person has answered, or the time is over.
 
     Returns the answer, and whether a person gave it. An answer to the same question before the run
@@ -176,23 +192,30 @@ def _answer(lines: list[str], hours: float, question: str) -> tuple[Answer, bool
     """
     run_id, seconds = runtime.flow_run.id, 3600 * hours
     no_answer = {"promote": False, "reason": f"no answer came in {hours:g} h."}
-
-    def resume() -> None:
-        with suppress(NotPausedError):  # already resumed
-            resume_flow_run(run_id, no_answer)
-
-    deadline = threading.Timer(seconds, copy_context().run, (resume,))
-    deadline.daemon = True
-    deadline.start()
-    try:
-        answer = pause_flow_run(
-            Answer.with_initial_data(description="\n\n".join(lines)),
-            timeout=int(seconds) + _SECONDS_OF_GRACE,
-            poll_interval=_SECONDS_BETWEEN_LOOKS,
-            key=question,
-        )
-    finally:
-        deadline.cancel()
+    form = Answer.with_initial_data(description="\n\n".join(lines))
+    # as Prefect's pause_flow_run, whose state has no message
+    state: State = Paused(
+        timeout_seconds=int(seconds) + _SECONDS_OF_GRACE,
+        pause_key=question,
+        message=f"waits for a decision, at most {hours:g} h: {undecided}",
+    )
+    keyset = keyset_from_paused_state(state)
+    state.state_details.run_input_keyset = cast(dict[str, str], keyset)
+    with get_client(sync_client=True) as client:
+        state = propose_state_sync(client, state, run_id)
+        if state.is_paused():
+            form.save(keyset)
+        end = time.monotonic() + seconds
+        while not state.is_running():
+            left = end - time.monotonic()
+            if left < -_SECONDS_OF_GRACE:
+                raise TimeoutError(f"the run is {state.name} and cannot be resumed")
+            if left <= 0:
+                with suppress(NotPausedError):  # already resumed
+                    resume_flow_run(run_id, no_answer)
+            time.sleep(min(_SECONDS_BETWEEN_LOOKS, max(left, 0.1)))
+            state = client.read_flow_run(run_id).state or state
+    answer = cast(Answer, form.load(keyset))  # a coroutine only with an event loop
     return answer, answer.model_dump() != no_answer
 
 

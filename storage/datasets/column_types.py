@@ -66,8 +66,8 @@ def typed_text(
     times = iso_times(texts)
     if times is not None:
         return times.take(codes)
-    if are_dates(texts):
-        is_iso = are_iso_dates(texts)
+    if are_dates(texts, ordered):
+        is_iso = are_iso_dates(texts, ordered)
         dates = texts.filter(pa.array(is_iso)) if is_iso.any() else texts
         form = re.sub(r"\d", "0", pc.min(dates).as_py())  # the value itself is the user's
         kinds = [f"{DATE_IN_TEXT} written as {form!r}"] * len(texts)

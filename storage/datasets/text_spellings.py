@@ -74,6 +74,10 @@ _DATE = (
     rf"(?:\s*(?:{_ZONE}|[A-Z]{{3,4}}))?)?\s*$"
 )
 _MOSTLY_DATES = 0.95  # of the different texts
+_FEWEST_DATES = 4
+# four digits or more, and one letter at most, as in 2026-01-1O
+_LIKE_A_DATE = r"^[\d/.:, TZ+-]*[A-Za-z]?[\d/.:, TZ+-]*$"
+_FOUR_DIGITS = r"(?:\D*\d){4}"
 
 
 def iso_times(texts: pa.Array) -> pa.Array | None:
@@ -91,19 +95,33 @@ def iso_times(texts: pa.Array) -> pa.Array | None:
     return None
 
 
-def are_dates(texts: pa.Array) -> bool:
-    """Return whether texts are dates, whatever their spelling."""
-    return bool(_matches(texts, _DATE).sum() >= _MOSTLY_DATES * len(texts))
+def are_dates(texts: pa.Array, ordered: bool = False) -> bool:
+    """Return whether texts are dates, whatever their spelling; see `_are_mostly`."""
+    return _are_mostly(_matches(texts, _DATE), texts, ordered)
 
 
-def are_iso_dates(texts: pa.Array) -> NDArray[np.bool_]:
+def are_iso_dates(texts: pa.Array, ordered: bool = False) -> NDArray[np.bool_]:
     """Return which texts are dates such as 2023-01-31, if nearly all are; otherwise none is."""
     is_iso = _matches(texts, f"{_ISO}(?:{_ZONE})?$")
-    if is_iso.sum() >= _MOSTLY_DATES * len(texts):
+    is_mostly = _are_mostly(is_iso, texts, ordered)
+    if is_mostly:
         place = np.flatnonzero(is_iso)
         is_iso[place] = [_is_time(texts[i].as_py()) for i in place]
-    is_mostly = is_iso.sum() >= _MOSTLY_DATES * len(texts)
-    return is_iso if is_mostly else np.zeros(len(texts), dtype=bool)
+    return is_iso if is_mostly and is_iso.mean() > 0.5 else np.zeros(len(texts), dtype=bool)
+
+
+def _are_mostly(is_date: NDArray[np.bool_], texts: pa.Array, ordered: bool) -> bool:
+    """Return whether texts are dates but for a few.
+
+    Among few texts a single other one is a wrong date only if it looks like one, and not a
+    category such as never. Text in an `ordered` column, such as the time, is wrong anyway.
+    """
+    n_others = len(texts) - is_date.sum()
+    if n_others <= (0.5 if ordered else 1 - _MOSTLY_DATES) * len(texts):
+        return True
+    is_few = n_others == 1 and len(texts) > _FEWEST_DATES
+    others = texts.filter(pa.array(~is_date))
+    return is_few and all_match(others, _LIKE_A_DATE) and all_match(others, _FOUR_DIGITS)
 
 
 def _is_time(text: str) -> bool:

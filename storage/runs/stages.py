@@ -369,6 +369,13 @@ class Run:
         writer._commit(time.perf_counter() - began)
         _remove_checkpoints(self.folder, stage)
 
+    def rewrite(self, record: StageRecord, name: str, data: bytes) -> None:
+        """Replace a file of a finished stage; the rest of its record stays."""
+        writer = StageWriter(self.folder, record.stage, record.key)
+        writer.result, writer._files = record.result, dict(record.files)
+        writer.write(name, data)
+        writer._commit(record.seconds)
+
     def _document(self) -> dict[str, Any]:
         try:
             return read_json(self.folder / _RUN, {"created": str, "description": dict})

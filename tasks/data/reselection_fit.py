@@ -12,6 +12,7 @@ from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 DROPPED, TARGET_NOW = "left out as asked", "is the target now"
+NO_COLUMN = "no such column"
 _HINT = "change the rows, or select again without a former run"
 
 
@@ -46,28 +47,21 @@ def optional_columns(settings: SelectionSettings) -> frozenset[str]:
     return frozenset({*columns.categorical, *columns.numeric, *dropped})
 
 
-def check_columns_fit(method: Reselect, names: Collection[str], drop: Collection[str]) -> None:
-    """Raise InputError if newer rows lack a feature that the former run kept."""
-    missing = [name for name in method.former if name not in names and name not in drop]
-    if missing:
-        near = nearest(missing[0], names) if len(missing) == 1 else ""
-        raise InputError(
-            f"the newer rows lack {quoted(missing, limit=20)}, which the former run kept{near}",
-            _HINT,
-        )
-
-
 def why_gone(
     method: Reselect,
     settings: SelectionSettings,
     features: Collection[str],
     excluded: Mapping[str, str],
+    columns: Collection[str],
 ) -> dict[str, str]:
-    """Return features that the former run kept and newer rows lack -> reason."""
+    """Return features that the former run kept and newer rows, of these columns, lack -> reason."""
     reasons = dict(excluded) | dict.fromkeys(settings.columns.drop, DROPPED)
     reasons[settings.target] = TARGET_NOW
     gone = (name for name in method.former if name not in features)
-    return {name: reasons.get(name, "used for something else") for name in gone}
+    return {
+        name: reasons.get(name, "used for something else" if name in columns else NO_COLUMN)
+        for name in gone
+    }
 
 
 def check_target_fits(method: Reselect, target: str, kind: str) -> None:
@@ -113,9 +107,17 @@ def _changed_kind_error(method: Reselect, name: str, now: str) -> InputError:
     )
 
 
-def warnings_since(method: Reselect, classes: Collection[str], rows: str) -> tuple[str, ...]:
+def warnings_since(
+    method: Reselect, classes: Collection[str], rows: str, columns: Collection[str]
+) -> tuple[str, ...]:
     """Return warnings of differences of the newer rows from the former run's rows."""
     warnings = []
+    if missing := [name for name in method.former if name not in columns]:
+        near = nearest(missing[0], columns) if len(missing) == 1 else ""
+        warnings.append(
+            f"the newer rows lack {quoted(missing, limit=20)}, which the former run kept{near}; "
+            "make sure that this is meant"
+        )
     if rows == method.former_rows:
         warnings.append(
             "the newer rows are the very rows of the former run, so that they show nothing new; "

@@ -26,7 +26,6 @@ from chaffinch.tasks.data.column_profile import (
 from chaffinch.tasks.data.feature_constraints import check_constrained_columns, check_constraints
 from chaffinch.tasks.data.outer_folds import OuterFolds, check_parts
 from chaffinch.tasks.data.reselection_fit import (
-    check_columns_fit,
     check_kinds_fit,
     check_target_fits,
     check_type_fits,
@@ -154,7 +153,7 @@ def describe_table(
     for name in settings.method.named_features:
         _require_feature("start", name, features)
     if settings.former is not None:
-        gone = why_gone(settings.former, settings, features, excluded)
+        gone = why_gone(settings.former, settings, features, excluded, table.column_names)
         check_kinds_fit(settings.former, features, categories, gone)
     return TableDescription(
         features=features,
@@ -173,8 +172,6 @@ def describe_table(
 
 def check_names(schema: Any, settings: SelectionSettings) -> dict[str, str]:
     """Return column -> role, in the table's order."""
-    if settings.former is not None:
-        check_columns_fit(settings.former, schema.names, settings.columns.drop)
     table, passed_over = schema.empty_table(), optional_columns(settings)
     roles = dict.fromkeys(schema.names, "feature")
     for role, name in named_roles(settings):

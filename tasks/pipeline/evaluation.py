@@ -245,12 +245,15 @@ def _quantiles(run: SelectionRun, name: str) -> list[float]:
 
 
 def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) -> dict[str, Any]:
+    column = next(row for row in run.description.profile if row["name"] == name)
+    missing = column["missing"] / column["rows"]
     known = list(run.description.categories.get(name, ()))
     if not known:
         return {
             "name": name,
             "type": "number",
             "values": "boolean" if run.dataset.columns[name] == "bool" else "number",
+            "missing": missing,
             "quantiles": _quantiles(run, name),
             "baseline": baseline,
             "step": step,
@@ -258,6 +261,7 @@ def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) ->
     return {
         "name": name,
         "type": "category",
+        "missing": missing,
         "baseline": known[int(baseline)],
         "step": step,
         "categories": known,

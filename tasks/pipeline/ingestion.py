@@ -158,7 +158,7 @@ def describe(run: SelectionRun, writer: Writer) -> None:
     with errors_with_source_rows(run.dataset, run.settings):
         description = describe_table(table, run.settings, on_done=on_done)
     if former is not None:
-        since = warnings_since(former, description.classes, run.dataset.hash)
+        since = warnings_since(former, description.classes, run.dataset.hash, run.dataset.columns)
         description = replace(description, warnings=(*since, *description.warnings))
     run.description = description
     writer.write(PROFILE_FILE, DESCRIPTION.dump_json(description, indent=2))

@@ -70,7 +70,9 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
         )
     against = judge.difference(predictions["new"], predictions["former"])
     leaks = leaks_in(run, former | new)
-    gone = why_gone(method, run.settings, description.features, description.excluded)
+    gone = why_gone(
+        method, run.settings, description.features, description.excluded, run.dataset.columns
+    )
     lost = {name: why for name, why in gone.items() if why not in (DROPPED, TARGET_NOW)}
     verdict = _verdict(against["interval"], judge.n_units, is_same=not len(changed), leaks=leaks)
     is_noise = run.contract.comparison.is_nothing_to_select_from

@@ -14,23 +14,24 @@ from typing import Any, TypeVar
 import numpy as np
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.column_names import quoted
+from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.contract import Target
-from chaffinch.tasks.data.reselection_fit import other_classes
-from chaffinch.tasks.pipeline.judge import judge_of, predicted
+from chaffinch.tasks.data.reselection_fit import NO_COLUMN, other_classes
+from chaffinch.tasks.pipeline.judge import Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.run import may_be_own_estimator
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import stage_key
 from chaffinch.tasks.reporting.text import interval, listed, number, share, visible
 from chaffinch.tasks.results.previous_run import Former, read_former
 from chaffinch.tasks.results.result import SelectionResult
+from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
-from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, rescalings
+from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, emptyings, rescalings
 from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict, too_few_units
 
 _KINDS = {"category": "category", "bool": "boolean"}  # of columns; all others are numbers
@@ -39,6 +40,9 @@ Made = TypeVar("Made")
 # that refits need
 _STAGES = ("describe", "split", "train_base_model", "optimise_mask", "choose_mask", "retrain")
 _MOST_MOVED = 5
+# Of the mean error, beside one new column. To take more, an honest column has to explain three
+# quarters of the variance that the first set leaves.
+_LEAST_LEFT = 0.5
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,10 @@ class LossDifference:
         smaller second set may lose.
     share_lost_at_most : float or None
         Upper bound of that share; None if the first set explains nothing.
+    halved_by : dict of str to float
+        Features of the second set that were no candidates of the first, each of which, alone or
+        added to the first set, takes away more than half of its mean absolute error; and that
+        share. The error in a class is what its probability lacks of 1.
     """
 
     name: str
@@ -79,6 +87,7 @@ class LossDifference:
     verdict: Verdict
     tolerance: float
     share_lost_at_most: float | None
+    halved_by: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -142,8 +151,20 @@ class Difference:
         How far is the larger of the 5 and 95 % quantiles by size, of 30 values or more. A column
         that reaches 30 times as far, or as near, may have another unit.
         """
-        former = [drift.feature for drift in self.drift if drift.feature not in self.gained]
-        return rescalings(self.drift, former)
+        return rescalings(self.drift, self._of_former)
+
+    @property
+    def emptied(self) -> dict[str, str]:
+        """The first set's features that have lost most of their values, and how many are missing.
+
+        Less than a tenth of the share of rows with a value is left, of 30 or more such rows. What
+        has no value at all is `gone`.
+        """
+        return emptyings(self.drift, self._of_former)
+
+    @property
+    def _of_former(self) -> list[str]:
+        return [drift.feature for drift in self.drift if drift.feature not in self.gained]
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields as a dictionary for JSON."""
@@ -204,7 +225,8 @@ def difference_of(before: Former, after: Former, store: Path) -> Difference:
         loss, why_no_loss = None, why_no_run
         if run is not None:
             left = [name for name in first if name not in gone]
-            loss, why_no_loss = _attempt(lambda: _loss_difference(run, left, list(second)))
+            new = [name for name in gained if name not in before.contract.candidates]
+            loss, why_no_loss = _attempt(lambda: _loss_difference(run, left, list(second), new))
     drift: tuple[FeatureDrift, ...] = ()
     if older is not None and newer is not None:
         moved = [
@@ -315,7 +337,7 @@ def _gone(before: Former, after: Former, run: SelectionRun | None) -> dict[str, 
         # a database may write true and false as 1 and 0; early contracts call both numbers
         is_alike = kinds <= {"number", "boolean"} and feature.values != "number"
         if name not in contract.candidates:
-            gone[name] = reasons.get(name, "no such column")
+            gone[name] = reasons.get(name, NO_COLUMN)
         elif len(kinds) > 1 and not is_alike:
             gone[name] = f"was a {kind}, is a {now[name]} now"
         elif name in categories and set(categories[name]).isdisjoint(feature.categories or ()):
@@ -324,9 +346,12 @@ def _gone(before: Former, after: Former, run: SelectionRun | None) -> dict[str, 
 
 
 def _loss_difference(
-    run: SelectionRun, before: Sequence[str], after: Sequence[str]
+    run: SelectionRun, before: Sequence[str], after: Sequence[str], new: Sequence[str]
 ) -> LossDifference:
-    """Refit the first set, and compare it with the run's on the rows that judged the run."""
+    """Refit the first set, and compare it with the run's on the rows that judged the run.
+
+    `new` are features of `after` that were no candidates of the first set.
+    """
     if not before:
         raise InputError("the newer rows have no feature of the first set")
     judge = judge_of(run)
@@ -346,6 +371,44 @@ def _loss_difference(
         verdict=judged.verdict,
         tolerance=judged.tolerance,
         share_lost_at_most=judged.share_lost_at_most,
+        halved_by=_halved_by(judge, before, new, first),
+    )
+
+
+def _halved_by(
+    judge: Judge, before: Sequence[str], new: Sequence[str], first: Floats
+) -> dict[str, float]:
+    """Return the new features that take away most of the first set's error, and what share.
+
+    `first` are the predictions with the first set. The absolute error shows a leak that fails in
+    few rows: these rule a squared error or a log loss. A linear model may trust such a leak less
+    beside a good set than alone.
+    """
+    y, schema = judge.rows.y, judge.refit.schema
+
+    def error(prediction: Floats) -> float:
+        if schema.task == "regression":
+            misses = np.abs(prediction - y)
+        else:
+            misses = 1 - prediction[np.arange(len(y)), y.astype(np.int64)]
+        return float(np.average(misses, weights=judge.rows.weight))
+
+    def left_by(*names: str) -> float:
+        return error(predicted(judge, np.isin(schema.features, names)))
+
+    most = error(first)
+    left = {name: min(left_by(name), left_by(*before, name)) for name in new if most}
+    return {name: 1 - rest / most for name, rest in left.items() if rest < most * _LEAST_LEFT}
+
+
+def taken_in_words(loss: LossDifference) -> str:
+    """Return which new columns take away most of the error, and why that matters; empty if none."""
+    if not loss.halved_by:
+        return ""
+    shares = {name: share(round(taken, 2)) for name, taken in loss.halved_by.items()}
+    return (
+        "a new column takes away more than half of the former set's error, and may not be known "
+        f"before the target is: {quoted_with_reasons(shares)}"
     )
 
 
@@ -355,6 +418,7 @@ def lines_of_difference(difference: Difference) -> list[str]:
     lines += [f"  Gone: {visible(name)} ({why})" for name, why in difference.gone.items()]
     if difference.target_change:
         lines.append(f"  The target {difference.target_change}")
+    lines += [f"  Emptied: {visible(name)} ({how})" for name, how in difference.emptied.items()]
     lines += [f"  Rescaled: {visible(name)} ({how})" for name, how in difference.rescaled.items()]
     lines += [
         f"  {visible(name)} alone predicts the target; make sure that it is known before the "
@@ -362,6 +426,8 @@ def lines_of_difference(difference: Difference) -> list[str]:
         for name in difference.leaks
     ]
     if difference.loss is not None:
+        if taken := taken_in_words(difference.loss):
+            lines.append(f"  Perhaps a leak: {taken}")
         lines.append(_loss_line(difference, difference.loss))
     elif not difference.is_same:
         lines.append(f"What that does to the loss is not known: {difference.why_no_loss}.")

@@ -2,8 +2,9 @@
 
 A set is promoted without a person if it is worth it and harmless. Worth it: the verdict on it
 against the promoted set is "better" or "as good with fewer columns". Harmless: few features change,
-none of them is a leak, and the last promotion was not rolled back. If a set
-is not worth it, the promoted set stays without a decision, so that sets do not flap.
+none of them is a leak, no new column takes away most of the error, and the last promotion was
+not rolled back. If a set is not worth it, the promoted set stays without a decision, so that sets
+do not flap.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.tasks.contract import Contract
-from chaffinch.tasks.promotion.difference import Difference, LossDifference
+from chaffinch.tasks.promotion.difference import Difference, LossDifference, taken_in_words
 from chaffinch.tasks.reporting.text import interval, number, share
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.statistics.bootstrap import Interval
@@ -49,15 +50,8 @@ def decide(
         )
     if difference is None:
         return Decision("wait", f"the promoted contract, of {last.run}, cannot be read.")
-    if difference.gone:
-        return Decision(
-            "wait",
-            f"the newer rows lack features of the promoted set, {_gone(difference)}.",
-        )
-    if difference.target_change:
-        return Decision("wait", f"the target {difference.target_change}.")
-    if difference.rescaled:
-        return Decision("wait", f"{_rescaled(difference)}.")
+    if misfit := _misfit(difference):
+        return Decision("wait", f"{misfit}.")
     # the promoted set holds them, whether it stays or not
     if begun := [name for name in difference.new_leaks if name not in difference.gained]:
         return Decision("wait", f"{_leaks(begun)}; on the promoted rows that was not so.")
@@ -74,7 +68,7 @@ def decide(
     if not (harms := "; ".join(_harms(difference, last, settings))):
         return worth
     # beside a leak, the loss shows nothing
-    passes = "." if difference.leaks else f"; else it would pass: {worth.reason}"
+    passes = "." if difference.leaks or loss.halved_by else f"; else it would pass: {worth.reason}"
     return Decision("wait", f"{harms}{passes}")
 
 
@@ -86,12 +80,8 @@ def why_undecided(
     `difference` is that to the promoted contract, which is None where nothing is promoted;
     `decision` that of the gate, None without any.
     """
-    if difference is not None and difference.gone:
-        return f"the newer rows lack features of the promoted set, {_gone(difference)}"
-    if difference is not None and difference.target_change:
-        return f"the target {difference.target_change}"
-    if difference is not None and difference.rescaled:
-        return _rescaled(difference)
+    if difference is not None and (misfit := _misfit(difference)):
+        return misfit
     if contract.comparison.is_nothing_to_select_from:
         return "no model is shown to predict better than a constant"
     if decision is not None:
@@ -107,13 +97,21 @@ def _leaks(leaks: Sequence[str]) -> str:
     return f"{quoted(leaks)} alone {predicts} the target, and may not be known before it is"
 
 
-def _rescaled(difference: Difference) -> str:
-    reasons = quoted_with_reasons(difference.rescaled)
-    return f"columns of the promoted contract have another scale, perhaps another unit: {reasons}"
-
-
-def _gone(difference: Difference) -> str:
-    return quoted_with_reasons(difference.gone)
+def _misfit(difference: Difference) -> str:
+    """Return how the newer rows do not fit the promoted contract; empty if they do."""
+    if difference.gone:
+        reasons = quoted_with_reasons(difference.gone)
+        return f"the newer rows lack features of the promoted set, {reasons}"
+    if difference.target_change:
+        return f"the target {difference.target_change}"
+    if difference.emptied:
+        reasons = quoted_with_reasons(difference.emptied)
+        return f"columns of the promoted contract have lost most of their values: {reasons}"
+    if difference.rescaled:
+        scale = "another scale, perhaps another unit"
+        reasons = quoted_with_reasons(difference.rescaled)
+        return f"columns of the promoted contract have {scale}: {reasons}"
+    return ""
 
 
 def _worth(loss: LossDifference, ends: Interval, *, is_smaller: bool) -> Decision:
@@ -145,6 +143,8 @@ def _harms(difference: Difference, last: Promotion, settings: PromotionSettings)
     """Yield reasons against a change without a person."""
     if difference.leaks:
         yield _leaks(difference.leaks)
+    elif difference.loss is not None and (taken := taken_in_words(difference.loss)):
+        yield taken
     if difference.share_changed > settings.most_changed:
         yield (
             f"{share(round(difference.share_changed, 3))} of the features change, of "

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.errors import InputError, StorageError
+from chaffinch.storage.runs.decisions import note_decision
 from chaffinch.storage.runs.promotions import How, Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
+from chaffinch.tasks.pipeline.report import REPORT_FILE
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.promotion.difference import Difference, difference_of, lines_of_difference
+from chaffinch.tasks.reporting.page import with_decision
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.previous_run import Former
 from chaffinch.tasks.results.result import SelectionResult, load_result
@@ -238,6 +241,21 @@ def compare_with_promoted(
     against = compare(run, name)
     lines = [f"Compared with what is promoted as {name}:", *lines_against(against)]
     return lines, against.difference
+
+
+def note_need(run: Run, name: str | None, undecided: str) -> None:
+    """Note with a run, and in its report, why a person has to decide; empty if none has.
+
+    `name` is what it was compared with, by default the promoted contract of its table.
+    """
+    with suppress(InputError):  # a table in memory has no name
+        name = name or default_name(run)
+    note_decision(run, name, undecided)
+    for record in run.records():
+        if record.stage == "write_report":
+            page = record.read(REPORT_FILE)
+            if (noted := with_decision(page, run.name, undecided)) != page:
+                run.rewrite(record, REPORT_FILE, noted)
 
 
 def lines_against(against: AgainstPromoted) -> list[str]:

@@ -176,6 +176,22 @@ def render_report(content: ReportContent) -> bytes:
     return page.encode()
 
 
+def with_decision(page: bytes, run: str, reason: str) -> bytes:
+    """Return a report that begins with why its run needed a decision; empty if it needed none."""
+    from markupsafe import escape
+
+    begin, end = b"<!-- decision -->", b"<!-- /decision -->"  # text of a page has no such signs
+    before, is_there, rest = page.partition(begin)
+    if not is_there:  # of an earlier writer
+        return page
+    sentence = (
+        f"<p><strong>A person has to decide.</strong> When it ended, this run needed a decision: "
+        f"{escape(visible(reason))}. <code>chaffinch show {escape(run)}</code> says whether it "
+        "still does.</p>"
+    )
+    return before + begin + (sentence.encode() if reason else b"") + end + rest.partition(end)[2]
+
+
 def _sentences(content: ReportContent, part: str) -> list[str]:
     """Return the verdict and what it means; a leak comes first."""
     comparison = content.contract.comparison

@@ -24,7 +24,7 @@ from chaffinch.tasks.reporting.notebook import as_html
 from chaffinch.tasks.results.model import read_features, typed_feature
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
-from chaffinch.tasks.statistics.drift import is_other_scale, reach
+from chaffinch.tasks.statistics.drift import is_emptied, is_other_scale, reach
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,9 @@ class FeatureContract(Contract, Mapping[str, Any]):
         UserWarning
             For a table without rows, and for each kept feature, or column that lag features are
             made of, of which every value is missing, or that holds categories which were not seen
-            at the selection. Of 30 values or more also for one number in every row, or 0 in three
+            at the selection. Also where less than a tenth of the share of rows with a value is
+            left, of 30 or more such rows; a column that lag features are made of has no known
+            share. Of 30 values or more also for one number in every row, or 0 in three
             quarters of them, where the column varied; and for another scale: the larger of its 5
             and 95 % quantiles by size is at least 30 times what it was, or at most a thirtieth.
 
@@ -202,7 +204,14 @@ def _changes(
     present = values[~np.isnan(values)]
     if typed.null_count == len(typed):
         yield "has no value in any row; make sure that its source still fills it"
-    elif feature.type == "category":
+        return
+    present_now, present_then = 1 - typed.null_count / len(typed), 1 - (feature.missing or 0)
+    if feature.missing is not None and is_emptied(present_then, present_now, len(typed)):
+        yield (
+            f"has a value in {present_now:.1%} of the rows, and had in {present_then:.0%} at the "
+            "selection; make sure that its source still fills it"
+        )
+    if feature.type == "category":
         is_new = np.isnan(values) & typed.is_valid().to_numpy()
         if is_new.any():
             example = held[int(np.argmax(is_new))].as_py()

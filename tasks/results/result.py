@@ -15,6 +15,7 @@ import pyarrow as pa
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import names_in_array, text_of_label
 from chaffinch.storage.files import file_to_write, path_from, to_json, write_file
+from chaffinch.storage.runs.decisions import needed_decision
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
@@ -53,10 +54,10 @@ if TYPE_CHECKING:
 def summary(run: Run) -> dict[str, Any]:
     """Return a run as a row of a catalog; results of stages that are not finished are None.
 
-    Only the manifests are read, so that a store of many runs is listed quickly. The state is
-    "finished", "unfinished" (waiting, failed or running), or "damaged" if a manifest is.
+    Only manifests and notes of decisions are read, so that many runs are listed quickly. The state
+    is "finished", "unfinished" (waiting, failed or running), or "damaged" if a manifest is.
     """
-    stages, state = _readable(run)
+    stages, undecided, state = _readable(run)
     to_do = None if state else next_stage(run, stages)
     results = {name: record.result for name, record in stages.items()}
     evaluated, chosen = results.get("evaluate"), results.get("choose_mask")
@@ -75,22 +76,24 @@ def summary(run: Run) -> dict[str, Any]:
         "loss_all_features": losses.get("all_features"),
         "loss_selected": losses.get("selected"),
         "verdict": evaluated["comparison"]["verdict"] if evaluated else None,
+        "needs_decision": undecided or None,
     }
 
 
 def is_unfinished_comparison(comparison: Run) -> bool:
     """Return whether a comparison has begun but not ended; False if it is damaged."""
-    stages, state = _readable(comparison)
+    stages, _, state = _readable(comparison)
     return state is None and "conclude" not in stages
 
 
-def _readable(run: Run) -> tuple[dict[str, StageRecord], str | None]:
-    """Return the records of a run, or none and "damaged": a listing names every run."""
+def _readable(run: Run) -> tuple[dict[str, StageRecord], str, str | None]:
+    """Return a run's records and needed decision, or "damaged": a listing names every run."""
     try:
         _ = run.description
-        return {record.stage: record for record in run.records()}, None
+        records = {record.stage: record for record in run.records()}
+        return records, needed_decision(run), None
     except StorageError:
-        return {}, "damaged"
+        return {}, "", "damaged"
 
 
 def next_stage(run: Run, stages: Mapping[str, StageRecord]) -> str | None:

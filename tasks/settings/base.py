@@ -72,7 +72,10 @@ def refusal(
     must = first["msg"].replace("Input should be", "must be", 1)
     if kind in _MUST:
         must = _MUST[kind].format(**first.get("ctx", {}))
-    return f"{name} {must} but is {short_repr(value)}"
+    remedy = (
+        f"; write [{short_repr(value)}]" if kind == "tuple_type" and isinstance(value, str) else ""
+    )
+    return f"{name} {must} but is {short_repr(value)}{remedy}"
 
 
 def _refuse_ambiguous_size(value: Any) -> Any:

@@ -8,6 +8,7 @@ numbers: if all values of one table are above all of the other).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -25,6 +26,8 @@ Measure = Literal["Kolmogorov-Smirnov", "total variation"]
 _CATEGORY = "category"
 # below the 60 of minutes in seconds, and far above what values do by themselves
 _OTHER_SCALE, _FEWEST_VALUES = 30.0, 30
+# a tenth of the values that a column had: far below what a season or a late delivery leaves out
+_EMPTIED = 0.1
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,14 @@ class FeatureDrift:
     def has_other_scale(self) -> bool:
         """Whether the scale has changed by a factor of 30 or more; see `reach`."""
         return is_other_scale(self.reach_before, self.reach_after)
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether less than a tenth of the share of rows with a value is left."""
+        present = 1 - self.missing_after
+        # the column may have no value now: its number of rows is not known then, nor needed
+        n_rows = self.values_after / present if present else math.inf
+        return is_emptied(1 - self.missing_before, present, n_rows)
 
 
 def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift | None:
@@ -89,6 +100,20 @@ def rescalings(drifts: Iterable[FeatureDrift], features: Collection[str]) -> dic
         for drift in drifts
         if drift.has_other_scale and drift.feature in features
     }
+
+
+def emptyings(drifts: Iterable[FeatureDrift], features: Collection[str]) -> dict[str, str]:
+    """Return which of the features have lost most of their values, and how many are missing."""
+    return {
+        drift.feature: f"{drift.missing_after:.0%} missing, was {drift.missing_before:.0%}"
+        for drift in drifts
+        if drift.is_emptied and drift.feature in features
+    }
+
+
+def is_emptied(before: float, now: float, n_rows: float) -> bool:
+    """Return whether a share of rows with a value fell below a tenth, where 30 were expected."""
+    return now < _EMPTIED * before and n_rows * before >= _FEWEST_VALUES
 
 
 def reach(values: Floats) -> float | None:

@@ -232,6 +232,37 @@ def test_the_one_text_among_iso_dates_that_is_none_is_named(wrong: str) -> None:
     assert set(kinds[:5]) == {"date in text written as '0000-00-00'"}
 
 
+DAYS = ["2024-01-03", "2024-01-04", "2024-02-01", "2024-02-02"]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["2024-02-30", "2024-13-45", "2024-01-1O", "20240105", "31.01.2024", "24-1-05"]
+)
+def test_so_is_the_one_among_few_where_it_looks_like_a_date(wrong: str) -> None:
+    kinds = typed([*DAYS, wrong]).to_pylist()
+    assert kinds == [
+        *["date in text written as '0000-00-00'"] * 4,
+        f"date in text but for {wrong!r}",
+    ]
+    assert typed([*DAYS, wrong], categorical=["x"]).type == CATEGORY
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [*DAYS, "never"],
+        [*DAYS, "v2.1"],
+        [*DAYS, "FY2025"],
+        [*DAYS, "2024-13-45", "2024-14-45"],
+        [*DAYS[:2], "20240105"],
+    ],
+)
+def test_categories_beside_a_few_dates_stay_categories(texts: list[str]) -> None:
+    assert typed(texts).type == CATEGORY
+    # but for a time, which has no categories
+    assert typed(texts, ordered=["x"])[-1].as_py() == f"date in text but for {texts[-1]!r}"
+
+
 def test_a_column_of_iso_dates_with_some_others_is_one_of_dates() -> None:
     assert typed([*["2023-01-31"] * 3, "31/01/2023"]).type == OTHER
 

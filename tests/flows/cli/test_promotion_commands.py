@@ -1,5 +1,6 @@
 """`chaffinch diff`, `promote`, `promoted` and `rollback`: what they print, and what they leave."""
 
+import html
 import json
 
 import pytest
@@ -8,7 +9,7 @@ from click.testing import CliRunner
 import chaffinch
 from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli
-from tests.tasks.synthetic_runs import runs_of_two_days
+from tests.tasks.synthetic_runs import causes, run_of, runs_of_two_days
 
 
 @pytest.fixture(scope="module")
@@ -118,22 +119,33 @@ def test_a_server_that_does_not_answer_is_a_warning_and_the_promotion_stands(run
     assert chaffinch.promoted("unheard", store=store) == runs[0].contract
 
 
-def test_a_run_that_lacks_a_promoted_column_has_an_exit_code_of_its_own(tmp_path, table, small):
+@pytest.mark.parametrize(
+    "worse",
+    [
+        lambda rows, names: rows.drop(columns=names),
+        lambda rows, names: rows.assign(**dict.fromkeys(names)),
+    ],
+    ids=["missing", "empty"],
+)
+def test_a_run_that_lacks_a_promoted_column_has_an_exit_code_of_its_own(tmp_path, table, worse):
     import pandas as pd
 
     from tests.flows.cli.programs import in_process
 
     store = tmp_path / "store"
     kept = chaffinch.select(
-        str(table), "yield", method="anova_f", n_features=1, model="linear", store=store
+        str(table), "yield", method="anova_f", n_features=2, model="linear", store=store
     )
     chaffinch.promote(kept, store=store)
     newer = tmp_path / table.name
-    pd.read_csv(table).drop(columns=kept.features).to_csv(newer, index=False)
+    worse(pd.read_csv(table), kept.features[:1]).to_csv(newer, index=False)
     command = ("run", str(newer), "--target", "yield", "--method", "gbmo", "--model", "linear")
     ended = in_process(*command, "--store", str(store))
-    assert ended.returncode == 5
-    assert "Needs a decision: the newer rows lack features of the promoted set" in ended.stderr
+    again = in_process("reselect", table.stem, str(newer), "--store", str(store))
+    for command_ended in (ended, again):
+        assert command_ended.returncode == 5
+        said = "Needs a decision: the newer rows lack features of the promoted set"
+        assert said in command_ended.stderr
     fine = in_process("run", str(table), *command[2:], "--store", str(store))
     assert fine.returncode == 0, fine.stderr
 
@@ -157,3 +169,46 @@ def test_a_reselection_of_a_promoted_column_in_another_unit_has_it_too(tmp_path,
     assert "Needs a decision: columns of the promoted contract have another scale" in ended.stderr
     (report,) = (store / "runs").glob("*-reselect-*/report.html")
     assert "Another scale, perhaps another unit" in report.read_text()
+
+
+def test_what_a_person_has_to_decide_is_said_again_until_something_is_promoted(
+    tmp_path, monkeypatch
+):
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def say(*command):
+        return CliRunner().invoke(cli, [*command, "--store", "store"], catch_exceptions=False)
+
+    table = causes("x1", "x2")
+    table.to_csv("orders.csv", index=False)
+    chaffinch.promote(run_of("orders.csv", "store"))
+    table.drop(columns="x1").to_csv("orders.csv", index=False)
+    ended = say("run", "orders.csv", "--target", "y", "--model", "linear", "--json", "--quiet")
+    reason = "the newer rows lack features of the promoted set, 'x1' (no such column)"
+    assert ended.stderr == f"Needs a decision: {reason}\n"
+    newer = json.loads(ended.stdout)
+    assert newer["needs_decision"] == reason
+    run = newer["run"]
+
+    def told():
+        (entry,) = (one for one in json.loads(say("runs", "--json").stdout) if one["run"] == run)
+        shown = json.loads(say("show", run, "--json").stdout)
+        return entry["needs_decision"], shown["needs_decision"]
+
+    assert told() == (reason, reason)
+    assert f"Needs a decision: {reason}\n" in say("show", run).stdout
+    listed = say("runs").stdout
+    assert listed.count("finished, needs a decision") == 1
+    assert "chaffinch show RUN says why a person has to decide" in listed
+    page = html.unescape((tmp_path / "store" / "runs" / run / "report.html").read_text())
+    assert f"When it ended, this run needed a decision: {reason}." in page
+
+    chaffinch.promote(run, store="store")
+    assert told() == (None, None)
+    assert "decision" not in say("show", run).stdout + say("runs").stdout
+    say("run", "orders.csv", "--target", "y", "--model", "linear", "--quiet")
+    assert (
+        "this run needed a decision"
+        not in (tmp_path / "store" / "runs" / run / "report.html").read_text()
+    )

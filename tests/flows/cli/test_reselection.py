@@ -65,11 +65,11 @@ def test_the_command_says_what_changed_and_its_run_is_shown_again(former, newer,
 
 def test_bad_input_is_one_line(former, newer, server, tmp_path):
     fewer = tmp_path / "fewer.csv"
-    pd.read_csv(newer).drop(columns=["second"]).to_csv(fewer, index=False)
+    pd.read_csv(newer).drop(columns=["first", "second"]).to_csv(fewer, index=False)
     asked = ("--store", former.folder.parent.parent, "--cluster", "none")
     ended = in_process("reselect", former.run, fewer, *asked)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "the newer rows lack 'second', which the former run kept" in ended.stderr
+    assert "'first' and 'second' (no such column)" in ended.stderr
     assert ended.stderr.splitlines()[-1].startswith("Error: ")
 
 

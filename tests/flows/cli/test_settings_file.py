@@ -244,8 +244,9 @@ def test_a_method_and_a_model_may_be_names(reached):
         ('data = "a.csv"\ntarget = "y"\nexecution = 3', "execution must be .* but is 3"),
         (
             'data = "a.csv"\ntarget = "y"\n[method]\nkind = "gbmo"\nslack = 1',
-            "no setting 'slack'; nearest: slacks",
+            r"\[method\] of .* no setting 'slack'; nearest: slacks",
         ),
+        ('[method]\nkind = "gbmo"\nmin_score = 1', r"\[method\] of .* no setting 'min_score'"),
         ('data = "a.csv"\ntarget = "y"\nmethod = "gmbo"', "method must be one of"),
         ('data = "a.csv"\ntarget = "y"\n[execution]\nworkers = 0', "workers must be at least 1"),
     ],
@@ -254,6 +255,29 @@ def test_a_wrong_file_is_refused_in_a_line(text, message, reached):
     with pytest.raises(InputError, match=message) as raised:
         reached(text=text)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[columns]\ndrop = "x1"', r"^\[columns\] of \S+: drop must be .* 'x1'; write \['x1'\]$"),
+        ('[execution]\nworkers = "many"', r"^\[execution\] of \S+: workers must be a whole"),
+        ("[model]\nfolds = 1", r"^\[model\] of \S+: folds must be at least 2"),
+        ('[method]\nkind = "gbmo"\nslacks = 3', r"^\[method\] of \S+: slacks must be a list"),
+        ('[method]\nkind = "gmbo"', r"^\[method\] of \S+: method must be one of"),
+        ("[history]\nlags = 3", r"^\[history\] of \S+: lags must be a list but is 3"),
+        ('seed = "x"', r"^[^\s\[]+: seed must be a whole number"),
+    ],
+)
+def test_a_wrong_value_is_named_with_the_file_and_its_group(text, message, reached):
+    rows = 'data = "a.csv"\ntarget = "y"\n'
+    with pytest.raises(InputError, match=message):
+        reached(text=rows + text)
+    # an option in place of the value
+    if "drop" in text:
+        assert reached("--drop", "x1", text=rows + text)["settings"].columns.drop == ("x1",)
+    with pytest.raises(InputError, match=r"^seed must"):
+        reached("--target", "y", "--seed", "-1", text='data = "a.csv"')
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from click.testing import CliRunner
 import chaffinch
 from chaffinch import ExecutionSettings, InputError, PromotionSettings, SelectionSettings
 from chaffinch.flows.cli.commands import cli
+from chaffinch.storage.runs.decisions import needed_decision
+from chaffinch.storage.runs.store import Run
 from tests.flows.cli.programs import eventually
 
 pytestmark = pytest.mark.e2e
@@ -133,6 +135,9 @@ def test_a_flow_that_waits_goes_on_with_what_a_person_says(flow, server, store, 
         run, form, told = eventually(lambda: question(server, known))
         assert list(form["properties"]) == ["promote", "reason"]
         assert told.startswith(f"Not promoted as {name}, for a person to decide: nothing was promo")
+        paused = server.get(f"/flow_runs/{run}")["state"]
+        waits = "waits for a decision, at most 0.02 h: nothing was promoted yet"
+        assert (paused["type"], paused["message"][: len(waits)]) == ("PAUSED", waits)
         resume_flow_run(run, {"promote": answer, "reason": "looked at it"})
         flow_run, result = ended.result(timeout=300)
     assert flow_run == run
@@ -352,6 +357,7 @@ def test_a_night_that_lacks_a_promoted_column_needs_a_decision(
     assert message.startswith("needs a decision: the newer rows lack features of the promoted set")
     assert "'noise_a'" in message
     assert result.features
+    assert needed_decision(Run(result.folder)) == message.removeprefix("needs a decision: ")
     assert len(chaffinch.promotions("harvest", store=store)) == 1
     (event,) = eventually(
         lambda: [

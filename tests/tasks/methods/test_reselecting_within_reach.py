@@ -75,7 +75,7 @@ def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
     )  # fmt: skip
     newer = with_roles(1, w=1.0, shop=np.arange(600) % 3)
     for name, said in (
-        ("x1", "the newer rows lack 'x1', which the former run kept"),
+        ("x1", "keep column 'x1' is no column of the table"),
         ("x3", "history column 'x3' is no column of the table"),
         ("shop", "series column 'shop' is no column of the table"),
         ("day", "time column 'day' is no column of the table"),

@@ -108,7 +108,22 @@ def test_a_feature_in_another_unit_is_rescaled(before, store):
     assert any("Rescaled: x1 (reaches to " in line for line in lines_of_difference(found))
 
 
-def test_so_is_a_target_in_another_unit(before, store):
+def test_a_feature_that_lost_most_of_its_values_is_emptied(before, store):
+    def left(share):
+        newer = causes("x1", "x2", seed=1)
+        is_left = np.random.default_rng(2).random(len(newer)) < share
+        found = chaffinch.difference(
+            before, run_of(newer.assign(x1=newer["x1"].where(is_left)), store, keep=["x1"])
+        )
+        emptied = "  Emptied: x1 (95% missing, was 0%)" in lines_of_difference(found)
+        assert emptied == bool(found.emptied)
+        return list(found.emptied)
+
+    assert left(0.05) == ["x1"]
+    assert left(0.2) == []
+
+
+def test_a_target_in_another_unit_is_rescaled(before, store):
     cents = causes("x1", "x2", seed=1).assign(y=lambda table: 100 * table["y"])
     assert list(chaffinch.difference(before, run_of(cents, store)).rescaled) == ["y"]
 
@@ -246,6 +261,53 @@ def test_a_feature_that_was_gained_and_alone_tells_the_target_is_named(before, s
     assert found.gained == found.leaks == ("late",)
     known = run_of(leaky, store, n_features=1, keep=["late"])
     assert chaffinch.difference(before, known).leaks == ()
+
+
+def mostly_the_target(table):
+    """Return the target of a table, with 3 % of its values exchanged."""
+    random = np.random.default_rng(3)
+    is_exchanged = random.random(len(table)) < 0.03
+    return np.where(is_exchanged, random.permutation(table["y"]), table["y"])
+
+
+def half_of_the_noise(table):
+    """Return a number that explains about half of what x1 and x2 leave of the target."""
+    rest = table["y"] - 2 * table["x1"] - 2 * table["x2"]
+    return rest + np.random.default_rng(3).normal(size=len(table))
+
+
+def of_two_classes(table):
+    return table.assign(y=np.where(table["y"] > 0, 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("of_target", "options"),
+    [
+        (lambda table: table, {}),
+        (lambda table: table, {"loss": "r2"}),
+        (of_two_classes, {}),
+        (of_two_classes, {"loss": "roc_auc"}),
+    ],
+)
+def test_a_new_column_that_takes_away_most_of_the_error_is_named(store, of_target, options):
+    before = run_of(of_target(causes("x1", "x2")), store, **options)
+    newer = of_target(causes("x1", "x2", seed=1))
+    leaky = newer.assign(late=mostly_the_target(newer))
+    found = chaffinch.difference(before, run_of(leaky, store, n_features=3, **options))
+    assert found.leaks == ()
+    assert list(found.loss.halved_by) == ["late"]
+    assert 0.6 < found.loss.halved_by["late"] < 0.95
+    assert any("Perhaps a leak: a new column takes" in line for line in lines_of_difference(found))
+
+
+def test_an_improvement_of_moderate_size_or_by_a_former_candidate_is_no_near_leak(before, store):
+    newer = causes("x1", "x2", seed=1)
+    better = newer.assign(extra=half_of_the_noise(newer))
+    found = chaffinch.difference(before, run_of(better, store, n_features=3))
+    assert (found.gained, found.loss.verdict, found.loss.halved_by) == (("extra",), "better", {})
+    candidate = chaffinch.difference(before, run_of(causes("x2", "x3", seed=1), store))
+    assert candidate.loss.after < candidate.loss.before / 2
+    assert candidate.loss.halved_by == {}
 
 
 def test_an_estimator_of_ones_own_cannot_be_refitted_and_one_by_name_can(before, store):

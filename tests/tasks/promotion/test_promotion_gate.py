@@ -22,6 +22,7 @@ LOSS = LossDifference(
     verdict="better",
     tolerance=0.02,
     share_lost_at_most=-0.1,
+    halved_by={},
 )
 # Ten features before and ten after, of which one is another: 2 of 11 changed.
 ONE_CHANGED = Difference(
@@ -53,6 +54,7 @@ LARGER = {"lost": (), "n_after": 11, "share_changed": 1 / 11}
 NONE_CHANGED = {"gained": (), "lost": (), "share_changed": 0.0, "loss": None}
 
 RESCALED = FeatureDrift("c", "Kolmogorov-Smirnov", 1.0, 0.0, 0.0, 100, 100, 1.5, 150.0)
+EMPTIED = FeatureDrift("c", "Kolmogorov-Smirnov", 0.1, 0.02, 0.95, 980, 50)
 
 BETTER, AS_GOOD, WORSE, OPEN = "better", "as good with fewer columns", "worse", "cannot tell"
 TABLE = [
@@ -77,6 +79,9 @@ TABLE = [
      "31 % of the features change, of 30 %"),
     (with_interval(-0.3, -0.1, BETTER, leaks=("b",)), "wait",
      "'b' alone predicts the target, and may"),
+    (replace(ONE_CHANGED, loss=replace(LOSS, halved_by={"b": 0.912})), "wait",
+     "a new column takes away more than half of the former set's error, and may not be known "
+     "before the target is: 'b' (91 %)."),
     (with_interval(-0.3, 0.09, AS_GOOD, **{**SMALLER, "share_changed": 0.4}), "wait",
      "40 % of the features change, of 30 % that may; else it would pass: it is as good with fewer"),
     # not worth it, harmless or not: nobody is asked
@@ -97,6 +102,15 @@ TABLE = [
      "the target has other classes (new: 'b')."),
     (replace(ONE_CHANGED, **NONE_CHANGED, gone={"c": "was a number, is a category now"}), "wait",
      "the newer rows lack features of the promoted set, 'c' (was a number, is a category now)"),
+    # less than a tenth of the values is left
+    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(EMPTIED,)), "wait",
+     "columns of the promoted contract have lost most of their values: 'c' (95% missing, was 2%)."),
+    (with_interval(-0.3, -0.1, BETTER, drift=(EMPTIED,)), "wait", "columns of the promoted"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(EMPTIED, feature="b"),)), "promote", "its"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(EMPTIED, missing_after=0.9),)), "promote",
+     "its loss is lower"),
+    # of 20 rows one value more or less is chance
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(EMPTIED, values_after=1),)), "promote", ""),
     # 30 times as large or more: perhaps another unit, whatever the loss does
     (with_interval(-0.3, -0.1, BETTER, drift=(RESCALED,)), "wait",
      "columns of the promoted contract have another scale, perhaps another unit: 'c' (reaches to "

@@ -167,6 +167,24 @@ def test_a_number_that_was_nearly_always_0_is_reported_where_it_seldom_is():
         result.contract.validate(table.assign(rare=1000.0))
 
 
+@pytest.mark.parametrize("column", ["income", "colour"])
+def test_a_column_that_lost_most_of_its_values_is_reported(kept, column):
+    table = good_table()
+
+    def with_every(step, rows=table):
+        return rows.assign(**{column: rows[column].where(rows.index % step == 0)})
+
+    with pytest.warns(UserWarning, match=f"'{column}' has a value in .* and had in (98|100)% at"):
+        kept.contract.validate(with_every(20))
+    kept.contract.validate(with_every(8))
+    kept.contract.validate(with_every(20, table.head(29)))  # of which one value tells little
+    content = kept.contract.to_dict()
+    for feature in content["features"]:
+        del feature["missing"]
+    of_an_earlier_writer = chaffinch.FeatureContract.parse(json.dumps(content).encode())
+    of_an_earlier_writer.validate(with_every(20))
+
+
 def test_categories_that_were_not_seen_are_reported(kept):
     table = good_table()
     some = table["colour"].where(table.index > 2, "ultraviolet")

@@ -1,0 +1,39 @@
+"""Decisions that runs need of a person: noted in a run's folder when the run ends.
+
+A note is about what is promoted at the time: it is open until something is promoted, or rolled
+back, under its name.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from chaffinch.errors import StorageError
+from chaffinch.storage.files import FORMAT_VERSION, read_json, remove_file, to_json, write_file
+from chaffinch.storage.runs.stages import Run, now
+from chaffinch.storage.runs.store import Store
+
+_FILE = "decision.json"
+
+
+def note_decision(run: Run, name: str | None, reason: str) -> None:
+    """Note why a run needs a decision on what is promoted under a name, or that it needs none."""
+    if not reason:
+        remove_file(run.folder / _FILE)
+        return
+    note = {"format_version": FORMAT_VERSION, "name": name, "reason": reason, "noted": now()}
+    write_file(run.folder / _FILE, to_json(note))
+
+
+def needed_decision(run: Run) -> str:
+    """Return why a run needs a decision that nobody has taken yet; empty if it needs none."""
+    try:
+        note = read_json(run.folder / _FILE, {"reason": str, "noted": str})
+    except FileNotFoundError:
+        return ""
+    if name := note.get("name"):
+        with suppress(StorageError):  # of a damaged history it is not known, and a person looks
+            history = Store.of(run.folder).promotions.history(name)
+            if history and history[-1].promoted > note["noted"]:
+                return ""
+    return str(note["reason"])
