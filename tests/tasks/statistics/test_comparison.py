@@ -46,10 +46,8 @@ def _compare(
 
 def compared(loss, y, before, after, constant, weight=None, units=None, *, mask=(True, False),
              seed=0, tolerance=0.02, **how):  # fmt: skip
-    rows, units = (
-        Rows(np.zeros((len(y), 2)), y, weight),
-        resampling_units(len(y)) if units is None else units,
-    )
+    units = resampling_units(len(y)) if units is None else units
+    rows = Rows(np.zeros((len(y), 2)), y, weight)
     return compare(loss, rows, before, after, constant, np.array(mask), units, seed=seed,
                    tolerance=tolerance, **how)  # fmt: skip
 
