@@ -1,6 +1,7 @@
 """Outer folds: each leaves enough rows to select by, or the table is refused."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -167,22 +168,34 @@ def test_what_a_method_needs_of_the_training_rows_is_asked_for(method, n_folds, 
     assert refusal_with(method, n_folds, y) == message
 
 
+def target_of(kind, n_rows):
+    return np.arange(n_rows) % 2 if kind == "classes" else np.arange(n_rows) / 7
+
+
+@cache
+def splits_of(kind, n_rows, n_folds):
+    """Return the parts inside of each outer fold by two seeds, or none where that is refused."""
+    y, folds = target_of(kind, n_rows), OuterFolds(n_folds, 2, (UNTUNED,))
+    if refusal_of(n_folds, 2, y, UNTUNED):
+        return []
+    return [
+        folds.splits(fold, Roles(y), UNTUNED.model_copy(update={"seed": seed}))
+        for fold in range(n_folds)
+        for seed in range(2)
+    ]
+
+
 @pytest.mark.parametrize("method", ["mission", "correlation", "dfs", "rfecv", "robust_elimination"])
 @pytest.mark.parametrize("kind", ["values", "classes"])
 def test_no_outer_fold_leaves_less_than_a_method_needs(method, kind) -> None:
     """And of those without folds of their own, nothing is refused that leaves enough."""
     fewest = 5 if method == "dfs" else 3
     for n_rows in range(6, 26):
-        y = np.arange(n_rows) % 2 if kind == "classes" else np.arange(n_rows) / 7
+        y = target_of(kind, n_rows)
         for n_folds in (2, 3, 5):
-            folds = OuterFolds(n_folds, 2, (UNTUNED,))
-            if refusal_of(n_folds, 2, y, UNTUNED):
+            every = splits_of(kind, n_rows, n_folds)
+            if not every:
                 continue
-            every = [
-                folds.splits(fold, Roles(y), UNTUNED.model_copy(update={"seed": seed}))
-                for fold in range(n_folds)
-                for seed in range(2)
-            ]
             is_enough = all(len(splits.train) >= fewest for splits in every)
             is_refused = refusal_with(method, n_folds, y, 2) is not None
             if method in ("mission", "correlation", "dfs"):

@@ -102,10 +102,7 @@ def test_classes_keep_their_proportions_and_parts_their_shares(method, shares, s
 
 @shares_of_each
 @quick
-@given(
-    sizes=st.lists(st.integers(8, 30), min_size=2, max_size=12),
-    seed=st.integers(0, 99),
-)
+@given(sizes=st.lists(st.integers(8, 30), min_size=2, max_size=12), seed=st.integers(0, 99))
 def test_every_part_gets_every_class_and_training_enough_for_the_folds(method, shares, sizes, seed):
     y = np.repeat(np.arange(len(sizes)), sizes)
     splits = split_rows(Roles(y), settings_of(seed, method=method))
@@ -152,10 +149,7 @@ def test_global_random_state_is_neither_read_nor_changed(method):
 
 @shares_of_each
 @quick
-@given(
-    sizes=st.lists(st.integers(1, 30), min_size=8, max_size=80),
-    seed=st.integers(0, 99),
-)
+@given(sizes=st.lists(st.integers(1, 30), min_size=8, max_size=80), seed=st.integers(0, 99))
 def test_no_group_is_in_two_parts(method, shares, sizes, seed):
     groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
     splits = split_rows(
