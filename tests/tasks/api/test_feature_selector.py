@@ -221,27 +221,19 @@ def test_arrays_are_predicted_from_whole_or_as_transformed():
         (lambda: FeatureSelector(**FAST).fit(X, y, sample_weight=0 * y), "weight is zero"),
         (lambda: FeatureSelector(**FAST).fit(X, y[:9]), "target must hold one value for each of"),
         (lambda: FeatureSelector(**FAST).fit(X, y, groups=y[:9]), "group must hold one value for"),
-        (
-            lambda: FeatureSelector(**FAST).fit(X.set_axis([*"abcdefga"], axis=1), y),
-            "names column 'a' twice",
-        ),
-        (
-            lambda: chaffinch.select(np.array([[1, "a"], [2, 3]] * 9, object), np.arange(18.0)),
-            "column 'x1' holds 'a' in row 1 but 3 in row 2",
-        ),
-        (
-            lambda: FeatureSelector(**FAST).fit(np.array([[1, "a"], [2, 3]] * 9, object), y[:18]),
-            r"column 1 of X \(x1\) must hold numbers, as X is an array \(.*'a'\); give a data",
-        ),
-        (
-            lambda: FeatureSelector(**FAST).fit(X, y, time="day"),
-            "time must hold a value for each row but is 'day'",
-        ),
+        (lambda: FeatureSelector(**FAST).fit(X.set_axis([*"abcdefga"], axis=1), y),
+         "names column 'a' twice"),
+        (lambda: chaffinch.select(np.array([[1, "a"], [2, 3]] * 9, object), np.arange(18.0)),
+         "column 'x1' holds 'a' in row 1 but 3 in row 2"),
+        (lambda: FeatureSelector(**FAST).fit(np.array([[1, "a"], [2, 3]] * 9, object), y[:18]),
+         r"column 1 of X \(x1\) must hold numbers, as X is an array \(.*'a'\); give a data"),
+        (lambda: FeatureSelector(**FAST).fit(X, y, time="day"),
+         "time must hold a value for each row but is 'day'"),
         (lambda: FeatureSelector(keep="x1").fit(X, y), "keep must be a list but is 'x1'"),
         (lambda: chaffinch.select("table.csv", y), "target must name a column of a file"),
         (lambda: chaffinch.select(X, y[:9]), "target must hold one value for each"),
     ],
-)
+)  # fmt: skip
 def test_arrays_that_do_not_fit_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         given()

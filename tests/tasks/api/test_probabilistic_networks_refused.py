@@ -63,11 +63,7 @@ KEEP = "network must keep the names, shapes and types of its parameters and buff
 @pytest.mark.parametrize(
     ("forward", "memory", "said"),
     [
-        (
-            centred,
-            None,
-            r"makes 'memory' \(8,\) in float32 .* where it was none; make it",
-        ),
+        (centred, None, r"makes 'memory' \(8,\) in float32 .* where it was none; make it"),
         (centred_later, None, r"makes 'memory' \(8,\) in float32 .* where it was none"),
         (growing, torch.zeros(1), r"makes 'memory' \(2,\) in .* where it was \(1,\) in float32"),
         (doubling, torch.zeros(1), r"makes 'memory' \(1,\) in float64 .* was \(1,\) in float32"),
@@ -303,32 +299,23 @@ def frozen():
         ("mlp", "network must be a torch.nn.Module but is 'mlp'; leave it out for the paper's"),
         (nn.Linear, "network must be a torch.nn.Module but is <class"),
         (network(width=5), r"rows of 8 inputs, a tensor \(64, 8\) in float32, but does not: mat1"),
-        (
-            network(n_outputs=1),
-            r"a score for each class, a tensor \(64, 2\), but returns \(64, 1\)",
-        ),
-        (
-            Changed(lambda outputs: (outputs, 1)),
-            r"\(64, 2\), but returns tuple; .* and return the dense tensor alone$",
-        ),
-        (
-            Changed(lambda outputs: outputs[0]),
-            r"\(64, 2\), but returns \(2,\); give its last layer",
-        ),
+        (network(n_outputs=1),
+         r"a score for each class, a tensor \(64, 2\), but returns \(64, 1\)"),
+        (Changed(lambda outputs: (outputs, 1)),
+         r"\(64, 2\), but returns tuple; .* and return the dense tensor alone$"),
+        (Changed(lambda outputs: outputs[0]),
+         r"\(64, 2\), but returns \(2,\); give its last layer"),
         (Changed(lambda outputs: outputs / 0), "network must return finite numbers but does not"),
         (Changed(torch.detach), "no gradient leads back to them; leave out what detaches it"),
         (Changed(lambda outputs: outputs.softmax(1)), "looks like probabilities; leave out its"),
-        (
-            Changed(torch.Tensor.to_sparse),
-            "but returns Tensor; .* and return the dense tensor",
-        ),
+        (Changed(torch.Tensor.to_sparse), "but returns Tensor; .* and return the dense tensor"),
         (Changed(torch.Tensor.double), "must compute in float32 but returns torch.float64; cast"),
         (nn.Identity(), "network must have parameters that require gradients but has none"),
         (frozen(), "network must have parameters that require gradients but has none"),
         (nn.LazyLinear(2), "network has lazy layers without weights; run it once on a row"),
         (nn.Linear(8, 2, dtype=torch.complex64), "must have real weights but has complex ones"),
     ],
-)
+)  # fmt: skip
 def test_a_network_that_does_not_fit_is_refused_before_any_work(given, said, tmp_path):
     path = tmp_path / "search.safetensors"
     with pytest.raises(InputError, match=said) as refusal:
@@ -337,16 +324,13 @@ def test_a_network_that_does_not_fit_is_refused_before_any_work(given, said, tmp
     assert not path.exists()
 
 
-def test_a_network_that_cannot_be_copied_is_refused():
+def test_a_network_beside_hidden_layers_or_that_cannot_be_copied_is_refused():
+    with pytest.raises(InputError, match="hidden_layer_sizes and network exclude each other"):
+        found(network=network(), hidden_layer_sizes=(8,))
     given = network()
     given.of_a_graph = given[0].weight * 2
     with pytest.raises(InputError, match=r"network cannot be copied \(.*\); give one that"):
         found(network=given)
-
-
-def test_hidden_layers_beside_a_network_are_refused():
-    with pytest.raises(InputError, match="hidden_layer_sizes and network exclude each other"):
-        found(network=network(), hidden_layer_sizes=(8,))
 
 
 @pytest.mark.parametrize("normal", [nn.LazyBatchNorm1d, nn.LazyInstanceNorm1d, nn.Identity])
@@ -408,18 +392,16 @@ class _OfOne(nn.Module):
         return self.layer(rows).squeeze()
 
 
-def test_a_network_that_cannot_take_one_row_is_refused_before_the_search() -> None:
+def test_a_network_that_cannot_take_one_row_or_of_torchscript_is_refused_before_the_search():
     random = np.random.default_rng(0)
     X = random.normal(size=(200, 8))
-    for n_outputs, y, shape in ((1, X[:, 0], "(1, 1)"), (3, random.integers(0, 3, 200), "(1, 3)")):
-        said = f"network must return .* a tensor {re.escape(shape)}, but returns"
-        with pytest.raises(InputError, match=said):
-            chaffinch.probabilistic_selection(X, y, network=_OfOne(n_outputs), most_sweeps=1)
-
-
-def test_a_network_of_torchscript_is_refused_before_the_search() -> None:
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         scripted = torch.jit.script(nn.Linear(8, 1))
-    X = np.random.default_rng(0).normal(size=(200, 8))
-    with pytest.raises(InputError, match=r"is one of TorchScript, .*; give the module"):
-        chaffinch.probabilistic_selection(X, X[:, 0], network=scripted, most_sweeps=1)
+    one_value = "network must return .* a tensor {}, but returns"
+    for given, y, said in (
+        (_OfOne(1), X[:, 0], one_value.format(re.escape("(1, 1)"))),
+        (_OfOne(3), random.integers(0, 3, 200), one_value.format(re.escape("(1, 3)"))),
+        (scripted, X[:, 0], r"is one of TorchScript, .*; give the module"),
+    ):
+        with pytest.raises(InputError, match=said):
+            chaffinch.probabilistic_selection(X, y, network=given, most_sweeps=1)
