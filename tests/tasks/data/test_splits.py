@@ -452,16 +452,12 @@ def test_given_parts_in_time_keep_rows_early_enough_only():
 @pytest.mark.parametrize(
     ("given_as", "message"),
     [
-        (
-            {"times": np.arange(60)},
-            "has 1 rows of train that are not earlier by 't' than every row",
-        ),
-        (
-            {"groups": np.arange(60) // 40},
-            "has 1 groups of 'g' in both train and test; correct the",
-        ),
+        ({"times": np.arange(60)},
+         "has 1 rows of train that are not earlier by 't' than every row"),
+        ({"groups": np.arange(60) // 40},
+         "has 1 groups of 'g' in both train and test; correct the"),
     ],
-)
+)  # fmt: skip
 def test_given_parts_against_time_or_groups_are_refused(given_as, message):
     given = np.repeat([0, 2, 0], [30, 29, 1]) if "times" in given_as else np.repeat([0, 2], 30)
     columns = {"time": "t"} if "times" in given_as else {"group": "g"}
