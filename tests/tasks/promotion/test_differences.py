@@ -197,19 +197,13 @@ def test_what_the_newer_rows_lack_is_gone_and_the_rest_is_refitted(before, store
 @pytest.mark.parametrize(
     ("columns", "options", "why"),
     [
-        (
-            {"x1": 3.0, "x2": ["a", "b", "c"] * 200},
-            {},
-            ("constant", "was a number, is a category now"),
-        ),
-        (
-            {"x1": [True, False, True] * 200, "x2": 3.0},
-            {"drop": ["x2"]},
-            ("was a number, is a boolean now", "left out as asked"),
-        ),
+        ({"x1": 3.0, "x2": ["a", "b", "c"] * 200}, {},
+         ("constant", "was a number, is a category now")),
+        ({"x1": [True, False, True] * 200, "x2": 3.0}, {"drop": ["x2"]},
+         ("was a number, is a boolean now", "left out as asked")),
         ({"x1": np.arange(1, 601)}, {"weight": "x1"}, ("the weight column now",)),
     ],
-)
+)  # fmt: skip
 def test_why_it_is_gone(before, store, columns, options, why):
     after = run_of(causes("x3", "x4", seed=1).assign(**columns), store, **options)
     found = chaffinch.difference(before, after)

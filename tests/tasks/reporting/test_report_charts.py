@@ -23,12 +23,16 @@ from chaffinch.tasks.reporting.charts import (
 from chaffinch.tasks.reporting.text import NOTHING, flattened, number, plain, share
 
 
-def test_another_process_gives_the_same_bytes() -> None:
+def test_importing_the_report_is_light_and_another_process_draws_the_same_bytes() -> None:
     # the hash seed differs, and with it the order of sets
-    code = "import sys; from chaffinch.tasks.reporting.charts import interval_chart as c; "
+    code = "import sys, chaffinch.tasks.reporting; "
+    code += "print([m for m in ('matplotlib', 'jinja2', 'pandas', 'sklearn') if m in sys.modules]);"
+    code += "from chaffinch.tasks.reporting.charts import interval_chart as c; "
     code += "sys.stdout.write(c(-0.01, (-0.02, 0.01), 0.95))"
-    drawn = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert drawn.stdout.decode() == interval_chart(-0.01, (-0.02, 0.01), 0.95)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    loaded, _, drawn = done.stdout.decode().partition("\n")
+    assert loaded == "[]"
+    assert drawn == interval_chart(-0.01, (-0.02, 0.01), 0.95)
 
 
 def test_the_user_s_own_matplotlib_style_changes_nothing() -> None:
@@ -60,7 +64,7 @@ def test_a_steep_end_leaves_no_room_below_the_curve() -> None:
     assert all(0.009 < float(tick) < 0.013 for tick in ticks)
 
 
-@pytest.mark.parametrize("n", [2, 5, 100, 101, 5000])
+@pytest.mark.parametrize("n", [2, 100, 101, 5000])
 def test_the_size_axis_is_ticked_in_whole_features(n: int) -> None:
     sizes = list(range(n, 0, -1))
     drawn = elimination_chart(

@@ -237,36 +237,22 @@ def test_of_other_columns_no_value_is_read(kept, is_in_sqlite, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            lambda table: table.drop(columns=["age", "income"]),
-            r"lacks 'age' and 'income', 2 of the 3 columns that the contract needs",
-        ),
-        (
-            lambda table: table.assign(age="old"),
-            r"column 'age' holds text, such as 'old', where the contract has numbers",
-        ),
-        (
-            lambda table: table.assign(age=pd.Series(["7", "", "old"] * 80, dtype="category")),
-            r"column 'age' holds text, such as 'old', where the contract has numbers",
-        ),
-        (
-            lambda table: table.assign(colour=np.arange(len(table)) / 2),
-            r"column 'colour' holds double, such as 0.0, where the contract has text",
-        ),
-        (
-            lambda table: table.assign(age=table["age"] > 40),
-            r"column 'age' holds true and false, such as (True|False), where the contract has num",
-        ),
-        (
-            lambda table: table.assign(age=[7.0, -1e31, *table["age"][2:]]),
-            r"column 'age' must lie within -1e\+30\.\.1e\+30, .* but is -1e\+31 in row 2: rescale",
-        ),
-        (
-            lambda table: table.assign(age=[[1]] * len(table)),
-            r"age.*the model learnt from numbers in 'age'",
-        ),
+        (lambda table: table.drop(columns=["age", "income"]),
+         r"lacks 'age' and 'income', 2 of the 3 columns that the contract needs"),
+        (lambda table: table.assign(age="old"),
+         r"column 'age' holds text, such as 'old', where the contract has numbers"),
+        (lambda table: table.assign(age=pd.Series(["7", "", "old"] * 80, dtype="category")),
+         r"column 'age' holds text, such as 'old', where the contract has numbers"),
+        (lambda table: table.assign(colour=np.arange(len(table)) / 2),
+         r"column 'colour' holds double, such as 0.0, where the contract has text"),
+        (lambda table: table.assign(age=table["age"] > 40),
+         r"column 'age' holds true and false, such as (True|False), where the contract has num"),
+        (lambda table: table.assign(age=[7.0, -1e31, *table["age"][2:]]),
+         r"column 'age' must lie within -1e\+30\.\.1e\+30, .* but is -1e\+31 in row 2: rescale"),
+        (lambda table: table.assign(age=[[1]] * len(table)),
+         r"age.*the model learnt from numbers in 'age'"),
     ],
-)
+)  # fmt: skip
 def test_a_column_that_is_missing_or_of_another_type_is_refused(kept, change, said):
     with pytest.raises(InputError, match=said):
         kept.contract.validate(change(good_table()))

@@ -90,12 +90,6 @@ def test_what_is_missing_or_new_is_predicted_all_the_same(result, table):
     np.testing.assert_array_equal(p, probabilities(result, nothing))
 
 
-def test_a_column_that_is_not_there(result, table):
-    message = "the table lacks 'colour', a feature that the model reads; give a table with it"
-    with pytest.raises(InputError, match=message):
-        result.model.predict(table.drop(columns="colour"))
-
-
 def test_a_network_reads_no_number_beyond_those_that_it_can_compute_with(result, table):
     far = table.assign(income=table["income"].mask(table.index == 2, -1e300))
     if kind_of(result.model.fitted.name).overflows:
@@ -109,32 +103,30 @@ def test_a_network_reads_no_number_beyond_those_that_it_can_compute_with(result,
     assert np.isfinite(probabilities(result, far)).all()
 
 
-LEARNT = "; the model learnt from numbers in 'age', so correct the value or leave it empty"
+LEARNT = "; the model learnt from {} in '{}', so correct the value or leave it empty"
 
 
 @pytest.mark.parametrize(
-    ("age", "found"),
+    ("columns", "said"),
     [
-        ("old", "column 'age' must hold numbers but row 1 holds 'old'"),
-        (["1"] * 239 + ["o; ld"], "column 'age' must hold numbers but row 240 holds 'o; ld'"),
-        (np.datetime64("2024-01-01"), "column 'age' must hold numbers but holds dates"),
-        ([0.5] * 7 + [np.inf] * 233, "column 'age' must hold finite numbers but row 8 is infinite"),
-        ([[1]] * 240, "column 'age' is of type list<item: int64>, which is no feature"),
+        ({"colour": [["red"]] * 240}, "column 'colour' is of type list<item: string>, which is no "
+         "feature" + LEARNT.format("text", "colour")),
+        *(({"age": age}, f"column 'age' {found}" + LEARNT.format("numbers", "age"))
+          for age, found in (
+              ("old", "must hold numbers but row 1 holds 'old'"),
+              (["1"] * 239 + ["o; ld"], "must hold numbers but row 240 holds 'o; ld'"),
+              (np.datetime64("2024-01-01"), "must hold numbers but holds dates"),
+              ([0.5] * 7 + [np.inf] * 233, "must hold finite numbers but row 8 is infinite"),
+              ([[1]] * 240, "is of type list<item: int64>, which is no feature"))),
     ],
-)
-def test_something_else_where_numbers_were(result, table, age, found):
+)  # fmt: skip
+def test_something_else_where_numbers_or_text_were_or_no_such_column(result, table, columns, said):
     with pytest.raises(InputError) as refusal:
-        result.model.predict(table.assign(age=age))
-    assert str(refusal.value) == found + LEARNT
-
-
-def test_no_text_where_text_was(result, table):
-    with pytest.raises(InputError) as refusal:
-        result.model.predict(table.assign(colour=[["red"]] * 240))
-    assert str(refusal.value) == (
-        "column 'colour' is of type list<item: string>, which is no feature; "
-        "the model learnt from text in 'colour', so correct the value or leave it empty"
-    )
+        result.model.predict(table.assign(**columns))
+    assert str(refusal.value) == said
+    message = "the table lacks 'colour', a feature that the model reads; give a table with it"
+    with pytest.raises(InputError, match=message):
+        result.model.predict(table.drop(columns="colour"))
 
 
 def test_a_category_written_in_another_way_is_warned_of_where_it_was_asked(table, of_a_line):

@@ -23,11 +23,7 @@ from chaffinch.tasks.statistics.bootstrap import (
     resampling_units,
     sign_test,
 )
-from chaffinch.tasks.statistics.verdict import (
-    FEWEST_UNITS,
-    compare,
-    constant_prediction,
-)
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, compare, constant_prediction
 
 SQUARED, R2 = Loss("squared_error", "regression"), Loss("r2", "regression")
 ABSOLUTE = Loss("absolute_error", "regression")
@@ -148,13 +144,7 @@ def test_the_rules_of_the_verdict(n, excess, constant, how, verdict) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.integers(20, 60),
-    st.floats(-0.5, 0.5),
-    st.floats(0.2, 3),
-    st.floats(0, 1),
-    st.booleans(),
-)
+@given(st.integers(20, 60), st.floats(-0.5, 0.5), st.floats(0.2, 3), st.floats(0, 1), st.booleans())
 def test_the_word_follows_from_the_figures(n, excess, constant, tolerance, is_all) -> None:
     mask = (True, is_all)
     result = _compare(
@@ -236,12 +226,12 @@ def test_the_interval_of_a_contrast_is_that_of_the_difference_it_makes() -> None
 @pytest.mark.parametrize("excess", [0.0, 0.02])
 def test_wrong_words_are_as_rare_as_said(excess) -> None:
     """The truth is no difference, or a loss of just what is tolerated: 2 % of 1."""
-    wrong, n_trials, zero = Counter(), 150, np.zeros(200)
+    wrong, n_trials, zero = Counter(), 150, np.zeros(100)
     for seed in range(n_trials):
         rng = np.random.default_rng(seed)
-        before = rng.normal(1.0, 0.3, 200)  # losses per row, of which the constant's is 2
-        after = before + rng.normal(excess, 0.1, 200)
-        constant = rng.normal(2.0, 0.3, 200)
+        before = rng.normal(1.0, 0.3, 100)  # losses per row, of which the constant's is 2
+        after = before + rng.normal(excess, 0.1, 100)
+        constant = rng.normal(2.0, 0.3, 100)
         made = 10 + before, 10 + after, 10 + constant
         wrong[compared(ABSOLUTE, zero, *made, seed=seed).verdict] += 1
     most = 0.05 * n_trials + 3 * np.sqrt(0.05 * 0.95 * n_trials)
