@@ -417,7 +417,7 @@ def test_fields_are_attributes_and_plain_values_by_name(kept):
 def test_whatever_is_edited_by_hand_is_taken_or_refused_in_one_line(kept, of_days, tmp_path):
     """What cannot be read is refused by one of the other doors as well, by each in its turn."""
     path, other = tmp_path / "edited.json", tmp_path / "other.json"
-    table = good_table()
+    table = pa.Table.from_pandas(good_table())
     doors = (
         lambda: chaffinch.load_contract(path).validate(table),
         lambda: settings_of(read_former(path, tmp_path), ReselectionSettings()),
