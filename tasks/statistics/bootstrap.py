@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
@@ -132,16 +132,32 @@ def contrast_intervals(
     distance of both ends from the estimate. An end within rounding error of 0 is 0, as in
     `difference_of`.
     """
+    return contrast_intervals_of(loss, rows, predictions, units, seed=seed, widen=widen)(contrasts)
+
+
+def contrast_intervals_of(
+    loss: Loss,
+    rows: Rows,
+    predictions: Sequence[Floats],
+    units: NDArray[np.int64],
+    *,
+    seed: int,
+    widen: float = 1.0,
+) -> Callable[[Sequence[Contrast]], list[Interval | None]]:
+    """Return `contrast_intervals` of these predictions, for any contrasts.
+
+    A score is resampled here, once for all contrasts that are asked for.
+    """
     if not units.any():
-        return [None] * len(contrasts)  # nothing varies from unit to unit
+        return lambda contrasts: [None] * len(contrasts)  # nothing varies from unit to unit
     units = _bundle(units)
     losses = [loss(rows.y, prediction, rows.weight) for prediction in predictions]
     if loss.is_mean_over_rows:
         measured = [loss.per_row(rows.y, prediction) for prediction in predictions]
     else:
         least, most = _resampled_scores(loss, rows, predictions, units, seed)
-    intervals: list[Interval | None] = []
-    for contrast in contrasts:
+
+    def interval_of(contrast: Contrast) -> Interval:
         estimate, tail = contrast.of(losses), contrast.tail
         if loss.is_mean_over_rows:
             sums, weights = _sums_of_units(rows, contrast.of(measured), units)
@@ -155,8 +171,9 @@ def contrast_intervals(
         if widen != 1:
             ends = estimate + widen * (ends[0] - estimate), estimate + widen * (ends[1] - estimate)
         terms = [w * value for w, value in zip(contrast.weights, losses, strict=False)]
-        intervals.append((_zero_if_rounding(ends[0], terms), _zero_if_rounding(ends[1], terms)))
-    return intervals
+        return _zero_if_rounding(ends[0], terms), _zero_if_rounding(ends[1], terms)
+
+    return lambda contrasts: [interval_of(contrast) for contrast in contrasts]
 
 
 def _bundle(units: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -16,7 +16,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from statistics import median
 from typing import Any, Literal, get_args
 
@@ -30,7 +29,7 @@ from chaffinch.tasks.statistics.bootstrap import (
     Contrast,
     Interval,
     SignTest,
-    contrast_intervals,
+    contrast_intervals_of,
     difference_of,
     interval_in_words,
     sign_test,
@@ -112,9 +111,7 @@ def judgement_of(
         predictions.append(constant)
         weights += [(1, 0, -1), (0, 1, -1), (1, tolerance - 1, -tolerance)]
     contrasts = [Contrast(w, _CONFIDENCE, i == 3) for i, w in enumerate(weights)]
-    intervals_of = partial(
-        contrast_intervals, loss, rows, predictions, units=units, seed=seed, widen=widen
-    )
+    intervals_of = contrast_intervals_of(loss, rows, predictions, units, seed=seed, widen=widen)
     intervals = intervals_of(contrasts)
     interval, over_constant, all_over_constant, beyond = [*intervals, None, None, None][:4]
     n_units, share = int(units.max()) + 1, None

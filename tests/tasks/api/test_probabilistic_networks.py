@@ -142,26 +142,20 @@ def test_it_goes_on_from_its_checkpoint_as_if_it_had_never_been_stopped(tmp_path
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("one", "other"),
     [
-        network(seed=1),
-        network(dropout=0.3),
-        Changed(lambda outputs: outputs),
-        None,
+        (network(), network(seed=1)),
+        (network(), network(dropout=0.3)),
+        (network(), Changed(lambda outputs: outputs)),
+        (network(), None),
+        (Changed(torch.tanh), Changed(torch.sin)),  # between the layers
     ],
 )
-def test_a_checkpoint_of_another_network_is_refused(other, tmp_path):
+def test_a_checkpoint_of_another_network_is_refused(one, other, tmp_path):
     path = tmp_path / "search.safetensors"
-    found(network=network(), most_sweeps=1, checkpoint=path)
+    found(network=one, most_sweeps=1, checkpoint=path)
     with pytest.raises(InputError, match="of a search of other rows, settings or seed"):
         found(network=other, most_sweeps=1, checkpoint=path)
-
-
-def test_what_happens_between_the_layers_tells_networks_apart_too(tmp_path):
-    path = tmp_path / "search.safetensors"
-    found(network=Changed(torch.tanh), most_sweeps=1, checkpoint=path)
-    with pytest.raises(InputError, match="of a search of other rows, settings or seed"):
-        found(network=Changed(torch.sin), most_sweeps=1, checkpoint=path)
 
 
 def test_a_buffer_with_its_shape_from_the_start_is_as_it_was_after_a_stop(tmp_path, monkeypatch):

@@ -51,23 +51,13 @@ def making_a_parameter(own, rows):
     return own.inner(rows) * own.late
 
 
-def counting_in_place(own, rows):
-    outputs = own.inner(rows)
-    own.memory.add_(1)
-    return outputs * own.memory
-
-
 KEEP = "network must keep the names, shapes and types of its parameters and buffers, but a training"
 
 
 @pytest.mark.parametrize(
     ("forward", "memory", "said"),
     [
-        (
-            centred,
-            None,
-            r"makes 'memory' \(8,\) in float32 .* where it was none; make it",
-        ),
+        (centred, None, r"makes 'memory' \(8,\) in float32 .* where it was none; make it"),
         (centred_later, None, r"makes 'memory' \(8,\) in float32 .* where it was none"),
         (growing, torch.zeros(1), r"makes 'memory' \(2,\) in .* where it was \(1,\) in float32"),
         (doubling, torch.zeros(1), r"makes 'memory' \(1,\) in float64 .* was \(1,\) in float32"),
@@ -84,12 +74,6 @@ def test_a_network_that_makes_its_buffers_or_parameters_on_the_way_is_refused(
         found(network=Remembering(forward, memory), checkpoint=tmp_path / "search.safetensors")
     assert "\n" not in str(refusal.value)
     assert not any(tmp_path.iterdir())
-
-
-def test_a_network_that_cannot_have_a_pass_for_each_mask_is_refused():
-    said = r"changes what they go through at iteration 1 \(.*inplace.*\); .* new tensor, detached"
-    with pytest.raises(InputError, match=said):
-        found(network=Remembering(counting_in_place, torch.ones(2)))
 
 
 class Keeping(nn.Module):
@@ -195,34 +179,14 @@ class ChangingLater(nn.Module):
         return self.inner(rows)
 
 
-def freezing(own):
-    own.inner[4].bias.requires_grad_(requires_grad=False)
-
-
-def unfreezing(own):
-    own.inner[0].bias.requires_grad_()
-
-
-def adding(own):
-    own.extra = nn.Linear(8, 2)
-
-
-def replacing(own):
-    own.inner[4].bias = nn.Parameter(torch.zeros(2))
-
-
-def removing(own):
-    own.inner[4].bias = None
-
-
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        (freezing, "inner.4.bias"),
-        (unfreezing, "inner.0.bias"),
-        (adding, "extra.weight"),
-        (replacing, "inner.4.bias"),
-        (removing, "inner.4.bias"),
+        (lambda own: own.inner[4].bias.requires_grad_(requires_grad=False), "inner.4.bias"),
+        (lambda own: own.inner[0].bias.requires_grad_(), "inner.0.bias"),
+        (lambda own: own.add_module("extra", nn.Linear(8, 2)), "extra.weight"),
+        (lambda own: setattr(own.inner[4], "bias", nn.Parameter(torch.zeros(2))), "inner.4.bias"),
+        (lambda own: setattr(own.inner[4], "bias", None), "inner.4.bias"),
     ],
 )
 def test_a_network_that_changes_amid_the_search_what_it_trains_is_told_with_the_iteration(
@@ -293,42 +257,30 @@ def test_a_batch_normalisation_without_statistics_is_refused_by_name_where_one_r
     assert found(network=given, most_sweeps=1).predict(table()[0]).shape == (500, 2)
 
 
-def frozen():
-    return network().requires_grad_(requires_grad=False)
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ("mlp", "network must be a torch.nn.Module but is 'mlp'; leave it out for the paper's"),
         (nn.Linear, "network must be a torch.nn.Module but is <class"),
         (network(width=5), r"rows of 8 inputs, a tensor \(64, 8\) in float32, but does not: mat1"),
-        (
-            network(n_outputs=1),
-            r"a score for each class, a tensor \(64, 2\), but returns \(64, 1\)",
-        ),
-        (
-            Changed(lambda outputs: (outputs, 1)),
-            r"\(64, 2\), but returns tuple; .* and return the dense tensor alone$",
-        ),
-        (
-            Changed(lambda outputs: outputs[0]),
-            r"\(64, 2\), but returns \(2,\); give its last layer",
-        ),
+        (network(n_outputs=1),
+         r"a score for each class, a tensor \(64, 2\), but returns \(64, 1\)"),
+        (Changed(lambda outputs: (outputs, 1)),
+         r"\(64, 2\), but returns tuple; .* and return the dense tensor alone$"),
+        (Changed(lambda outputs: outputs[0]),
+         r"\(64, 2\), but returns \(2,\); give its last layer"),
         (Changed(lambda outputs: outputs / 0), "network must return finite numbers but does not"),
         (Changed(torch.detach), "no gradient leads back to them; leave out what detaches it"),
         (Changed(lambda outputs: outputs.softmax(1)), "looks like probabilities; leave out its"),
-        (
-            Changed(torch.Tensor.to_sparse),
-            "but returns Tensor; .* and return the dense tensor",
-        ),
+        (Changed(torch.Tensor.to_sparse), "but returns Tensor; .* and return the dense tensor"),
         (Changed(torch.Tensor.double), "must compute in float32 but returns torch.float64; cast"),
         (nn.Identity(), "network must have parameters that require gradients but has none"),
-        (frozen(), "network must have parameters that require gradients but has none"),
+        (network().requires_grad_(requires_grad=False),
+         "network must have parameters that require gradients but has none"),
         (nn.LazyLinear(2), "network has lazy layers without weights; run it once on a row"),
         (nn.Linear(8, 2, dtype=torch.complex64), "must have real weights but has complex ones"),
     ],
-)
+)  # fmt: skip
 def test_a_network_that_does_not_fit_is_refused_before_any_work(given, said, tmp_path):
     path = tmp_path / "search.safetensors"
     with pytest.raises(InputError, match=said) as refusal:
@@ -337,16 +289,22 @@ def test_a_network_that_does_not_fit_is_refused_before_any_work(given, said, tmp
     assert not path.exists()
 
 
-def test_a_network_that_cannot_be_copied_is_refused():
+def counting_in_place(own, rows):
+    outputs = own.inner(rows)
+    own.memory.add_(1)
+    return outputs * own.memory
+
+
+def test_a_network_beside_hidden_layers_or_that_cannot_have_copies_or_masks_is_refused():
+    with pytest.raises(InputError, match="hidden_layer_sizes and network exclude each other"):
+        found(network=network(), hidden_layer_sizes=(8,))
     given = network()
     given.of_a_graph = given[0].weight * 2
     with pytest.raises(InputError, match=r"network cannot be copied \(.*\); give one that"):
         found(network=given)
-
-
-def test_hidden_layers_beside_a_network_are_refused():
-    with pytest.raises(InputError, match="hidden_layer_sizes and network exclude each other"):
-        found(network=network(), hidden_layer_sizes=(8,))
+    said = r"changes what they go through at iteration 1 \(.*inplace.*\); .* new tensor, detached"
+    with pytest.raises(InputError, match=said):
+        found(network=Remembering(counting_in_place, torch.ones(2)))
 
 
 @pytest.mark.parametrize("normal", [nn.LazyBatchNorm1d, nn.LazyInstanceNorm1d, nn.Identity])
@@ -408,18 +366,16 @@ class _OfOne(nn.Module):
         return self.layer(rows).squeeze()
 
 
-def test_a_network_that_cannot_take_one_row_is_refused_before_the_search() -> None:
+def test_a_network_that_cannot_take_one_row_or_of_torchscript_is_refused_before_the_search():
     random = np.random.default_rng(0)
     X = random.normal(size=(200, 8))
-    for n_outputs, y, shape in ((1, X[:, 0], "(1, 1)"), (3, random.integers(0, 3, 200), "(1, 3)")):
-        said = f"network must return .* a tensor {re.escape(shape)}, but returns"
-        with pytest.raises(InputError, match=said):
-            chaffinch.probabilistic_selection(X, y, network=_OfOne(n_outputs), most_sweeps=1)
-
-
-def test_a_network_of_torchscript_is_refused_before_the_search() -> None:
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         scripted = torch.jit.script(nn.Linear(8, 1))
-    X = np.random.default_rng(0).normal(size=(200, 8))
-    with pytest.raises(InputError, match=r"is one of TorchScript, .*; give the module"):
-        chaffinch.probabilistic_selection(X, X[:, 0], network=scripted, most_sweeps=1)
+    one_value = "network must return .* a tensor {}, but returns"
+    for given, y, said in (
+        (_OfOne(1), X[:, 0], one_value.format(re.escape("(1, 1)"))),
+        (_OfOne(3), random.integers(0, 3, 200), one_value.format(re.escape("(1, 3)"))),
+        (scripted, X[:, 0], r"is one of TorchScript, .*; give the module"),
+    ):
+        with pytest.raises(InputError, match=said):
+            chaffinch.probabilistic_selection(X, y, network=given, most_sweeps=1)

@@ -107,25 +107,17 @@ def test_intervals_and_empty_text_are_categories_as_others_are():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            lambda X: X.rename(columns={"size": "length"}),
-            "the table lacks 'size', a feature that the model reads; give a table with it",
-        ),
-        (
-            lambda X: X.assign(size=X["size"].astype(str)),
-            "column 'size' of X holds text or categories; the model learnt from numbers",
-        ),
-        (
-            lambda X: X.assign(size=X["size"].astype("category")),
-            "column 'size' of X holds text or categories; the model learnt from numbers",
-        ),
+        (lambda X: X.rename(columns={"size": "length"}),
+         "the table lacks 'size', a feature that the model reads; give a table with it"),
+        (lambda X: X.assign(size=X["size"].astype(str)),
+         "column 'size' of X holds text or categories; the model learnt from numbers"),
+        (lambda X: X.assign(size=X["size"].astype("category")),
+         "column 'size' of X holds text or categories; the model learnt from numbers"),
         (lambda X: X.assign(size=np.inf), "X must be finite but feature 'size' is not; clip it"),
-        (
-            lambda X: X.assign(colour=1.0).to_numpy(),
-            "X must be a pandas frame, as 'colour' was searched by its categories, but is ndarray",
-        ),
+        (lambda X: X.assign(colour=1.0).to_numpy(),
+         "X must be a pandas frame, as 'colour' was searched by its categories, but is ndarray"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_as_it_was_in_the_search_is_refused_in_one_line(one, X, change, said):
     for predict in (one.predict, one.predict_averaged):
         with pytest.raises(InputError) as refusal:

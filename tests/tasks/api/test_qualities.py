@@ -104,12 +104,6 @@ def test_a_rare_value_below_one_that_is_frequent_has_a_bin_of_its_own(n_values):
     assert quality.values[0] == pytest.approx(mutual_info_score(ties == 0, y))
 
 
-@pytest.mark.parametrize("bins", [1, 0, 2.5])
-def test_a_number_of_bins_that_cannot_be_is_refused(bins):
-    with pytest.raises(InputError, match=f"bins must be .*at least 2 but is {bins}"):
-        qualities.binned_mrmr(X, Y, bins=bins)
-
-
 def test_the_uncertainty_of_a_pair_is_the_same_both_ways():
     quality = qualities.cfs(X.assign(copy=X["colour"]), Y)
     assert np.array_equal(quality.redundancy, quality.redundancy.T)
@@ -139,21 +133,17 @@ def test_importances_of_an_estimator_are_its_own():
     y = NUMBERS["age"] - 3 * NUMBERS["income"]
     line, forest = LinearRegression().fit(NUMBERS, y), RandomForestRegressor(5).fit(NUMBERS, y)
     assert qualities.model_gain(line, NUMBERS).values == pytest.approx([1, 0, 0, 3, 0], abs=1e-9)
-    gains = qualities.model_gain(forest, NUMBERS)
-    assert np.array_equal(gains.values, forest.feature_importances_)
+
+    class Mine(RandomForestRegressor):
+        pass
+
+    for trees in (forest, Mine(5, random_state=0).fit(NUMBERS, NUMBERS["age"])):
+        gains = qualities.model_gain(trees, NUMBERS)
+        assert np.array_equal(gains.values, trees.feature_importances_)
     shuffled = qualities.permutation(line, NUMBERS, y, loss="squared_error")
     assert shuffled.values[NUMBERS.columns.get_loc("income")] == pytest.approx(
         18 * NUMBERS["income"].var(), rel=0.2
     )
-
-
-def test_importances_of_a_derived_class_are_what_it_says_itself():
-    class Mine(RandomForestRegressor):
-        pass
-
-    model = Mine(5, random_state=0).fit(NUMBERS, NUMBERS["age"])
-    quality = qualities.model_gain(model, NUMBERS)
-    assert np.array_equal(quality.values, model.feature_importances_)
 
 
 def line_of(slope):
@@ -222,80 +212,49 @@ def test_what_the_target_asks_for():
     assert np.array_equal(told.values, as_classes.values)
 
 
-REFUSED = {
-    "task": (lambda: qualities.fcbf(X, Y, task="ranking"), "task must be classification or"),
-    "rows": (lambda: qualities.fcbf(X, Y[:5]), r"y must have shape \(240,\), as X has rows"),
-    "few": (lambda: qualities.fcbf(X[:2], Y[:2]), "X must have at least 3 rows but has 2"),
-    "text": (lambda: qualities.fcbf(X, Y, task="regression"), "y must hold numbers"),
-    "missing": (
-        lambda: qualities.cfs(X, np.full(len(X), np.nan)),
-        "y must have a value in every row but has none in row 1; leave out the rows",
-    ),
-    "missing label": (
-        lambda: qualities.mutual_information(X, pd.Series(["a", None, "b"] * 80)),
-        "y must have a value in every row but has none in row 2; leave out the rows",
-    ),
-    "infinite": (
-        lambda: qualities.cfs(X.assign(age=np.inf), Y),
-        "X must be finite but feature 'age' is not",
-    ),
-    "processes": (lambda: qualities.mrmr(X, Y, processes=0), "processes must be at least 1 but is"),
-    "text for processes": (
-        lambda: qualities.mrmr(X, Y, processes="2"),
-        "processes must be a whole number of at least 1 but is '2'",
-    ),
-    "half a process": (
-        lambda: qualities.mrmr(X, Y, processes=1.5),
-        "processes must be a whole number of at least 1 but is 1.5",
-    ),
-    "seed": (
-        lambda: qualities.mutual_information(X, Y, seed=-1),
-        r"seed must be in 0\.\.4294967295 but is -1",
-    ),
-    "text for a seed": (
-        lambda: qualities.relieff(X, Y, seed="a"),
-        r"seed must be a whole number in 0\.\.4294967295 but is 'a'",
-    ),
-    "large seed": (
-        lambda: qualities.mrmr(X, Y, seed=2**32),
-        r"seed must be in 0\.\.4294967295 but is 4294967296",
-    ),
-    "seed of shuffles": (
-        lambda: qualities.permutation(None, X, Y, loss="squared_error", seed=-1),
-        r"seed must be in 0\.\.4294967295 but is -1",
-    ),
-    "no seed": (
-        lambda: qualities.mutual_information(X, Y, seed=None),
-        "seed must be a whole number in .* but is None",
-    ),
-    "model for an engine": (
-        lambda: qualities.masked_loss(LinearRegression()),
-        "engine must be what chaffinch.masked_loss returns but is a LinearRegression; give chaff",
-    ),
-    "model for importances": (
-        lambda: qualities.masked_loss_importance(LinearRegression()),
-        "engine must be what chaffinch.masked_loss returns but is a LinearRegression; give chaff",
-    ),
-    "gains beyond float32": (
-        lambda: qualities.model_gain(fitted("lightgbm", NUMBERS, NUMBERS["age"] * 1e20), NUMBERS),
-        "the importances of LGBMRegressor must be finite but one is inf, as where the target has",
-    ),
-    "coefficients that are no numbers": (
-        lambda: qualities.model_gain(line_of(np.nan), NUMBERS),
-        "the importances of LinearRegression must be finite but one is nan",
-    ),
-    "perceptron": (
-        lambda: qualities.model_gain(
-            MLPRegressor(max_iter=5000, hidden_layer_sizes=2).fit(NUMBERS, NUMBERS["age"]), NUMBERS
-        ),
-        "MLPRegressor must have one importance for each of the 5 features but has none",
-    ),
-}
+REFUSED = [
+    *((lambda bins=bins: qualities.binned_mrmr(X, Y, bins=bins),
+       f"bins must be .*at least 2 but is {bins}") for bins in (1, 0, 2.5)),
+    (lambda: qualities.fcbf(X, Y, task="ranking"), "task must be classification or"),
+    (lambda: qualities.fcbf(X, Y[:5]), r"y must have shape \(240,\), as X has rows"),
+    (lambda: qualities.fcbf(X[:2], Y[:2]), "X must have at least 3 rows but has 2"),
+    (lambda: qualities.fcbf(X, Y, task="regression"), "y must hold numbers"),
+    (lambda: qualities.cfs(X, np.full(len(X), np.nan)),
+     "y must have a value in every row but has none in row 1; leave out the rows"),
+    (lambda: qualities.mutual_information(X, pd.Series(["a", None, "b"] * 80)),
+     "y must have a value in every row but has none in row 2; leave out the rows"),
+    (lambda: qualities.cfs(X.assign(age=np.inf), Y), "X must be finite but feature 'age' is not"),
+    (lambda: qualities.mrmr(X, Y, processes=0), "processes must be at least 1 but is"),
+    (lambda: qualities.mrmr(X, Y, processes="2"),
+     "processes must be a whole number of at least 1 but is '2'"),
+    (lambda: qualities.mrmr(X, Y, processes=1.5),
+     "processes must be a whole number of at least 1 but is 1.5"),
+    (lambda: qualities.mutual_information(X, Y, seed=-1),
+     r"seed must be in 0\.\.4294967295 but is -1"),
+    (lambda: qualities.relieff(X, Y, seed="a"),
+     r"seed must be a whole number in 0\.\.4294967295 but is 'a'"),
+    (lambda: qualities.mrmr(X, Y, seed=2**32),
+     r"seed must be in 0\.\.4294967295 but is 4294967296"),
+    (lambda: qualities.permutation(None, X, Y, loss="squared_error", seed=-1),
+     r"seed must be in 0\.\.4294967295 but is -1"),
+    (lambda: qualities.mutual_information(X, Y, seed=None),
+     "seed must be a whole number in .* but is None"),
+    (lambda: qualities.masked_loss(LinearRegression()),
+     "engine must be what chaffinch.masked_loss returns but is a LinearRegression; give chaff"),
+    (lambda: qualities.masked_loss_importance(LinearRegression()),
+     "engine must be what chaffinch.masked_loss returns but is a LinearRegression; give chaff"),
+    (lambda: qualities.model_gain(fitted("lightgbm", NUMBERS, NUMBERS["age"] * 1e20), NUMBERS),
+     "the importances of LGBMRegressor must be finite but one is inf, as where the target has"),
+    (lambda: qualities.model_gain(line_of(np.nan), NUMBERS),
+     "the importances of LinearRegression must be finite but one is nan"),
+    (lambda: qualities.model_gain(
+         MLPRegressor(max_iter=5000, hidden_layer_sizes=2).fit(NUMBERS, NUMBERS["age"]), NUMBERS
+     ), "MLPRegressor must have one importance for each of the 5 features but has none"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_fits_nothing_is_refused(case):
-    ask, message = REFUSED[case]
+@pytest.mark.parametrize(("ask", "message"), REFUSED)
+def test_what_fits_nothing_is_refused(ask, message):
     with pytest.raises(InputError, match=f"^{message}"):
         ask()
 

@@ -10,6 +10,7 @@ from chaffinch import ModelSettings
 from chaffinch.methods import AfsBm
 
 LINEAR = ModelSettings(name="linear", tuning="none")
+QUICK = {"model": LINEAR, "method": "anova_f"}
 DAYS = pd.DataFrame({"day": [3, 1, 2, 4], "y": [4.0, 1.0, 2.0, 8.0]})
 
 

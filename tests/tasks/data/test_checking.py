@@ -15,170 +15,118 @@ from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 from tests.tasks.data.synthetic_table import N, described, numbers, refused, table_with, text
 
 PARTS = "(5 to train on, for the folds, and 1 in each other part)"
-
-
-@pytest.mark.parametrize("role", ["keep", "categorical", "numeric"])
-def test_a_named_column_that_does_not_exist(role):
-    refused(
-        f"{role} column 'height' is no column of the table; did you mean 'weight'?",
-        table_with(weight=numbers(3)),
-        **{role: ("height",)},
-    )
-
-
-@pytest.mark.parametrize("role", ["weight", "group", "time"])
-def test_a_role_for_a_column_that_does_not_exist(role):
-    refused(f"{role} column 'zzz' is no column of the table; it has", table_with(), **{role: "zzz"})
-
-
-def test_a_target_that_does_not_exist():
-    refused("target 'y' is no column of the table; it has 'a' and 'b'", table_with(y=None))
+RARE = text(["a"] * 30 + ["b"] * 23 + ["c"] * 7)
+WHEN = pa.array(range(N), pa.timestamp("us"))
+A_USE = "timestamps: to use one, name it as the time column or as categorical"
+NO_FEATURE = "the table has no feature: "
 
 
 @pytest.mark.parametrize(
-    ("target", "message"),
+    ("columns", "options", "message"),
     [
-        (pa.array([1.5, None, 2.5] * 20),
+        # columns that are not there
+        *(({"weight": numbers(3)}, {role: ("height",)},
+           f"{role} column 'height' is no column of the table; did you mean 'weight'?")
+          for role in ("keep", "categorical", "numeric")),
+        *(({}, {role: "zzz"}, f"{role} column 'zzz' is no column of the table; it has")
+          for role in ("weight", "group", "time")),
+        ({"y": None}, {}, "target 'y' is no column of the table; it has 'a' and 'b'"),
+        # targets that cannot be learnt
+        ({"y": pa.array([1.5, None, 2.5] * 20)}, {},
          "target 'y' is missing in 20 of 60 rows, first in row 2: fill or remove these rows"),
-        (pa.array(range(N), pa.timestamp("us")), "target 'y' holds timestamps"),
-        (text(["yes"] * N), "target 'y' has the same value in every row"),
-        (pa.array([2.5] * N), "target 'y' has the same value in every row"),
-    ],
-)  # fmt: skip
-def test_a_target_that_cannot_be_learned(target, message):
-    refused(message, table_with(y=target))
-
-
-def test_a_class_with_too_few_rows():
-    rare = text(["a"] * 30 + ["b"] * 23 + ["c"] * 7)
-    refused(
-        "class 'c' has 7 rows but needs 8 (5 to train on, for the folds, and 1 in each other "
-        "part); give more rows of it, or merge or drop rare classes, or use fewer folds",
-        table_with(y=rare),
-    )
-    assert described(table_with(y=rare), folds=4).classes == ("a", "b", "c")
-
-
-def test_numbers_taken_for_classes_are_told_of_the_other_task():
-    refused(
-        "class '7' has 1 row but needs 8 (5 to train on, for the folds, and 1 in each other "
-        "part); give more rows of it, or merge or drop rare classes; if 'y' is a quantity, set "
-        "task to regression",
-        table_with(y=[1, 2] * 29 + [1, 7]),
-    )
-
-
-@pytest.mark.parametrize(
-    ("target", "task", "message"),
-    [
-        (np.arange(N) / 1.0, "classification",
+        ({"y": WHEN}, {}, "target 'y' holds timestamps"),
+        ({"y": text(["yes"] * N)}, {}, "target 'y' has the same value in every row"),
+        ({"y": pa.array([2.5] * N)}, {}, "target 'y' has the same value in every row"),
+        ({"y": RARE}, {},
+         f"class 'c' has 7 rows but needs 8 {PARTS}; give more rows of it, or merge or drop rare "
+         "classes, or use fewer folds"),
+        ({"y": [1, 2] * 29 + [1, 7]}, {},
+         f"class '7' has 1 row but needs 8 {PARTS}; give more rows of it, or merge or drop rare "
+         "classes; if 'y' is a quantity, set task to regression"),
+        ({"y": np.arange(N) / 1.0}, {"task": "classification"},
          "target 'y' has 60 different values, but classes must be at most 50 whole numbers"),
-        (np.repeat([0.5, 1.0], N // 2), "classification",
+        ({"y": np.repeat([0.5, 1.0], N // 2)}, {"task": "classification"},
          "target 'y' has 2 different values, not all whole numbers, but classes must be at most"),
-        (text(["a", "b"] * (N // 2)), "regression",
+        ({"y": text(["a", "b"] * (N // 2))}, {"task": "regression"},
          "target 'y' holds text but the task is regression; set task to classification"),
+        # no feature, and features without use
+        ({"a": None, "b": None}, {}, "the table has no feature"),
+        ({}, {"drop": ("a", "b")},
+         f"{NO_FEATURE}every column is dropped or has another role; drop fewer, or give more"),
+        ({"a": np.ones(N), "b": pa.nulls(N, pa.float64())}, {},
+         f"{NO_FEATURE}left out: 'a' (constant), 'b' (every value is missing); give columns of "
+         "numbers or text that vary"),
+        ({"a": WHEN, "b": WHEN}, {},
+         f"{NO_FEATURE}left out: 'a' and 'b' ({A_USE}); give columns of numbers or text that vary"),
+        ({"when": WHEN}, {"keep": ("when",)},
+         f"keep column 'when' is no use as a feature ({A_USE}); take it off the keep list"),
+        ({"a": np.ones(N)}, {"keep": ("a",)},
+         "keep column 'a' is no use as a feature (constant); take it off the keep list"),
+        ({"a": pa.array([[1]] * N)}, {}, "column 'a' has type list<item: int64>"),
+        # roles
+        ({"w": text(["a", "b"] * (N // 2))}, {"weight": "w"},
+         "weight column 'w' must hold numbers above 0 but holds text"),
+        ({"w": pa.array([True, False] * (N // 2))}, {"weight": "w"},
+         "must hold numbers above 0 but holds true and false"),
+        ({"w": pa.array([1.0, None] * (N // 2))}, {"weight": "w"},
+         "weight column 'w' is missing in 30 of 60 rows, first in row 2"),
+        ({"w": np.array([1.0, 2.0, 0.0] * 20)}, {"weight": "w"},
+         "weight column 'w' must be above 0 but is 0 in row 3"),
+        ({"w": np.array([1, -2, 1] * 20)}, {"weight": "w"},
+         "weight column 'w' must be above 0 but is -2 in row 2"),
+        *(({"w": np.where(np.arange(N) == 3, weight, 1.0)}, {"weight": "w"},
+           "weight column 'w' must lie within 1e-30..1e+30, which models can compute with, but is "
+           f"{weight:g} in row 4: rescale it") for weight in (1e-31, 1e300)),
+        ({"g": text(["a", None, "b"] * 20)}, {"group": "g"},
+         "group column 'g' is missing in 20 of 60 rows, first in row 2"),
+        ({"g": text(["a", "b", "c"] * 20)}, {"group": "g"},
+         "group column 'g' has 3 different values but needs 8"),
+        ({"g": pa.array([1, None, 2] * 20)}, {"time": "g"}, "time column 'g' is missing in 20 of"),
+        ({"g": text(["a", "b", "c"] * 20)}, {"time": "g"}, "time column 'g' holds text"),
+        ({"g": pa.array([True, False] * 30)}, {"time": "g"}, "time column 'g' holds true and fal"),
+        ({"g": pa.array([1, 2, 3] * 20)}, {"time": "g"},
+         "time column 'g' has 3 different values but needs 9 (6 to train on"),
+        *(({"w": text([f"{i:03}" for i in range(1, N + 1)])}, {role: "w"}, said)
+          for role, said in (
+              ("weight", "weight column 'w' must hold numbers above 0 but holds text; name "
+                         "another, or name 'w' as numeric"),
+              ("time", "time column 'w' holds text, which has no order in time; give timestamps "
+                       "or numbers, or name 'w' as numeric"))),
+        # numbers of features
+        ({}, {"method": Gbmo(n_features=3)}, "n_features must be in 1..2 but is 3"),
+        ({}, {"method": Flbmo(n_features=(0.5, 1, 40))}, "n_features must be in 1..2 but is 40"),
+        ({}, {"method": Gbmo(n_features=1), "keep": ("a", "b")},
+         "n_features must be in 2..2 but is 1 (2 are on the keep list)"),
+        ({"c": pa.array([1.0] * N)}, {"method": Pefs(n_features=3)},
+         "n_features must be in 1..2 but is 3; left out: 'c' (constant)"),
     ],
 )  # fmt: skip
-def test_a_target_that_does_not_fit_the_task(target, task, message):
-    refused(message, table_with(y=target), task=task)
+def test_what_cannot_be_is_refused(columns, options, message):
+    refused(message, table_with(**columns), **options)
 
 
-def test_too_few_rows():
+def test_a_class_with_too_few_rows_for_five_folds_has_enough_for_four():
+    assert described(table_with(y=RARE), folds=4).classes == ("a", "b", "c")
+
+
+def test_too_few_rows_or_too_many_classes():
     refused(
         f"the table has 7 rows but needs 8 {PARTS}; give more rows, or use fewer folds",
         table_with().slice(0, 7),
     )
+    texts = pa.array([f"{n / 7:.3f} EUR" for n in range(300)]).dictionary_encode()
+    prices = pa.table({"a": np.arange(300.0), "y": texts})
+    refused("target 'y' has 300 different texts in 300 rows, too many to be classes: give", prices)
 
 
-def test_no_feature():
-    refused("the table has no feature", table_with(a=None, b=None))
-    refused(
-        "the table has no feature: every column is dropped or has another role; drop fewer, or "
-        "give more",
-        table_with(),
-        drop=("a", "b"),
-    )
-    refused(
-        "the table has no feature: left out: 'a' (constant), 'b' (every value is missing); "
-        "give columns of numbers or text that vary",
-        table_with(a=np.ones(N), b=pa.nulls(N, pa.float64())),
-    )
-
-
-def test_a_timestamp_is_left_out_with_a_warning_unless_it_is_named():
-    when = pa.array(range(N), pa.timestamp("us"))
-    (warning,) = described(table_with(when=when)).warnings
-    assert warning == (
-        "left out: 'when' (timestamps: to use one, name it as the time column or as categorical)"
-    )
+def test_timestamps_are_left_out_with_one_warning_unless_they_are_named():
+    (warning,) = described(table_with(when=WHEN)).warnings
+    assert warning == f"left out: 'when' ({A_USE})"
     for named in ({"drop": ("when",)}, {"time": "when"}):
-        assert described(table_with(when=when), **named).features == ("a", "b")
-        assert described(table_with(when=when), **named).warnings == ()
-    refused(
-        "keep column 'when' is no use as a feature (timestamps: to use one, name it as the time "
-        "column or as categorical); take it off the keep list",
-        table_with(when=when),
-        keep=("when",),
-    )
-    refused(
-        "the table has no feature: left out: 'a' and 'b' (timestamps: to use one, name it as "
-        "the time column or as categorical); give columns of numbers or text that vary",
-        table_with(a=when, b=when),
-    )
-
-
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        (text(["a", "b"] * (N // 2)), "weight column 'w' must hold numbers above 0 but holds text"),
-        (pa.array([True, False] * (N // 2)), "must hold numbers above 0 but holds true and false"),
-        (pa.array([1.0, None] * (N // 2)), "weight column 'w' is missing in 30 of 60 rows, first "
-         "in row 2"),
-        (np.array([1.0, 2.0, 0.0] * 20), "weight column 'w' must be above 0 but is 0 in row 3"),
-        (np.array([1, -2, 1] * 20), "weight column 'w' must be above 0 but is -2 in row 2"),
-    ],
-)  # fmt: skip
-def test_weights_that_cannot_weigh(weight, message):
-    refused(message, table_with(w=weight), weight="w")
-
-
-@pytest.mark.parametrize(
-    ("options", "column", "message"),
-    [
-        ({"group": "g"}, text(["a", None, "b"] * 20),
-         "group column 'g' is missing in 20 of 60 rows, first in row 2"),
-        ({"group": "g"}, text(["a", "b", "c"] * 20),
-         "group column 'g' has 3 different values but needs 8"),
-        ({"time": "g"}, pa.array([1, None, 2] * 20), "time column 'g' is missing in 20 of 60"),
-        ({"time": "g"}, text(["a", "b", "c"] * 20), "time column 'g' holds text"),
-        ({"time": "g"}, pa.array([True, False] * 30), "time column 'g' holds true and false"),
-        ({"time": "g"}, pa.array([1, 2, 3] * 20),
-         "time column 'g' has 3 different values but needs 9 (6 to train on"),
-    ],
-)  # fmt: skip
-def test_groups_and_times_that_cannot_part_rows(options, column, message):
-    refused(message, table_with(g=column), **options)
-
-
-@pytest.mark.parametrize(
-    ("method", "keep", "message"),
-    [
-        (Gbmo(n_features=3), (), "n_features must be in 1..2 but is 3"),
-        (Flbmo(n_features=(0.5, 1, 40)), (), "n_features must be in 1..2 but is 40"),
-        (Gbmo(n_features=1), ("a", "b"),
-         "n_features must be in 2..2 but is 1 (2 are on the keep list)"),
-    ],
-)  # fmt: skip
-def test_more_or_fewer_features_than_there_can_be(method, keep, message):
-    refused(message, table_with(), method=method, keep=keep)
-
-
-def test_where_fewer_features_are_left_than_asked_for_it_says_which_were_left_out():
-    refused(
-        "n_features must be in 1..2 but is 3; left out: 'c' (constant)",
-        table_with(c=pa.array([1.0] * N)),
-        method=Pefs(n_features=3),
-    )
+        assert described(table_with(when=WHEN), **named).features == ("a", "b")
+        assert described(table_with(when=WHEN), **named).warnings == ()
+    (warning,) = described(table_with(**{f"when_{i}": WHEN for i in range(12)})).warnings
+    assert "'when_0', 'when_1', 'when_10', 'when_11', 'when_2' and 7 more (timestamps: " in warning
 
 
 def test_another_task_is_a_remedy_only_where_it_helps():
@@ -190,12 +138,6 @@ def test_another_task_is_a_remedy_only_where_it_helps():
 @pytest.mark.parametrize("method", [Gbmo(n_features=2), Gbmo(), Flbmo(), Flbmo(n_features=(1, 2))])
 def test_numbers_of_features_in_range(method):
     assert described(table_with(), method=method).features == ("a", "b")
-
-
-def test_many_timestamps_are_one_warning_with_the_first_and_the_count():
-    when = pa.array(range(N), pa.timestamp("us"))
-    (warning,) = described(table_with(**{f"when_{i}": when for i in range(12)})).warnings
-    assert "'when_0', 'when_1', 'when_10', 'when_11', 'when_2' and 7 more (timestamps: " in warning
 
 
 WITHIN = "must lie within -1e+30..1e+30, which models can compute with, but is"
@@ -220,16 +162,6 @@ def test_numbers_that_models_cannot_compute_with(columns, message):
         refused(message, table_with(**columns))
 
 
-@pytest.mark.parametrize("weight", [1e-31, 1e300])
-def test_weights_that_models_cannot_compute_with(weight):
-    refused(
-        "weight column 'w' must lie within 1e-30..1e+30, which models can compute with, but is "
-        f"{weight:g} in row 4: rescale it",
-        table_with(w=np.where(np.arange(N) == 3, weight, 1.0)),
-        weight="w",
-    )
-
-
 def test_extreme_numbers_in_other_columns_do_not_matter():
     extreme = numbers(3) * 1e307
     with np.errstate(over="raise", invalid="raise", divide="raise"):
@@ -239,48 +171,20 @@ def test_extreme_numbers_in_other_columns_do_not_matter():
     json.dumps(asdict(description), allow_nan=False)
 
 
-def test_padded_numbers_in_roles_that_need_numbers():
-    padded = text([f"{i:03}" for i in range(1, N + 1)])
-    refused("weight column 'w' must hold numbers above 0 but holds text; name another, or name "
-            "'w' as numeric", table_with(w=padded), weight="w")  # fmt: skip
-    refused("time column 'w' holds text, which has no order in time; give timestamps or numbers, "
-            "or name 'w' as numeric", table_with(w=padded), time="w")  # fmt: skip
-
-
-def test_a_kept_column_without_use():
-    refused(
-        "keep column 'a' is no use as a feature (constant); take it off the keep list",
-        table_with(a=np.ones(N)),
-        keep=("a",),
-    )
-
-
-def test_a_type_that_ingestion_never_makes():
-    refused("column 'a' has type list<item: int64>", table_with(a=pa.array([[1]] * N)))
-
-
 @pytest.mark.parametrize(
     ("baseline", "message"),
     [
         ({"zzz": 1.0}, "baseline names 'zzz', which is no feature of the table"),
         ({"a": "red"}, "baseline of 'a' must be a finite number but is 'red'"),
         ({"a": 1e300}, "baseline of 'a' must lie within -1e+30..1e+30 but is 1e+300"),
-        (
-            {"colour": "pink"},
-            "baseline of 'colour' must be one of its categories 'red' or 'blue' but is 'pink'",
-        ),
+        ({"colour": "pink"},
+         "baseline of 'colour' must be one of its categories 'red' or 'blue' but is 'pink'"),
     ],
-)
+)  # fmt: skip
 def test_a_baseline_of_ones_own_must_fit_its_feature(baseline, message):
     table = table_with(colour=text(["red", "blue"] * (N // 2)))
     with pytest.raises(InputError, match=re.escape(message)):
         describe_table(table, SelectionSettings(target="y", baseline=baseline))
-
-
-def test_texts_that_are_as_many_as_rows_are_no_classes() -> None:
-    texts = pa.array([f"{n / 7:.3f} EUR" for n in range(300)]).dictionary_encode()
-    prices = pa.table({"a": np.arange(300.0), "y": texts})
-    refused("target 'y' has 300 different texts in 300 rows, too many to be classes: give", prices)
 
 
 def test_fewer_folds_are_no_remedy_where_nothing_is_folded() -> None:

@@ -11,7 +11,7 @@ import pytest
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.flows.cli.output import show
-from tests.tasks.data.synthetic_history import DAYS, LINEAR, daily, made, run_on_days, two_series
+from tests.tasks.data.synthetic_history import DAYS, QUICK, daily, made, run_on_days, two_series
 from tests.tasks.reporting.synthetic_report import Page
 
 # What is made
@@ -97,7 +97,7 @@ def test_equal_values_have_themselves_as_mean_and_no_deviation(value, window, tm
         assert table[f"y_deviation_{window}"][window] == 0
 
 
-@pytest.mark.parametrize("window", [40, 41, 10**6, 20_240_101, 10**30])
+@pytest.mark.parametrize("window", [40, 41, 10**6, 10**30])
 def test_a_window_longer_than_any_past_is_empty_at_once(window) -> None:
     """By a loop over the window, the longer ones would take minutes, hours and for ever."""
     data = two_series(40)
@@ -169,7 +169,7 @@ def test_a_file_gives_what_a_frame_gives_and_what_is_dropped_may_be_made_of(tmp_
     data.to_csv(tmp_path / "t.csv", index=False)
     results = [
         chaffinch.select(
-            source, "y", model=LINEAR, time="day", series="shop", lags=[1],
+            source, "y", **QUICK, time="day", series="shop", lags=[1],
             history_columns=["price"], drop=["price", "shop"], keep=["price_lag_1"],
         )
         for source in (data, tmp_path / "t.csv")
@@ -191,7 +191,7 @@ def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(is_file, 
         source = tmp_path / "padded.csv"
         padded.to_csv(source, index=False)
     asked = {"time": "day", "lags": [1], "rolling": [3], "series": "shop"}
-    run = {**asked, "model": LINEAR, "history_columns": ["price"]}
+    run = {**asked, **QUICK, "history_columns": ["price"]}
     plain = chaffinch.select(data, "y", **run)
     result = chaffinch.select(source, "y", **run, numeric=["price", "day"])
     assert result.contract["dataset"]["hash"] == plain.contract["dataset"]["hash"]
@@ -212,7 +212,7 @@ def test_times_with_leading_zeros_are_times_where_they_are_called_numeric(
         "time column 'day' holds text, which has no order in time; give timestamps or numbers, or "
         "name 'day' as numeric"
     )
-    asked = {"time": "day", "lags": [1], "model": LINEAR}
+    asked = {"time": "day", "lags": [1], **QUICK}
     for refused in (
         lambda: made(source, lags=(1,)),
         lambda: chaffinch.select(source, "y", **asked),
@@ -255,7 +255,7 @@ FIRST_ROWS = "in the first rows of each series the features made of earlier ones
 
 
 def first_rows_said(data, **options):
-    asked = {"time": "day", "series": "shop", "lags": [1], "model": LINEAR, **options}
+    asked = {"time": "day", "series": "shop", "lags": [1], **QUICK, **options}
     result = chaffinch.select(data, "y", **asked)
     return result, [said for said in result.warnings if said.startswith(FIRST_ROWS)]
 

@@ -20,12 +20,9 @@ from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import SelectionSettings
+from tests.tasks.data.synthetic_table import text
 
 NAN = np.nan
-
-
-def text(values):
-    return pa.array(values, pa.string()).dictionary_encode()
 
 
 class TableAsDataset:

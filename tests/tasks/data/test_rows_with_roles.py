@@ -4,6 +4,7 @@ import datetime
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import chaffinch
@@ -11,6 +12,8 @@ from chaffinch import InputError, ModelSettings
 from tests.synthetic import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")
+pytestmark = pytest.mark.usefixtures("no_report")
+NUMBERS = np.arange(200)
 HOURS = pd.date_range("2026-01-01", periods=200, freq="h")
 
 
@@ -25,15 +28,13 @@ def with_parts(*words):
     return table.assign(part=np.repeat(words, sizes))
 
 
-@pytest.mark.parametrize(
-    "words", [("train", "validation", "test"), ("Train", " VALIDATION", "test")]
-)
-def test_the_rows_of_the_test_are_those_that_the_column_names(words):
-    table = with_parts(*words)
-    for method in ("auto", "gbmo"):
-        result = select(table, method=method, split="part")
-        assert result.contract["dataset"]["rows_by_part"]["test"] == 40
-        assert "part" not in result.candidates
+def test_the_rows_of_the_test_are_those_that_the_column_names():
+    table = with_parts("train", "validation", "test")
+    assert select(table, split="part").contract["dataset"]["rows_by_part"]["test"] == 40
+    table = with_parts("Train", " VALIDATION", "test")
+    result = select(table, method="gbmo", split="part")
+    assert result.contract["dataset"]["rows_by_part"]["test"] == 40
+    assert "part" not in result.candidates
     # other answers of the test rows change the verdict's loss, and no feature
     changed = table.copy()
     changed.loc[160:, "churned"] = np.roll(changed.loc[160:, "churned"].to_numpy(), 7)
@@ -70,38 +71,30 @@ def test_what_does_not_go_with_a_split_is_named(options, message):
         select(with_parts("train", "test"), split="part", **options)
 
 
-@pytest.mark.parametrize("embargo", ["12 hours", "12h", "0.5 days", datetime.timedelta(hours=12)])
-def test_an_embargo_of_timestamps_is_a_length_of_time(embargo):
-    table = good_table(200).assign(at=HOURS)
-    result = select(table, time="at", embargo=embargo, method="gbmo")
+@pytest.mark.parametrize(
+    ("at", "embargo"),
+    [
+        *((HOURS, text) for text in ("12 hours", "12h", "0.5 days")),
+        (HOURS, datetime.timedelta(hours=12)),
+        *((NUMBERS, number) for number in (12, 12.0, "12")),
+    ],
+)
+def test_an_embargo_is_a_length_of_time_or_a_number_in_the_unit_of_the_times(at, embargo):
+    result = select(good_table(200).assign(at=at), time="at", embargo=embargo, method="gbmo")
     rows = result.contract["dataset"]["rows_by_part"]
     assert sum(rows.values()) == 200 - 3 * 11  # twelve hours apart, eleven rows lie in between
 
 
-@pytest.mark.parametrize("embargo", [12, 12.0, "12"])
-def test_an_embargo_of_numbers_is_in_their_unit(embargo):
-    table = good_table(200).assign(at=np.arange(200))
-    rows = select(table, time="at", embargo=embargo).contract["dataset"]["rows_by_part"]
-    assert rows["test"] == 30
-    assert sum(rows.values()) == 200 - 11
+A_LENGTH = "embargo must be a length of time such as 7 days or 36 hours but is "
+A_NUMBER = "embargo must be a number from 0, in the unit of the time column 'at'"
 
 
 @pytest.mark.parametrize(
     ("at", "embargo", "message"),
     [
-        (HOURS, "12", "embargo must be a length of time such as 7 days or 36 hours but is '12'"),
-        (
-            HOURS,
-            "soon",
-            "embargo must be a length of time such as 7 days or 36 hours but is 'soon'",
-        ),
-        (np.arange(200), "7 days", "embargo must be a number from 0, in the unit of the time colu"),
-        (
-            np.arange(200),
-            -1,
-            "embargo must be a number from 0, in the unit of the time column 'at'",
-        ),
-        (np.arange(200), "nan", "embargo must be a number from 0, in the unit of the time column"),
+        (HOURS, "12", f"{A_LENGTH}'12'"),
+        (HOURS, "soon", f"{A_LENGTH}'soon'"),
+        *((NUMBERS, wrong, A_NUMBER) for wrong in ("7 days", -1, "nan")),
     ],
 )
 def test_another_embargo_is_refused_in_one_line(at, embargo, message):
@@ -110,37 +103,26 @@ def test_another_embargo_is_refused_in_one_line(at, embargo, message):
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
-@pytest.mark.parametrize("how", ["pandas", "csv", "polars"])
-def test_parts_have_the_index_of_the_table(tmp_path, is_stored, how):
-    import polars as pl
-
+def test_parts_have_the_index_of_the_table(tmp_path, is_stored):
     table = with_parts("train", "validation", "test").sample(frac=1, random_state=3)
+    table.to_csv(tmp_path / "table.csv", index=False)
     store = tmp_path / "store" if is_stored else None
     result = select(table, method="gbmo", split="part", store=store)
-    data = table
-    if how == "csv":
-        data = tmp_path / "table.csv"
-        table.to_csv(data, index=False)
-    elif how == "polars":
-        data = pl.from_pandas(table)
-    parts = result.parts(data)
-    assert parts.index.equals(table.index if how == "pandas" else pd.RangeIndex(len(table)))
     of_each = {"train": ["train"], "test": ["test"]}
     of_each["validation"] = ["mask_validation", "model_validation"]
-    for word, names in of_each.items():
-        assert {*parts[(table["part"] == word).to_numpy()]} == {*names}
-    assert parts.value_counts().to_dict() == result.contract["dataset"]["rows_by_part"]
+    for data in (table, tmp_path / "table.csv", pl.from_pandas(table)):
+        parts = result.parts(data)
+        assert parts.index.equals(table.index if data is table else pd.RangeIndex(len(table)))
+        for word, names in of_each.items():
+            assert {*parts[(table["part"] == word).to_numpy()]} == {*names}
+        assert parts.value_counts().to_dict() == result.contract["dataset"]["rows_by_part"]
 
 
-def test_rows_under_an_embargo_have_no_part():
-    table = good_table(200).assign(at=np.arange(200))
-    parts = select(table, time="at", embargo=12).parts(table)
-    assert parts.isna().to_numpy().nonzero()[0].tolist() == [*range(159, 170)]
-
-
-def test_another_table_has_no_parts():
-    table = good_table(200)
-    result = select(table)
+def test_rows_under_an_embargo_have_no_part_nor_has_another_table():
+    table = good_table(200).assign(at=NUMBERS)
+    result = select(table, time="at", embargo=12)
+    missing = result.parts(table).isna().to_numpy().nonzero()[0]
+    assert missing.tolist() == [*range(159, 170)]
     with pytest.raises(
         InputError, match="does not have the rows, columns and types of columns of the run"
     ):

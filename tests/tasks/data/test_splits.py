@@ -102,10 +102,7 @@ def test_classes_keep_their_proportions_and_parts_their_shares(method, shares, s
 
 @shares_of_each
 @quick
-@given(
-    sizes=st.lists(st.integers(8, 30), min_size=2, max_size=12),
-    seed=st.integers(0, 99),
-)
+@given(sizes=st.lists(st.integers(8, 30), min_size=2, max_size=12), seed=st.integers(0, 99))
 def test_every_part_gets_every_class_and_training_enough_for_the_folds(method, shares, sizes, seed):
     y = np.repeat(np.arange(len(sizes)), sizes)
     splits = split_rows(Roles(y), settings_of(seed, method=method))
@@ -152,10 +149,7 @@ def test_global_random_state_is_neither_read_nor_changed(method):
 
 @shares_of_each
 @quick
-@given(
-    sizes=st.lists(st.integers(1, 30), min_size=8, max_size=80),
-    seed=st.integers(0, 99),
-)
+@given(sizes=st.lists(st.integers(1, 30), min_size=8, max_size=80), seed=st.integers(0, 99))
 def test_no_group_is_in_two_parts(method, shares, sizes, seed):
     groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
     splits = split_rows(
@@ -425,28 +419,22 @@ def given_parts(sizes):
     return codes, Roles(np.zeros(len(codes)), split=codes)
 
 
-def test_a_cross_fitted_method_trains_on_all_given_rows_but_those_of_the_test():
-    codes, rows = given_parts([60, 20, 40])
-    splits = split_rows(rows, settings_of(method=HOLDOUT))
+@pytest.mark.parametrize(
+    ("method", "given", "sizes"),
+    [
+        (HOLDOUT, [60, 20, 40], [80, 0, 0, 40]),  # trains on all but the rows of the test
+        ("gbmo", [60, 20, 40], [60, 15, 5, 40]),  # validates on given rows
+        ("gbmo", [100, 0, 40], [53, 35, 12, 40]),  # or on others, by shares
+    ],
+)
+def test_given_parts_are_what_a_method_makes_of_them(method, given, sizes):
+    codes, rows = given_parts(given)
+    splits = split_rows(rows, settings_of(method=method))
+    assert sizes_of(splits) == sizes
     np.testing.assert_array_equal(splits.test, np.flatnonzero(codes == 2))
-    np.testing.assert_array_equal(splits.train, np.flatnonzero(codes < 2))
-
-
-def test_other_methods_validate_on_given_rows():
-    codes, rows = given_parts([60, 20, 40])
-    splits = split_rows(rows, settings_of())
-    np.testing.assert_array_equal(splits.train, np.flatnonzero(codes == 0))
-    np.testing.assert_array_equal(splits.test, np.flatnonzero(codes == 2))
-    assert sizes_of(splits)[1:3] == [15, 5]
-    validation = np.sort(np.concatenate([splits.mask_validation, splits.model_validation]))
-    np.testing.assert_array_equal(validation, np.flatnonzero(codes == 1))
-
-
-def test_without_given_validation_rows_the_others_are_split_by_shares():
-    codes, rows = given_parts([100, 0, 40])
-    splits = split_rows(rows, settings_of())
-    np.testing.assert_array_equal(splits.test, np.flatnonzero(codes == 2))
-    assert sizes_of(splits) == [53, 35, 12, 40]
+    if sizes[0] == given[0]:
+        np.testing.assert_array_equal(splits.train, np.flatnonzero(codes == 0))
+    assert not set(splits.train) & {*splits.mask_validation, *splits.model_validation, *splits.test}
 
 
 def test_given_parts_in_time_keep_rows_early_enough_only():
@@ -458,16 +446,12 @@ def test_given_parts_in_time_keep_rows_early_enough_only():
 @pytest.mark.parametrize(
     ("given_as", "message"),
     [
-        (
-            {"times": np.arange(60)},
-            "has 1 rows of train that are not earlier by 't' than every row",
-        ),
-        (
-            {"groups": np.arange(60) // 40},
-            "has 1 groups of 'g' in both train and test; correct the",
-        ),
+        ({"times": np.arange(60)},
+         "has 1 rows of train that are not earlier by 't' than every row"),
+        ({"groups": np.arange(60) // 40},
+         "has 1 groups of 'g' in both train and test; correct the"),
     ],
-)
+)  # fmt: skip
 def test_given_parts_against_time_or_groups_are_refused(given_as, message):
     given = np.repeat([0, 2, 0], [30, 29, 1]) if "times" in given_as else np.repeat([0, 2], 30)
     columns = {"time": "t"} if "times" in given_as else {"group": "g"}

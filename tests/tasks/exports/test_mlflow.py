@@ -16,7 +16,10 @@ from tests.flows.cli.programs import free_port
 from tests.tasks.exports.conftest import orders
 from tests.tasks.synthetic_runs import LINEAR, causes, run_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")
+pytestmark = [
+    pytest.mark.usefixtures("no_report"),
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

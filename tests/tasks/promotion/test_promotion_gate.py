@@ -132,16 +132,14 @@ def test_the_truth_table(difference, outcome, reason):
     assert decision.reason.endswith(".")
 
 
-def test_the_first_contract_is_for_a_person():
-    decision = decide(None, None, PromotionSettings(most_changed=1))
-    assert decision.outcome == "wait"
-    assert "all later contracts are measured against the first" in decision.reason
-
-
-def test_what_is_promoted_and_cannot_be_read_is_for_a_person():
-    decision = decide(None, LAST, PromotionSettings(most_changed=1))
-    assert decision.outcome == "wait"
-    assert decision.reason == "the promoted contract, of former, cannot be read."
+def test_the_first_contract_and_one_that_cannot_be_read_are_for_a_person():
+    for last, reason in (
+        (None, "all later contracts are measured against the first"),
+        (LAST, "the promoted contract, of former, cannot be read."),
+    ):
+        decision = decide(None, last, PromotionSettings(most_changed=1))
+        assert decision.outcome == "wait"
+        assert reason in decision.reason
 
 
 def test_after_a_rollback_nothing_is_promoted_until_a_person_did():

@@ -17,8 +17,7 @@ from tests.tasks.reporting.synthetic_report import explained, synthetic
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(
-        browser.program() is None,
-        reason="there is no Chromium here; make e2e-needs installs it",
+        browser.program() is None, reason="there is no Chromium here; make e2e-needs installs it"
     ),
 ]
 PHONE = {"width": 390, "height": 844}

@@ -12,6 +12,7 @@ from chaffinch import ModelSettings
 from tests.synthetic import good_table
 from tests.tasks.methods.synthetic_alternatives import two_that_share_nothing
 
+pytestmark = pytest.mark.usefixtures("no_report")
 LINEAR = ModelSettings(name="linear", tuning="none")
 HOSTILE = "<script>alert(1)</script>"
 
@@ -58,7 +59,7 @@ def compared():
         models=[LINEAR],
         folds=3,
         seeds=1,
-        sizes=range(1, 6),
+        sizes=(2, 4),
         warn=lambda _: None,
     )
 
@@ -92,7 +93,7 @@ def test_warnings_are_labelled(compared):
 def test_a_comparison_has_its_figures_as_a_table_and_draws_the_differences(compared):
     frame = compared.to_frame()
     outcomes = [outcome for table in compared.summary.tables for outcome in table.outcomes]
-    assert len(frame) == len(outcomes) == 2 * (1 + 2 * 6)
+    assert len(frame) == len(outcomes) == 2 * (1 + 2 * 3)
     for row, outcome in zip(frame.to_dict("records"), outcomes, strict=True):
         assert row["loss"] == outcome.mean_loss
         assert row["method"] == outcome.contender.method

@@ -145,53 +145,45 @@ def test_the_interval_holds_what_it_says_where_pairs_are_as_alike_as_is_assumed(
     assert plain_held < 750  # what overlap does to an interval that knows nothing of it
 
 
+def losses_over_folds(trial: int, n_fitted: int = 48) -> np.ndarray:
+    """Losses of least squares on 3 features that matter and on 12, over 3 times 5 folds of 60 rows.
+
+    Where fewer than all rows inside are fitted, the others choose between 3 features and 6.
+    """
+    rng = np.random.default_rng(trial)
+    X = rng.normal(size=(60, 12))
+    y = X[:, :3].sum(axis=1) + rng.normal(size=60)
+
+    def loss(fitted: np.ndarray, rows: np.ndarray, p: int) -> float:
+        weights = np.linalg.lstsq(X[fitted, :p], y[fitted])[0]
+        return float(np.mean((y[rows] - X[rows, :p] @ weights) ** 2))
+
+    losses = []
+    for _ in range(3):
+        for test in np.split(rng.permutation(60), 5):
+            inside, few = np.setdiff1d(np.arange(60), test), 3
+            if n_fitted < len(inside):
+                inside = rng.permutation(inside)
+                by_choice = [loss(inside[:n_fitted], inside[n_fitted:], p) for p in (3, 6)]
+                few = (3, 6)[int(np.argmin(by_choice))]
+            losses.append([loss(inside[:n_fitted], test, p) for p in (few, 12)])
+    return np.array(losses).T
+
+
 def test_the_interval_holds_the_true_difference_of_two_models_over_repeated_folds() -> None:
-    """Least squares on 3 features that matter and on 12 of which 9 do not; the truth is known."""
-    n, n_train, few, many = 60, 48, 3, 12
-    truth = few / (n_train - few - 1) - many / (n_train - many - 1)
+    truth = 3 / (48 - 3 - 1) - 12 / (48 - 12 - 1)
     held = 0
     for trial in range(300):
-        rng = np.random.default_rng(trial)
-        X = rng.normal(size=(n, many))
-        y = X[:, :few].sum(axis=1) + rng.normal(size=n)
-        losses = [[], []]
-        for _ in range(3):
-            for test in np.split(rng.permutation(n), 5):
-                train = np.setdiff1d(np.arange(n), test)
-                for of_model, p in zip(losses, (few, many), strict=True):
-                    fitted = np.linalg.lstsq(X[train, :p], y[train])[0]
-                    of_model.append(np.mean((y[test] - X[test, :p] @ fitted) ** 2))
-        one, other = map(np.array, losses)
-        low, high = paired_difference(one, other, np.full(15, 12 / 48)).interval
+        low, high = paired_difference(*losses_over_folds(trial), np.full(15, 12 / 48)).interval
         held += low <= truth <= high
     assert held >= 0.93 * 300
 
 
 def test_rows_that_only_choose_count_as_rows_inside() -> None:
     """As above, but an eighth of the rows inside chooses between models fitted on the others."""
-    n, n_inside, n_fitted, few, many = 60, 48, 42, 3, 12
-    found, true = [], []
-    for trial in range(300):
-        rng = np.random.default_rng(trial)
-        X = rng.normal(size=(n, many))
-        y = X[:, :few].sum(axis=1) + rng.normal(size=n)
-        losses = [[], []]
-        for _ in range(3):
-            for test in np.split(rng.permutation(n), 5):
-                inside = rng.permutation(np.setdiff1d(np.arange(n), test))
-                fitted, chooses = inside[:n_fitted], inside[n_fitted:]
-
-                def loss(rows, p, fitted=fitted, X=X, y=y):
-                    weights = np.linalg.lstsq(X[fitted, :p], y[fitted])[0]
-                    return np.mean((y[rows] - X[rows, :p] @ weights) ** 2)
-
-                chosen = min((few, 2 * few), key=lambda p: loss(chooses, p))
-                losses[0].append(loss(test, chosen))
-                losses[1].append(loss(test, many))
-        one, other = map(np.array, losses)
-        true.append((one - other).mean())
-        found.append(paired_difference(one, other, np.full(15, 12 / n_inside)).interval)
-    truth = np.mean(true)
+    every = [losses_over_folds(trial, 42) for trial in range(300)]
+    truth = np.mean([one.mean() - other.mean() for one, other in every])
+    found = [paired_difference(one, other, np.full(15, 12 / 48)).interval for one, other in every]
     assert sum(low <= truth <= high for low, high in found) >= 0.95 * 300
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn.metrics import roc_auc_score
 
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
@@ -22,48 +23,40 @@ from chaffinch.tasks.statistics.bootstrap import (
     resampling_units,
     sign_test,
 )
-from chaffinch.tasks.statistics.verdict import (
-    FEWEST_UNITS,
-    compare,
-    constant_prediction,
-    judgement_of,
-)
+from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, compare, constant_prediction
 
-SQUARED = Loss("squared_error", "regression")
+SQUARED, R2 = Loss("squared_error", "regression"), Loss("r2", "regression")
+ABSOLUTE = Loss("absolute_error", "regression")
+LOG_LOSS = Loss("log_loss", "classification")
 
 
 def _compare(
-    before_error,
-    after_error,
-    *,
-    mask=(True, False),
-    weight=None,
-    units=None,
-    seed=0,
-    constant=100.0,
-    tolerance=0.02,
-    widen=1.0,
-    judged_on="test",
-    fold_sizes=(),
+    before_error, after_error, *, weight=None, units=None, constant=100.0, mask=(True, False), **how
 ):
+    """Compare predictions of zeros by their errors."""
     n = len(before_error)
-    rows = Rows(np.zeros((n, 2)), np.zeros(n), weight)
-    units = resampling_units(n) if units is None else units
     always = np.full(n, constant)
-    return compare(
-        SQUARED,
-        rows,
-        before_error,
-        after_error,
-        always,
-        np.array(mask),
-        units,
-        seed=seed,
-        tolerance=tolerance,
-        widen=widen,
-        judged_on=judged_on,
-        fold_sizes=fold_sizes,
-    )
+    return compared(SQUARED, np.zeros(n), before_error, after_error, always, weight, units,
+                    mask=mask, **how)  # fmt: skip
+
+
+def compared(loss, y, before, after, constant, weight=None, units=None, *, mask=(True, False),
+             seed=0, tolerance=0.02, **how):  # fmt: skip
+    units = resampling_units(len(y)) if units is None else units
+    rows = Rows(np.zeros((len(y), 2)), y, weight)
+    return compare(loss, rows, before, after, constant, np.array(mask), units, seed=seed,
+                   tolerance=tolerance, **how)  # fmt: skip
+
+
+def interval_of(loss, y, before, after, *, units=None, seed=0):
+    units = resampling_units(len(y)) if units is None else units
+    rows = Rows(np.zeros((len(y), 1)), y)
+    return paired_interval(loss, rows, before, after, units, confidence=0.95, seed=seed)
+
+
+def of_sure(y, of_truth):
+    """Return probabilities of two classes, of which the true one has these."""
+    return np.where(np.arange(2) == y[:, None], of_truth[:, None], 1 - of_truth[:, None])
 
 
 def test_no_verdict_is_about_a_set_smaller_than_those_of_most_folds() -> None:
@@ -81,21 +74,11 @@ def test_no_verdict_is_about_a_set_smaller_than_those_of_most_folds() -> None:
 def test_where_all_are_kept_the_sentence_still_compares_with_a_constant() -> None:
     rng = np.random.default_rng(3)
     y = rng.integers(0, 2, 200)
-    right = np.where(rng.random(200) < 0.8, y, 1 - y)
+    is_right = rng.random(200) < 0.8
     sure = np.where(rng.random(200) < 0.1, 1e-12, 0.3)  # a few wrong ones cost very much
-    share = np.where(right == y, 0.7, sure)
-    both = np.stack([np.where(y == 0, share, 1 - share), np.where(y == 1, share, 1 - share)], 1)
-    result = compare(
-        Loss("log_loss", "classification"),
-        Rows(np.zeros((200, 2)), y),
-        both,
-        both,
-        np.full((200, 2), 0.5),
-        np.array([True, True]),
-        resampling_units(200),
-        seed=0,
-        tolerance=0.02,
-    )
+    both = of_sure(y, np.where(is_right, 0.7, sure))
+    half = np.full((200, 2), 0.5)
+    result = compared(LOG_LOSS, y, both, both, half, mask=(True, True))
     assert result.sentence.startswith("Every one of the 2 features was kept")
     assert "is shown to be right more often than a constant" in result.sentence
     assert result.share_lost_at_most is None
@@ -161,13 +144,7 @@ def test_the_rules_of_the_verdict(n, excess, constant, how, verdict) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.integers(20, 60),
-    st.floats(-0.5, 0.5),
-    st.floats(0.2, 3),
-    st.floats(0, 1),
-    st.booleans(),
-)
+@given(st.integers(20, 60), st.floats(-0.5, 0.5), st.floats(0.2, 3), st.floats(0, 1), st.booleans())
 def test_the_word_follows_from_the_figures(n, excess, constant, tolerance, is_all) -> None:
     mask = (True, is_all)
     result = _compare(
@@ -229,7 +206,7 @@ def test_the_interval_of_a_contrast_is_that_of_the_difference_it_makes() -> None
     rng = np.random.default_rng(5)
     rows, units = Rows(np.zeros((80, 1)), rng.normal(size=80)), resampling_units(80)
     made = [rows.y + rng.normal(0, scale, 80) for scale in (1.0, 1.2, 2.0)]
-    for loss in (SQUARED, Loss("r2", "regression")):
+    for loss in (SQUARED, R2):
         contrasts = [
             Contrast((1, -1, 0), 0.95),
             Contrast((1, -1, 0), 0.9),
@@ -249,23 +226,14 @@ def test_the_interval_of_a_contrast_is_that_of_the_difference_it_makes() -> None
 @pytest.mark.parametrize("excess", [0.0, 0.02])
 def test_wrong_words_are_as_rare_as_said(excess) -> None:
     """The truth is no difference, or a loss of just what is tolerated: 2 % of 1."""
-    wrong, n_trials = Counter(), 150
+    wrong, n_trials, zero = Counter(), 150, np.zeros(100)
     for seed in range(n_trials):
         rng = np.random.default_rng(seed)
-        before = rng.normal(1.0, 0.3, 200)  # losses per row, of which the constant's is 2
-        after = before + rng.normal(excess, 0.1, 200)
-        result = compare(
-            Loss("absolute_error", "regression"),
-            Rows(np.zeros((200, 2)), np.zeros(200)),
-            10 + before,
-            10 + after,
-            10 + rng.normal(2.0, 0.3, 200),
-            np.array([True, False]),
-            resampling_units(200),
-            seed=seed,
-            tolerance=0.02,
-        )
-        wrong[result.verdict] += 1
+        before = rng.normal(1.0, 0.3, 100)  # losses per row, of which the constant's is 2
+        after = before + rng.normal(excess, 0.1, 100)
+        constant = rng.normal(2.0, 0.3, 100)
+        made = 10 + before, 10 + after, 10 + constant
+        wrong[compared(ABSOLUTE, zero, *made, seed=seed).verdict] += 1
     most = 0.05 * n_trials + 3 * np.sqrt(0.05 * 0.95 * n_trials)
     if excess:
         assert wrong["as good with fewer columns"] + wrong["better"] <= most
@@ -274,18 +242,16 @@ def test_wrong_words_are_as_rare_as_said(excess) -> None:
         assert wrong["as good with fewer columns"] > 0.5 * n_trials
 
 
-@pytest.mark.parametrize("loss", [SQUARED, Loss("r2", "regression")])
-@pytest.mark.parametrize("noise", [0.05, 0.3, 0.6])
+@pytest.mark.parametrize(
+    ("loss", "noise"), [(SQUARED, 0.05), (SQUARED, 0.3), (SQUARED, 0.6), (R2, 0.05), (R2, 0.6)]
+)
 def test_the_share_lost_at_most_does_not_depend_on_the_tolerance(loss, noise) -> None:
     rng = np.random.default_rng(4)
     y = rng.normal(size=200)
-    rows, units = Rows(np.zeros((200, 2)), y), resampling_units(200)
     before = y + rng.normal(0, 0.6, 200)
     made = before, before + rng.normal(0, noise, 200), np.zeros(200)
     judged = [
-        judgement_of(
-            loss, rows, *made, units, is_smaller=True, seed=1, tolerance=tolerance, widen=1.5
-        )
+        compared(loss, y, *made, seed=1, tolerance=tolerance, widen=1.5)
         for tolerance in (0.0, 0.02, 0.1, 0.5)
     ]
     shares = [one.share_lost_at_most for one in judged]
@@ -298,13 +264,10 @@ def test_the_share_lost_at_most_does_not_depend_on_the_tolerance(loss, noise) ->
 def test_a_scorer_is_judged_by_the_same_rules() -> None:
     rng = np.random.default_rng(2)
     y = rng.normal(size=600)
-    rows, units, loss = Rows(np.zeros((600, 2)), y), resampling_units(600), Loss("r2", "regression")
-    all_features, mask = y + rng.normal(0, 0.5, 600), np.array([True, False])
+    all_features = y + rng.normal(0, 0.5, 600)
     for noise, verdict in ((0.02, "as good with fewer columns"), (0.5, "worse")):
         subset = all_features + rng.normal(0, noise, 600)
-        result = compare(
-            loss, rows, all_features, subset, np.zeros(600), mask, units, seed=0, tolerance=0.02
-        )
+        result = compared(R2, y, all_features, subset, np.zeros(600))
         assert result.verdict == verdict
         assert result.all_features_over_constant[1] < 0
 
@@ -353,14 +316,10 @@ def test_predictions_that_differ_by_rounding_alone_are_equal() -> None:
 
 def test_log_losses_near_0_that_differ_by_the_rounding_of_probabilities_are_equal() -> None:
     y = np.arange(200) % 2
-    sure = np.where(np.arange(2) == y[:, None], 1 - 8.6e-6, 8.6e-6)
+    sure = of_sure(y, np.full(200, 1 - 8.6e-6))
     nudged = np.where(sure > 0.5, np.nextafter(sure, 1), sure)
-    rows, loss = Rows(np.zeros((200, 2)), y), Loss("log_loss", "classification")
-    half, mask = np.full((200, 2), 0.5), np.array([True, False])
-    assert loss(y, nudged, None) < loss(y, sure, None)
-    result = compare(
-        loss, rows, sure, nudged, half, mask, resampling_units(200), seed=0, tolerance=0.02
-    )
+    assert LOG_LOSS(y, nudged, None) < LOG_LOSS(y, sure, None)
+    result = compared(LOG_LOSS, y, sure, nudged, np.full((200, 2), 0.5))
     assert (result.difference, result.interval) == (0, (0, 0))
     assert result.verdict == "as good with fewer columns"
 
@@ -370,18 +329,8 @@ def test_a_score_that_differs_by_rounding_alone_is_the_same() -> None:
     y = np.linspace(0.5, 1.5, 40)
     before = y + np.random.default_rng(0).normal(scale=0.1, size=40)
     after = np.nextafter(before, y)
-    loss = Loss("r2", "regression")
-    assert loss(y, before, None) != loss(y, after, None)
-    ends = paired_interval(
-        loss,
-        Rows(np.zeros((40, 1)), y),
-        before,
-        after,
-        resampling_units(40),
-        confidence=0.95,
-        seed=0,
-    )
-    assert ends == (0.0, 0.0)
+    assert R2(y, before, None) != R2(y, after, None)
+    assert interval_of(R2, y, before, after) == (0.0, 0.0)
 
 
 def test_keeping_every_feature_is_said_plainly() -> None:
@@ -504,20 +453,9 @@ def test_a_score_is_compared_as_well_and_undefined_resamples_are_left_out() -> N
     signal = np.clip(0.2 + 0.6 * y + rng.normal(0, 0.2, 63), 0.01, 0.99)
     noise = rng.uniform(0.01, 0.99, 63)
     before, after = (np.column_stack([1 - p, p]) for p in (noise, signal))
-    result = compare(
-        Loss("roc_auc", "classification"),
-        Rows(np.zeros((63, 1)), y),
-        before,
-        after,
-        np.full((63, 2), 0.5),
-        np.array([True]),
-        resampling_units(63),
-        seed=0,
-        tolerance=0.02,
-    )
-    assert np.isfinite(result.interval).all()
-    assert result.interval[0] <= result.difference <= result.interval[1]
-    assert result.difference < 0
+    found = interval_of(Loss("roc_auc", "classification"), y, before, after)
+    assert np.isfinite(found).all()
+    assert found[0] <= roc_auc_score(y, noise) - roc_auc_score(y, signal) <= found[1]
 
 
 def test_one_seed_in_one_interval_out() -> None:
@@ -561,18 +499,11 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_where_there_is_no_difference_the_fewest_units_seldom_find_one(shape: str) -> None:
-    wrong, n_tables = 0, 150
+    wrong, n_tables, zero = 0, 150, np.zeros(FEWEST_UNITS)
     for seed in range(n_tables):
         difference = SHAPES[shape](np.random.default_rng(seed), FEWEST_UNITS)
-        low, high = paired_interval(
-            Loss("absolute_error", "regression"),
-            Rows(np.zeros((FEWEST_UNITS, 1)), np.zeros(FEWEST_UNITS)),
-            np.full(FEWEST_UNITS, 100.0),
-            100.0 + difference,  # the absolute error less 100 is the difference itself
-            resampling_units(FEWEST_UNITS),
-            confidence=0.95,
-            seed=seed,
-        )
+        # the absolute error less 100 is the difference itself
+        low, high = interval_of(ABSOLUTE, zero, zero + 100, 100 + difference, seed=seed)
         wrong += not low <= 0 <= high
     assert wrong <= 0.1 * n_tables  # 8 expected of 150; the plain percentile makes up to 23
 
@@ -617,10 +548,7 @@ def of_classes(of_truth, share):
     y = np.repeat(np.arange(n_classes), np.round(n * np.array(share)).astype(int))
     others = np.repeat(((1 - of_truth) / (n_classes - 1))[:, None], n_classes, axis=1)
     made = np.where(np.arange(n_classes) == y[:, None], of_truth[:, None], others)
-    rows, loss = Rows(np.zeros((n, 2)), y), Loss("log_loss", "classification")
-    constant, mask = np.tile(np.array(share), (n, 1)), np.array([True, False])
-    units = resampling_units(n)
-    return compare(loss, rows, made, made, constant, mask, units, seed=0, tolerance=0.02)
+    return compared(LOG_LOSS, y, made, made, np.tile(np.array(share), (n, 1)))
 
 
 def test_a_clear_gain_of_accuracy_is_not_denied_where_two_large_losses_leave_the_loss_open():
@@ -651,14 +579,8 @@ def test_of_classes_of_which_one_is_common_noise_has_no_such_gain():
 
 def test_one_row_with_a_large_loss_does_not_hide_what_the_others_show() -> None:
     """A log loss of 0.36 against a constant's 0.69 on 26 rows, of which one has 4.19."""
-    y = np.arange(26) % 2
     of_truth = np.exp(-np.array([4.19, 0.9, 0.8, *np.linspace(0.02, 0.3, 23)]))
-    made = np.where(np.arange(2) == y[:, None], of_truth[:, None], 1 - of_truth[:, None])
-    half, mask = np.full((26, 2), 0.5), np.array([True, False])
-    rows, loss = Rows(np.zeros((26, 2)), y), Loss("log_loss", "classification")
-    result = compare(
-        loss, rows, made, made, half, mask, resampling_units(26), seed=0, tolerance=0.02
-    )
+    result = of_classes(of_truth, [0.5, 0.5])
     assert result.over_constant[0] < 0 < result.over_constant[1] < 0.5  # it was 2.3
     assert result.verdict == "cannot tell"
     found = result.sign_test_over_constant
@@ -679,15 +601,10 @@ def test_one_row_with_a_large_loss_does_not_hide_what_the_others_show() -> None:
 )
 def test_no_interval_leaves_the_range_of_the_differences(differences, n_groups, seed) -> None:
     difference = np.array(differences)
-    units = resampling_units(len(difference), groups=np.arange(len(difference)) % n_groups)
-    interval = paired_interval(
-        Loss("absolute_error", "regression"),
-        Rows(np.zeros((len(difference), 1)), np.zeros(len(difference))),
-        np.full(len(difference), 1e7),
-        1e7 + difference,
-        units,
-        confidence=0.95,
-        seed=seed,
+    n = len(difference)
+    units = resampling_units(n, groups=np.arange(n) % n_groups)
+    interval = interval_of(
+        ABSOLUTE, np.zeros(n), np.full(n, 1e7), 1e7 + difference, units=units, seed=seed
     )
     if interval is None:
         assert len(np.unique(units)) == 1
@@ -737,8 +654,8 @@ def test_a_score_and_one_unit_have_no_sign_test() -> None:
     same, one = np.ones(30), np.zeros(30, np.int64)
     result = _compare(same, same, units=one)
     assert (result.sign_test, result.sign_test_over_constant) == (None, None)
-    rows, score = Rows(np.zeros((30, 1)), np.arange(30.0)), Loss("r2", "regression")
-    assert sign_test(score, rows, same, same, resampling_units(30)) is None
+    rows = Rows(np.zeros((30, 1)), np.arange(30.0))
+    assert sign_test(R2, rows, same, same, resampling_units(30)) is None
 
 
 def test_too_few_units_give_the_loss_of_a_constant_and_do_not_judge_by_it() -> None:
@@ -768,12 +685,8 @@ def test_and_the_median_where_distances_count(weight, median, loss) -> None:
 
 def test_of_a_skewed_target_no_model_of_noise_is_better_than_the_median() -> None:
     y = np.exp(np.random.default_rng(0).normal(size=400))
-    rows = Rows(np.zeros((400, 2)), y)
-    loss = Loss("absolute_error", "regression")
-    constant = constant_prediction(loss, y, None, 400, 0)
-    mean, mask = np.full(400, y.mean()), np.array([True, False])
-    units = resampling_units(400)
-    result = compare(loss, rows, mean, constant, constant, mask, units, seed=0, tolerance=0.02)
+    constant = constant_prediction(ABSOLUTE, y, None, 400, 0)
+    result = compared(ABSOLUTE, y, np.full(400, y.mean()), constant, constant)
     assert result.interval[1] < 0
     assert result.verdict == "cannot tell"
     assert "is no better than a constant, so there is nothing to select" in result.sentence
@@ -781,8 +694,7 @@ def test_of_a_skewed_target_no_model_of_noise_is_better_than_the_median() -> Non
 
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_of_classes_it_is_their_shares(weight) -> None:
-    log_loss = Loss("log_loss", "classification")
-    shares = constant_prediction(log_loss, np.array([0, 0, 2]), weight, 2, 3)
+    shares = constant_prediction(LOG_LOSS, np.array([0, 0, 2]), weight, 2, 3)
     third = 1 / 3 if weight is None else 1 / 2
     assert shares == pytest.approx(np.array([[1 - third, 0, third]] * 2))
 
@@ -790,10 +702,8 @@ def test_of_classes_it_is_their_shares(weight) -> None:
 def test_a_scorer_has_a_constant_as_well() -> None:
     rng = np.random.default_rng(8)
     y, guess = np.arange(200) % 2, rng.dirichlet([1, 1], 200)
-    rows, units, mask = Rows(np.zeros((200, 2)), y), resampling_units(200), np.array([True, False])
-    loss, half = Loss("roc_auc", "classification"), np.full((200, 2), 0.5)
     worse = np.column_stack([y, 1 - y]).astype(float)
-    result = compare(loss, rows, worse, guess, half, mask, units, seed=0, tolerance=0.02)
+    result = compared(Loss("roc_auc", "classification"), y, worse, guess, np.full((200, 2), 0.5))
     assert result.constant_loss == -0.5
     assert result.over_constant[0] < 0 < result.over_constant[1]
     assert result.difference < 0 < 1 + result.interval[0]
@@ -804,13 +714,11 @@ def test_a_scorer_has_a_constant_as_well() -> None:
 
 def test_where_a_scorer_has_no_value_for_a_constant_none_is_given() -> None:
     y = np.array([0.0] * 60 + [1.0] * 40)
-    loss = Loss("neg_mean_gamma_deviance", "regression")  # of numbers above 0 alone
-    rows, units, mask = Rows(np.zeros((100, 2)), y), resampling_units(100), np.array([True, False])
-    assert (constant_prediction(loss, y, None, 2, 0) == y.mean()).all()
-    poisson = Loss("neg_mean_poisson_deviance", "regression")
-    assert (constant_prediction(poisson, y, None, 2, 0) == y.mean()).all()  # 0 is refused
+    gamma = Loss("neg_mean_gamma_deviance", "regression")  # of numbers above 0 alone
+    poisson = Loss("neg_mean_poisson_deviance", "regression")  # which refuses a prediction of 0
+    for loss in (gamma, poisson):
+        assert (constant_prediction(loss, y, None, 2, 0) == y.mean()).all()
     made = np.full(100, 0.5)
-    nothing = np.zeros(100)
-    result = compare(poisson, rows, made, made, nothing, mask, units, seed=0, tolerance=0.02)
+    result = compared(poisson, y, made, made, np.zeros(100))
     assert (result.constant_loss, result.over_constant) == (None, None)
     assert (result.share_lost_at_most, result.verdict) == (None, "cannot tell")

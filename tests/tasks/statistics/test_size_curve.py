@@ -196,12 +196,7 @@ def test_rows_of_a_group_count_as_one_and_weights_count():
     of_group = np.repeat(random.normal(size=10), 40)
     losses = np.vstack([np.zeros(400), of_group])
     curve = SizeCurve(
-        (2, 1),
-        losses,
-        np.ones(400),
-        np.ones(400),
-        np.repeat(np.arange(10), 40),
-        np.arange(400) % 5,
+        (2, 1), losses, np.ones(400), np.ones(400), np.repeat(np.arange(10), 40), np.arange(400) % 5
     )
     (_, difference), (_, error) = curve.over_all_features()
     groups = of_group[::40]

@@ -10,6 +10,8 @@ from chaffinch import ModelSettings
 from chaffinch.tasks.workers.logging import ContextFilter, logging_about
 from tests.synthetic import good_table
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 
 @pytest.fixture
 def said():
@@ -59,7 +61,7 @@ def test_a_password_in_an_address_is_not_said(said, address):
 
 def test_every_line_of_a_run_says_its_run_and_data_set(said, tmp_path):
     quick = ModelSettings(name="linear", tuning="none")
-    result = chaffinch.select(good_table(), "churned", model=quick, store=tmp_path)
+    result = chaffinch.select(good_table(120), "churned", model=quick, store=tmp_path)
     dataset = result.contract["dataset"]["hash"][:16]
     begun = f"run={result.run} dataset={dataset} stage="
     of_stages = [line for line in said() if line.startswith("run=")]
