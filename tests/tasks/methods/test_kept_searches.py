@@ -92,12 +92,12 @@ def test_a_search_for_a_size_and_one_with_nothing_to_search_are_read_back(
     assert n_made == 0
 
 
-@pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize(
-    ("damage", "reason"),
+    ("number", "damage", "reason"),
     [
-        (lambda content: content[:-1], "the checkpoint cannot be read ("),
+        (1, lambda content: content[:-1], "the checkpoint cannot be read ("),
         (
+            2,
             lambda content: content[:-1] + bytes([content[-1] ^ 1]),
             "the checkpoint is damaged (it was changed)",
         ),
