@@ -20,6 +20,10 @@ from tests.synthetic import good_table
 from tests.tasks.methods.synthetic_alternatives import LINE, select, table, two_that_share_nothing
 
 
+pytestmark = pytest.mark.usefixtures("no_report")
+THREE_FOLDS = LINE.model_copy(update={"folds": 3})
+
+
 @pytest.fixture(scope="module")
 def found() -> chaffinch.SelectionResult:
     return two_that_share_nothing()
@@ -66,12 +70,12 @@ ROLES = {
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_the_default_selects_the_same_with_them_and_without(role) -> None:
+def test_the_default_selects_the_same_with_them_and_without(role, tmp_path) -> None:
     data = table().assign(
         day=range(400), part=["train"] * 250 + ["validation"] * 75 + ["test"] * 75
     )
     data = data.drop(columns=[name for name in ("day", "part") if name not in ROLES[role].values()])
-    options = {"method": "auto", "n_features": 3, **ROLES[role]}
+    options = {"method": "auto", "n_features": 3, "model": THREE_FOLDS, **ROLES[role]}
     with_them = select(data, alternatives=2, **options)
     plain = select(data, alternatives=None, **options)
     contract = with_them.contract.to_dict()
@@ -81,6 +85,9 @@ def test_the_default_selects_the_same_with_them_and_without(role) -> None:
     assert contract == without
     assert len(with_them.alternatives["sets"]) == 2
     assert with_them.alternatives["judged_on"] == contract["judged_on"]
+    page = with_them.report(tmp_path / "report.html").read_text()
+    assert ("Out-of-fold loss" in page) == (role == "folds")
+    assert ("compare them with each other, not with the verdict" in page) == (role == "folds")
 
 
 @pytest.mark.parametrize("quality", ["permutation", "masked_loss"])
@@ -88,7 +95,8 @@ def test_without_a_test_part_sets_are_found_and_compared_on_the_rows_that_folds_
     quality, tmp_path
 ) -> None:
     asked = AlternativeSettings(number=2, quality=quality)
-    result = select(method="auto", n_features=3, alternatives=asked, store=tmp_path)
+    options = {"method": "auto", "n_features": 3, "model": THREE_FOLDS}
+    result = select(alternatives=asked, store=tmp_path, **options)
     found = result.alternatives
     assert found["judged_on"] == "out_of_fold"
     chosen, *others = [found["chosen"], *found["sets"]]
@@ -109,9 +117,6 @@ def test_without_a_test_part_sets_are_found_and_compared_on_the_rows_that_folds_
         predicted[fold == number] = probabilities[:, 1]
     loss = log_loss(held_out["y"], predicted)
     assert chosen["test_loss"] == pytest.approx(loss, rel=0.02)  # but for the penalty's scale
-    page = result.report(tmp_path / "report.html").read_text()
-    assert "Out-of-fold loss" in page
-    assert "compare them with each other, not with the verdict" in page
 
 
 def test_the_test_loss_is_that_of_a_model_retrained_on_the_set_alone(found) -> None:
