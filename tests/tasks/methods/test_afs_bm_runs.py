@@ -213,11 +213,6 @@ def test_the_same_slacks_and_start_in_another_order_are_no_other_settings() -> N
     assert one == AfsBm(slacks=(0.02, 0.1, 0.02), start=("a", "b"))
 
 
-def test_it_can_be_told_a_largest_number(kept) -> None:
-    assert len(kept[1].features) > 1
-    assert len(select(n_features=1).features) == 1
-
-
 def test_what_is_kept_is_kept_whatever_it_begins_with() -> None:
     result = select(method=AfsBm(start=("age",)), keep=["noise_2"])
     assert set(result.features) == {"age", "noise_2"}

@@ -103,7 +103,7 @@ def test_a_new_column_is_a_candidate_as_well(former) -> None:
 
 
 @pytest.mark.parametrize("was", ["constant", "dropped", "the target"])
-def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_path) -> None:
+def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was) -> None:
     extra = np.random.default_rng(9).normal(size=600)
     before, target = causes("x1", "x2", extra=1.0 if was == "constant" else extra), "y"
     if was == "the target":
@@ -115,8 +115,6 @@ def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_
     newer = data.assign(extra=extra, y=data["y"] + 2 * extra)
     after = chaffinch.reselect(former, newer, "y", drop=[])
     assert [one["change"] for one in after.changes["changes"]] == ["returned"]
-    page = Page(after.report(tmp_path / "report.html").read_bytes())
-    assert [row[:2] for row in page.tables["What changed"][1:]] == [["extra", "returned"]]
     assert any(line.startswith("  Returned: extra") for line in lines_of_changes(after.changes))
 
 
@@ -172,16 +170,16 @@ def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, stor
 
 
 def test_so_it_goes_for_another_model_and_in_time_order() -> None:
-    quick = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 30})
+    quick = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 20})
     old, new = (
-        causes(*names, n=900, seed=seed, day=np.arange(900)).sample(frac=1, random_state=1)
+        causes(*names, n=400, seed=seed, day=np.arange(400)).sample(frac=1, random_state=1)
         for seed, names in enumerate((("x1", "x2"), ("x2", "x3")))
     )
     before = run_of(old, model=quick, time="day")
     after = chaffinch.reselect(before, new)
     assert after.settings["columns"]["time"] == "day"
     assert {"x2", "x3"} <= set(after.features)
-    assert after.changes["units"] == len(set(np.arange(135) // 11))  # blocks of time, not rows
+    assert after.changes["units"] == len(set(np.arange(60) // 7))  # blocks of time, not rows
 
 
 def test_rows_of_one_group_are_no_proof_of_their_own() -> None:
@@ -545,7 +543,7 @@ def test_rows_that_belong_together_make_it_larger() -> None:
     assert np.isnan(paired_error(loss, rows, before, after, np.zeros(100, np.int64), seed=0))
 
 
-def test_a_score_has_an_error_by_the_bootstrap() -> None:
+def test_a_score_has_an_error_by_the_bootstrap(few_resamples) -> None:
     random = np.random.default_rng(0)
     y = random.integers(0, 2, 200)
     before, after = random.uniform(0.3, 0.7, (2, 200)) + 0.2 * (2 * y - 1) * [[0.2], [1.0]]

@@ -146,7 +146,7 @@ def test_a_killed_run_goes_on_with_the_stage_it_was_at(folder, tmp_path, step: s
     assert contract(resumed) == contract(run(source, tmp_path / "clean"))
 
 
-TUNED = QUICK | {"tuning": "small", "folds": 3}  # 12 fits
+TUNED = {"name": "lightgbm", "tuning": "small", "folds": 3}  # 12 fits
 
 
 def tuned_run(source: Path, store: Path, monkeypatch, stop_after=None, *, cluster="none", seed=0):
