@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -45,7 +44,7 @@ def left_behind(checkpoints: Checkpoints, monkeypatch, method=SHORT) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Search, "sweep", stopping)
         with pytest.raises(KeyboardInterrupt):
-            method.search(replace(material_of(), checkpoints=checkpoints))
+            method.search(material_of(checkpoints=checkpoints))
 
 
 def read_back(checkpoints: Checkpoints, monkeypatch, method=SHORT):
@@ -54,10 +53,8 @@ def read_back(checkpoints: Checkpoints, monkeypatch, method=SHORT):
     with monkeypatch.context() as patch:
         patch.setattr(Search, "sweep", lambda search: made.append(sweep(search)))
         seen: list[tuple[int, int]] = []
-        material = replace(
-            material_of(),
-            checkpoints=checkpoints,
-            on_progress=lambda done, total: seen.append((done, total)),
+        material = material_of(
+            checkpoints=checkpoints, on_progress=lambda *progress: seen.append(progress)
         )
         found = searches_of(method.search(material))
     assert seen[-1] == (len(found.searches), len(found.searches))

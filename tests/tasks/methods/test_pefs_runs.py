@@ -12,13 +12,11 @@ import pytest
 import chaffinch
 from chaffinch import InputError, ModelSettings, SelectionSettings
 from chaffinch.methods import Pefs
-from chaffinch.tasks.methods.fitting import Recipe
 from chaffinch.tasks.methods.pefs import searches_of
-from chaffinch.tasks.methods.protocol import Problem
-from chaffinch.tasks.selection.core import Rows, Schema
-from chaffinch.tasks.workers.interface import InProcess
+from chaffinch.tasks.selection.core import Rows
 from tests.synthetic import good_table
-from tests.tasks.pipeline.stages import stage
+from tests.tasks.methods.synthetic_problem import problem
+from tests.tasks.pipeline.stages import goes_on_from_what_was_found, stage
 from tests.tasks.reporting.synthetic_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
@@ -43,37 +41,21 @@ def kept(tmp_path_factory):
     return store, select(store=store)
 
 
-def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
+def material_of(*, d=6, same=(), missing=False, **given):
     random = np.random.default_rng(0)
     X = random.normal(size=(300, d))
     X[:, list(same)] = 2.0
     y = 2 * X[:, 0] - 2 * X[:, d - 1] + 0.3 * random.normal(size=300)
     if missing:
         X[3, 1] = np.nan
-    rows = Rows(X, y)
-    schema = Schema(tuple("abcdefgh"[:d]), (0,) * d)
-    train, held_out = rows.take(slice(200)), rows.take(slice(200, None))
-    recipe = Recipe("linear", {}, 0)
-    return Problem(
-        settings=SelectionSettings(target="y", seed=3),
-        schema=schema,
-        recipe=recipe,
-        model=recipe.fit(train, schema),
-        baseline=np.zeros(d),
-        keep=keep,
-        rows=lambda part: train if part == "train" else held_out,
-        folds=list,
-        workers=workers or InProcess(),
-        on_progress=lambda done, total: None,
-        units=lambda *parts: np.array([], dtype=np.int64),
-    )
+    return problem(Rows(X, y), 200, **given)
 
 
 # What is searched, and by whom
 
 
 def test_workers_change_no_bit(two_workers) -> None:
-    assert QUICK.search(material_of()) == QUICK.search(material_of(two_workers))
+    assert QUICK.search(material_of()) == QUICK.search(material_of(workers=two_workers))
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +115,7 @@ def test_it_says_what_it_took_for_missing_values_and_where_each_search_ended(cap
 
 def test_it_tells_where_a_search_ended_as_soon_as_it_has(caplog) -> None:
     said_by_then = []
-    material = replace(
-        material_of(), on_progress=lambda done, total: said_by_then.append(len(caplog.messages))
-    )
+    material = material_of(on_progress=lambda *_: said_by_then.append(len(caplog.messages)))
     with caplog.at_level(logging.INFO, logger="chaffinch"):
         SWIFT.search(material)
     assert said_by_then == [1, 2]
@@ -198,12 +178,7 @@ def test_a_run_is_read_back_and_goes_on_from_what_was_found(kept) -> None:
     assert back.contract == result.contract
     assert back.scores == result.scores
     pd.testing.assert_frame_equal(back.path, result.path)
-    stages = result.folder / "stages"
-    searched = (stages / "optimise_mask.json").read_bytes()
-    for later in ("choose_mask", "retrain", "evaluate", "write_report"):
-        (stages / f"{later}.json").unlink()
-    assert select(store=store).contract == result.contract
-    assert (stages / "optimise_mask.json").read_bytes() == searched
+    goes_on_from_what_was_found(result, lambda: select(store=store))
 
 
 def test_a_number_of_features_is_kept_exactly_in_place_of_penalties() -> None:
@@ -219,7 +194,7 @@ def test_weights_weigh_and_a_scorer_will_do() -> None:
     runs = select(table, method=one), select(weighted, method=one, weight="w")
     last = [run.path["probabilities"].iloc[-1].tolist() for run in runs]
     assert last[0] != last[1]
-    by_score = replace(material_of(), settings=SelectionSettings(target="y", seed=3, loss="r2"))
+    by_score = material_of(settings=SelectionSettings(target="y", seed=3, loss="r2"))
     (of_r2,) = searches_of(one.search(by_score)).searches
     assert -1 < of_r2.held_out_loss < 0
 

@@ -16,20 +16,15 @@ from sklearn.preprocessing import StandardScaler
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.methods import ParticleSwarm, Ranking, Rfe, Rfecv, Sequential
-from chaffinch.tasks.methods.fitting import Recipe
-from chaffinch.tasks.methods.protocol import Problem
-from chaffinch.tasks.selection import models
-from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.settings.method import declared, kinds, method_of
-from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.workers.interface import InProcess
 from tests.synthetic import good_table
-from tests.tasks.pipeline.stages import stage
+from tests.tasks.methods.synthetic_problem import TREES, crossed, problem
+from tests.tasks.pipeline.stages import goes_on_from_what_was_found, stage
 from tests.tasks.reporting.synthetic_report import Page
 
 FEATURES = ("age", "noise_1", "colour", "noise_2", "income", "noise_3")
 LINEAR = ModelSettings(name="linear", tuning="none")
-EXACTLY, AT_MOST = ["rfe", "sequential_forward", "sequential_backward"], ["rfecv", "particle_swarm"]
 SWARM = ParticleSwarm(individuals=4, generations=4)
 
 REFITTED = [kind for kind in kinds() if declared(kind).traits.refits]
@@ -129,33 +124,12 @@ def test_a_swarm_judges_on_the_mask_validation_rows(tmp_path) -> None:
 
 
 def test_workers_change_no_bit(two_workers) -> None:
-    random = np.random.default_rng(0)
-    X = random.normal(size=(200, 8))
-    rows = Rows(X, X[:, 0] - X[:, 3] * X[:, 5] + random.normal(size=200))
-    schema, recipe = Schema(tuple("abcdefgh"), (0,) * 8), Recipe("lightgbm", {"n_estimators": 5}, 0)
-    folds = [
-        (fitted.astype(np.int64), held_out) for fitted, held_out in KFold(3).split(np.arange(100))
-    ]
-
-    def found(method, workers):
-        material = Problem(
-            settings=SelectionSettings(target="y", seed=3),
-            schema=schema,
-            recipe=recipe,
-            model=models.fit("lightgbm", rows, schema, recipe.parameters, seed=0),
-            baseline=np.zeros(8),
-            keep=(),
-            rows=lambda part: rows.take(slice(100) if part == "train" else slice(100, None)),
-            folds=lambda *_: folds,
-            workers=workers,
-            on_progress=lambda done, total: None,
-            units=lambda *parts: np.array([], dtype=np.int64),
-        )
-        return method_of(method).search(material)
-
     for name in sorted(set(REFITTED) - {"robust_elimination"}):  # see test_robust_search.py
-        method = SWARM if name == "particle_swarm" else name
-        here, there = found(method, InProcess()), found(method, two_workers)
+        method = method_of(SWARM if name == "particle_swarm" else name)
+        here, there = (
+            method.search(problem(crossed(), 100, TREES, workers=workers))
+            for workers in (InProcess(), two_workers)
+        )
         assert there == here, name
 
 
@@ -236,13 +210,7 @@ def test_a_run_is_read_back_and_goes_on_from_what_was_found(name, results) -> No
     back = chaffinch.load_run(of[name].run, store=store)
     assert back.contract == of[name].contract
     pd.testing.assert_frame_equal(back.path, of[name].path)
-
-    stages = of[name].folder / "stages"
-    searched = (stages / "optimise_mask.json").read_bytes()
-    for later in ("choose_mask", "retrain", "evaluate", "write_report"):
-        (stages / f"{later}.json").unlink()
-    assert select(method=name, store=store).contract == of[name].contract
-    assert (stages / "optimise_mask.json").read_bytes() == searched  # it tells the time as well
+    goes_on_from_what_was_found(of[name], lambda: select(method=name, store=store))
 
 
 # What is asked for

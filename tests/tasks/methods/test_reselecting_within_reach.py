@@ -170,6 +170,10 @@ SHOPS = causes("x1", n=200, day=[*range(100)] * 2, shop=["a"] * 100 + ["b"] * 10
             "group column 'shop' has 2 different values",
         ),
         (
+            causes("x1", n=200, day=np.arange(200)), {"time": "day"},
+            causes("x1", n=200, day=np.arange(200) % 3), "has 3 different values but",
+        ),
+        (
             causes("x1", n=200), {}, causes("x1", n=200).assign(y=["low", "high"] * 100),
             "target 'y' holds text but the task is regression",
         ),
