@@ -1,7 +1,5 @@
 """A cell of a comparison: what is selected knows nothing of the rows that it is scored on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The report of a comparison: what it shows, that it stands alone, that no name can break it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

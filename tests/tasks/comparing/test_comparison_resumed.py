@@ -1,7 +1,5 @@
 """A comparison: stopped at any point it continues, and ends as if it had never been stopped."""
 
-from __future__ import annotations
-
 import html
 import json
 import os

@@ -1,7 +1,5 @@
 """Training and masking in turn, in a run: the rows it looks at, who computes, what it leaves."""
 
-from __future__ import annotations
-
 import json
 import logging
 
@@ -53,7 +51,9 @@ def prices(seed=0, n=300):
 
 
 @pytest.mark.parametrize("start", [(), ("a", "b", "c", "d")])
-def test_it_trains_on_the_training_rows_and_masks_the_mask_validation_rows(start, tmp_path) -> None:
+def test_it_trains_on_the_training_rows_and_masks_the_mask_validation_rows(
+    start, tmp_path, no_report_here
+) -> None:
     method = AfsBm(slacks=(0.01, 0.05), rejections=3, start=start)
     result = select(
         prices(), "y", method=method, model=LinearRegression(), store=tmp_path, keep=["d"]
@@ -155,7 +155,9 @@ def test_the_path_has_a_row_for_each_round_of_each_slack(kept) -> None:
     assert dropped[0]["reason"] == "not chosen by afs_bm"
 
 
-def test_the_slack_whose_mask_does_best_on_the_model_validation_rows_wins(tmp_path) -> None:
+def test_the_slack_whose_mask_does_best_on_the_model_validation_rows_wins(
+    tmp_path, no_report_here
+) -> None:
     method = AfsBm(slacks=(0.0, 0.001, 0.5, 0.6, 40.0))
     result = select(method=method, store=tmp_path)
     candidates = stage(tmp_path, result, "choose_mask")["candidates"]
@@ -220,8 +222,8 @@ def test_a_model_that_uses_no_feature_is_refused_rather_than_followed() -> None:
 
 def test_in_a_comparison_it_has_its_own_choice_and_no_other_size(tmp_path) -> None:
     compared = chaffinch.compare(
-        good_table(), "churned", methods=["afs_bm", "anova_f"], models=[LINEAR], folds=2, seeds=1,
-        sizes=[2], store=tmp_path,
+        good_table(100), "churned", methods=["afs_bm", "anova_f"], models=[LINEAR], folds=2,
+        seeds=1, sizes=[2], store=tmp_path,
     )  # fmt: skip
     results = compared.results
     sizes = results[results["method"] == "afs_bm"]["size"]

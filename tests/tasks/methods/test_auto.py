@@ -173,7 +173,7 @@ def test_folds_leave_no_test_part_for_shares():
 
 
 @pytest.mark.parametrize("loss", ["r2", "absolute_error"])
-def test_every_loss_chooses(loss):
+def test_every_loss_chooses(loss, few_resamples):
     assert select(table_of(), model=THREE_FOLDS, loss=loss, n_features=3).features == SIGNAL
 
 
@@ -363,7 +363,7 @@ def test_levels_that_a_linear_model_has_memorised_are_not_kept(n_levels):
     effect = np.array([-1, -0.5, 0, 0.5, 1])[segment]
     table["y"] = 2 * table["a"] + table["b"] + effect + random.normal(size=600)
     table["segment"], table["customer"] = "s" + segment.astype("U9"), "c" + customer.astype("U9")
-    result = select(table, model="linear")
+    result = select(table, model=ModelSettings(name="linear", folds=3))
     assert {"a", "b", "segment"} <= set(result.features)
     assert result.ranks["customer"] > 3
     assert "customer" not in result.features
@@ -381,10 +381,10 @@ def test_where_all_features_explain_nothing_few_are_chosen_only_if_they_do():
     random = np.random.default_rng(0)
     X, noise = random.normal(size=(60, 20)), random.normal(size=60)
     table = pd.DataFrame(X).add_prefix("x")
-    with_signal = select(table.assign(y=3 * X[:, 0] + noise))
+    with_signal = select(table.assign(y=3 * X[:, 0] + noise), model=THREE_FOLDS)
     assert "x0" in with_signal.features
     assert len(with_signal.features) < 5
-    of_noise = select(table.assign(y=noise))
+    of_noise = select(table.assign(y=noise), model=THREE_FOLDS)
     assert len(of_noise.features) == 1
     assert "nothing to select from" in of_noise.verdict
 
@@ -394,7 +394,8 @@ def test_many_weak_features_shut_out_no_size_that_is_within_the_tolerance():
     X = pd.DataFrame(random.normal(size=(500, 15))).add_prefix("f")
     weak = 0.05 * X.iloc[:, 2:].sum(axis=1) + 0.3 * random.normal(size=500)
     table = X.assign(y=3 * X["f0"] + 2 * X["f1"] + weak)
-    sizes = [len(select(table, tolerance=t).features) for t in (0.0, 0.003, 0.02)]
+    kept = [select(table, model=THREE_FOLDS, tolerance=t) for t in (0.0, 0.003, 0.02)]
+    sizes = [len(result.features) for result in kept]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 15
     assert sizes[2] == 2

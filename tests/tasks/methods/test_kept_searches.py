@@ -1,7 +1,5 @@
 """What is kept of searches by PEFS under way, and what is done with what is of no use."""
 
-from __future__ import annotations
-
 import logging
 import math
 

@@ -22,6 +22,7 @@ from tests.tasks.reporting.synthetic_report import Page
 LINEAR = ModelSettings(name="linear", tuning="none")
 QUICK = Pefs(hidden_layer_sizes=(16,), most_sweeps=6, penalties=(0.05, 0.2), seeds=2)
 SWIFT = QUICK.model_copy(update={"most_sweeps": 2, "seeds": 1})
+ONCE = SWIFT.model_copy(update={"penalties": (0.1,)})
 SIZED = Pefs(hidden_layer_sizes=(16,), most_sweeps=6, n_features=(2, 0.5))
 COLUMNS = [
     "step", "search", "iteration", "penalty", "loss", "entropy", "stability", "probabilities",
@@ -189,19 +190,19 @@ def test_a_number_of_features_is_kept_exactly_in_place_of_penalties() -> None:
 
 
 def test_weights_weigh_and_a_scorer_will_do() -> None:
-    table, one = good_table(), SWIFT.model_copy(update={"penalties": (0.1,)})
+    table = good_table()
     weighted = table.assign(w=np.where(table["colour"] == "red", 1e-6, 1.0))
-    runs = select(table, method=one), select(weighted, method=one, weight="w")
+    runs = select(table, method=ONCE), select(weighted, method=ONCE, weight="w")
     last = [run.path["probabilities"].iloc[-1].tolist() for run in runs]
     assert last[0] != last[1]
     by_score = material_of(settings=SelectionSettings(target="y", seed=3, loss="r2"))
-    (of_r2,) = searches_of(one.search(by_score)).searches
+    (of_r2,) = searches_of(ONCE.search(by_score)).searches
     assert -1 < of_r2.held_out_loss < 0
 
 
 def test_in_a_comparison_it_has_its_own_choice_and_the_sizes_asked_for(tmp_path) -> None:
     compared = chaffinch.compare(
-        good_table(100), "churned", methods=[SWIFT, "anova_f"], models=[LINEAR], folds=2, seeds=1,
+        good_table(100), "churned", methods=[ONCE, "anova_f"], models=[LINEAR], folds=2, seeds=1,
         sizes=[2], store=tmp_path,
     )  # fmt: skip
     results = compared.results

@@ -1,7 +1,5 @@
 """A former run and newer rows: what leaves, what returns, and what the test rows say of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -142,7 +140,9 @@ def test_a_former_feature_that_tells_nothing_now_is_gone_so_that_its_set_cannot_
     assert f"The newer rows lack 'x1' ({reason})" in newer.changes["sentence"]
 
 
-def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, store) -> None:
+def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(
+    former, store, no_report_here
+) -> None:
     newer = causes("x2", "x3", seed=1)
     moved = chaffinch.reselect(former, newer, model=LinearRegression(), store=store)
     dataset = moved.contract["dataset"]["hash"][:16]
@@ -228,7 +228,7 @@ AGAIN = "; use one of them, or select again without a former run"
     [
         (
             {"x1": ["a", "b", "c"] * 200}, {},
-            "feature 'x1' was a number in the former run but is text in the newer rows; change",
+            "feature 'x1' was a number in the former run but is a category in the newer rows; ",
         ),
         (
             {"y": [True, False] * 300}, {},
@@ -391,17 +391,10 @@ def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
     ("change", "kind", "message"),
     [
         ({"features": ["a"]}, InputError, r"is no feature contract \(features.0: input should be"),
-        ({"features": []}, InputError, r"is no feature contract \(features: list should have at l"),
-        ({"target": {"name": "y"}}, InputError, r"is no feature contract \(target.task: field req"),
-        ({"dropped": ["a"]}, InputError, r"is no feature contract \(dropped.0: input should be an"),
-        ({"settings": {}}, InputError, r"contract \(settings.columns: field required\)"),
-        ({"settings": {"columns": None}}, InputError, r"contract \(settings.columns: input should"),
         (
             {"settings": {"columns": dict.fromkeys(("weight", "group", "time")), "method": "0"}},
             InputError, r"contract \(settings.method: input should be an object",
         ),
-        ({"model": {"kind": ["linear"]}}, InputError, r"contract \(model.kind: input should be"),
-        ({"features": 2 * [{"name": "x1", "type": "number"}]}, InputError, "'x1' is named twice"),
         ({"candidates": ["x1", "x1"]}, InputError, "'x1' is named twice"),
         ({"format_version": 2}, StorageError, r"by a later release .*; update chaffinch"),
     ],
@@ -420,7 +413,7 @@ def test_a_contract_that_was_edited_or_is_of_later_is_refused(
         assert "\n" not in str(error.value)
 
 
-def test_it_is_a_run_as_any_other(moved, store) -> None:
+def test_it_is_a_run_as_any_other(moved, store, no_report_here) -> None:
     again = chaffinch.load_run(moved.run, store=store)
     assert again.changes == moved.changes
     written = json.loads((moved.folder / "changes.json").read_bytes())

@@ -1,7 +1,5 @@
 """What newer rows need after a former run, and the hint where they lack it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """What the report shows of the final model: importance, stand-ins, predictions, promotion."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -42,12 +40,6 @@ def explained(result: chaffinch.SelectionResult) -> dict:
 
 def rises(found: dict) -> dict[str, float]:
     return {one["feature"]: one["rise"] for one in found["importance"]["features"]}
-
-
-@pytest.fixture
-def unshown(monkeypatch) -> None:
-    """Draw no report in a run of which the explanation alone is read."""
-    monkeypatch.setattr("chaffinch.tasks.pipeline.report.render_report", lambda _: b"")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +87,9 @@ def test_the_interval_of_an_importance_holds_it_and_excludes_zero_where_it_is_la
     assert 0 < low < first["rise"] < high
 
 
-def test_without_a_test_part_models_without_the_row_give_the_importance(tmp_path, unshown) -> None:
+def test_without_a_test_part_models_without_the_row_give_the_importance(
+    tmp_path, no_report_here
+) -> None:
     result = select(table_of(), method="auto", n_features=4, model=THREE_FOLDS, store=tmp_path)
     assert result.contract["judged_on"] == "out_of_fold"
     found = explained(result)
@@ -105,7 +99,9 @@ def test_without_a_test_part_models_without_the_row_give_the_importance(tmp_path
     assert sum(known[name] for name in ("a", "copy") if name in known) == pytest.approx(4, abs=0.8)
 
 
-def test_dropped_features_come_with_the_kept_one_that_stands_for_them(tmp_path, unshown) -> None:
+def test_dropped_features_come_with_the_kept_one_that_stands_for_them(
+    tmp_path, no_report_here
+) -> None:
     found = explained(select(table_of(), method="mrmr", n_features=2, store=tmp_path))
     (one,) = (one for one in found["stand_ins"]["groups"] if one["feature"] in ("a", "copy"))
     (other,) = one["dropped"]
@@ -141,7 +137,7 @@ def test_a_class_that_some_of_the_rows_lack_leaves_the_importance_out(
 
 
 def test_no_more_rows_and_features_are_measured_than_the_limits(
-    tmp_path, monkeypatch, unshown
+    tmp_path, monkeypatch, no_report_here
 ) -> None:
     for name, most in (("_MOST_ROWS", 50), ("_MOST_FEATURES", 3), ("_MOST_INTERVALS", 2)):
         monkeypatch.setattr(explanation, name, most)
@@ -153,7 +149,7 @@ def test_no_more_rows_and_features_are_measured_than_the_limits(
 
 
 def test_of_many_rows_as_few_folds_are_refitted_as_have_enough(
-    tmp_path, monkeypatch, unshown
+    tmp_path, monkeypatch, no_report_here
 ) -> None:
     monkeypatch.setattr(explanation, "_MOST_ROWS", 100)  # a fold has 200
     fitted = []

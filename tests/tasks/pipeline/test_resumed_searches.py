@@ -1,7 +1,5 @@
 """A run by PEFS that is killed during its searches continues them, and has the same result."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A run that holds its rows in files has the results of one that holds them in memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

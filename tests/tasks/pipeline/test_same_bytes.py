@@ -1,7 +1,5 @@
 """The story as a whole: the same to the last byte whoever computes, and never told twice."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal
