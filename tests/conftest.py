@@ -56,6 +56,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
+@pytest.fixture(scope="module")
+def undrawn() -> Iterator[None]:
+    """Leave the charts of reports empty: to draw them is most of what a small run costs."""
+
+    def empty(figure: Any, file: Any, **_: Any) -> None:
+        file.write('<svg viewBox="0 0 1 1"></svg>')
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("matplotlib.figure.Figure.savefig", empty)
+        yield
+
+
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator["ObjectStorage"]:
     """Start S3-compatible storage; what asks for it names the xdist group "objects"."""
