@@ -36,7 +36,6 @@ FEW_TREES = {"lightgbm": {"n_estimators": 30}, "xgboost": {"n_estimators": 30}}
 REFITS = [(name, "linear") for name in REFITTED]  # their cost is that of their fits
 ONE_OF_EACH_CLASS = [*{class_of(kind): kind for kind in METHODS}.values()]
 INFORMATIVE = {"age", "colour", "income"}
-pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 def select(table, method, model=None, *, seed=0, n_features=3, most_sweeps=4, **options):
