@@ -325,10 +325,7 @@ def test_a_scheduler_that_does_not_answer(tmp_path):
 
 @pytest.mark.parametrize(
     ("named", "problem"),
-    [
-        ("", "none are named"),
-        ("no_file", "they cannot be used (No such file or directory)"),
-    ],
+    [("", "none are named"), ("no_file", "they cannot be used (No such file or directory)")],
 )
 def test_a_scheduler_with_tls_but_no_certificates(tmp_path, named, problem):
     address, name = "tls://127.0.0.1:9", "DASK_DISTRIBUTED__COMM__TLS__{}".format

@@ -227,10 +227,7 @@ BAD = {
         r"batch_rows must be in 1000\.\.1500 but is 40: of fewer rows the estimate varies too much",
     ),
     "large batches": ({"n_features": 3, "batch_rows": 1501}, r"in 1000\.\.1500 but is 1501"),
-    "seed": (
-        {"n_features": 3, "seed": -1},
-        "seed must be at least 0 but is -1",
-    ),
+    "seed": ({"n_features": 3, "seed": -1}, "seed must be at least 0 but is -1"),
     "task": ({"n_features": 3, "task": "ranking"}, "task must be classification or regression"),
 }
 
@@ -294,11 +291,7 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
         ),
         ([0.5, 2.5, np.nan] * 500, None, GAP.format(3)),
         (pd.array([0.5, 2.5, None] * 500, dtype="Float64"), None, GAP.format(3)),
-        (
-            dict(enumerate(np.arange(1500.0))),
-            None,
-            r"but has a dict; give one for each row",
-        ),
+        (dict(enumerate(np.arange(1500.0))), None, r"but has a dict; give one for each row"),
         (
             scipy.sparse.csr_array(np.ones((1500, 1))),
             None,

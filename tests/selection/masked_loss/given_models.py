@@ -181,11 +181,7 @@ MODELS = {
         "TreeEngine",
         lambda: of_estimator(lightgbm.LGBMRegressor(**lgbm(boosting_type="dart")), 0),
     ),
-    "LGBMClassifier": (
-        3,
-        "TreeEngine",
-        lambda: of_estimator(lightgbm.LGBMClassifier(**lgbm()), 3),
-    ),
+    "LGBMClassifier": (3, "TreeEngine", lambda: of_estimator(lightgbm.LGBMClassifier(**lgbm()), 3)),
     "XGBoost Booster": (0, "TreeEngine", lambda: make_xgboost(0)),
     "XGBoost absolute error": (
         0,

@@ -55,11 +55,7 @@ CASES = [
     for n_classes in classes
     for i, (name, parameters) in enumerate(MODELS[task])
 ]
-LOSSES = {
-    0: ["squared_error", "absolute_error"],
-    2: ["log_loss"],
-    3: ["log_loss"],
-}
+LOSSES = {0: ["squared_error", "absolute_error"], 2: ["log_loss"], 3: ["log_loss"]}
 
 
 def make_rows(n: int, n_classes: int, seed: int, *, weighted: bool = False) -> Rows:

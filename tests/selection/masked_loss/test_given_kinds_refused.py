@@ -25,15 +25,9 @@ def first(table) -> np.ndarray:
 @pytest.mark.parametrize(
     ("message", "changed"),
     [
-        (
-            "Sparse data was passed for X",
-            {"X": scipy.sparse.csr_array(X)},
-        ),
+        ("Sparse data was passed for X", {"X": scipy.sparse.csr_array(X)}),
         ("; give an array of numbers, or a pandas frame", {"X": polars.LazyFrame(X)}),
-        (
-            "Use tensor.detach().numpy() instead",
-            {"X": torch.tensor(X, requires_grad=True)},
-        ),
+        ("Use tensor.detach().numpy() instead", {"X": torch.tensor(X, requires_grad=True)}),
         (
             "X must hold real numbers but holds datetime64[s]; give an array of numbers",
             {"X": X.astype("datetime64[s]")},

@@ -114,10 +114,7 @@ RIDGE = functools.cache(lambda: fitted(Ridge(), 0))
             lambda X, y: masked_loss(RIDGE(), X, ["a"] * 40, loss="r2"),
             "y must hold numbers but holds text, such as 'a'",
         ),
-        (
-            lambda X, y: masked_loss(RIDGE(), with_a_hole(X), y, loss="r2"),
-            "Input X contains NaN",
-        ),
+        (lambda X, y: masked_loss(RIDGE(), with_a_hole(X), y, loss="r2"), "Input X contains NaN"),
         (
             lambda X, y: masked_loss(Linear(D, 1), with_a_hole(X), y, loss="squared_error"),
             "the model must predict finite numbers but does not for row 3 of X, where 'x2' is",

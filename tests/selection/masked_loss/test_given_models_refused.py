@@ -81,15 +81,9 @@ def test_a_loss_is_a_name(loss) -> None:
             pd.DataFrame(X).assign(z=X[:, 0] + 1j),
             "column 'z' of X must hold numbers, .* but is complex128",
         ),
-        (
-            np.ma.masked_greater(X, 1),
-            "X must have no masked values, .* but has",
-        ),
+        (np.ma.masked_greater(X, 1), "X must have no masked values, .* but has"),
         (X.astype(str), "not compatible with .*strings.*; give an array of numbers"),
-        (
-            np.full(X.shape, "a", dtype=object),
-            "could not convert .* 'a'.*; give an array",
-        ),
+        (np.full(X.shape, "a", dtype=object), "could not convert .* 'a'.*; give an array"),
     ],
     ids=["complex", "complex column", "masked", "text", "text as objects"],
 )

@@ -114,10 +114,7 @@ def xgboost_booster():
             lambda: make_pipeline(Narrow(), Ridge(1e-3)).fit(X, Y),
             "the pipeline's step 'narrow' is no scaler of single columns",
         ),
-        (
-            lambda: replaced(line(), "predict", positive),
-            "the Pipeline's own predict was replaced",
-        ),
+        (lambda: replaced(line(), "predict", positive), "the Pipeline's own predict was replaced"),
         (
             lambda: with_replaced_step(1, "predict", positive),
             "the Pipeline's own predict was replaced",
