@@ -18,19 +18,14 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
 from chaffinch import InputError, masked_loss
-from chaffinch.tasks.selection.models.runtime import single_thread
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 D = 4
 X = np.random.default_rng(0).normal(size=(60, D))
 Y = 2 * X[:, 0] + X[:, 1]
 CLASSES = (Y > 0).astype(np.int64)
 LINE = LinearRegression().fit(X, Y)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
 
 
 def first(table) -> np.ndarray:
