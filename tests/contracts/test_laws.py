@@ -52,7 +52,7 @@ def select(table, method, model=None, *, seed=0, n_features=3, most_sweeps=4, **
 @pytest.mark.parametrize(("method", "model"), [*PAIRS, *REFITS])
 def test_informative_features_are_found_and_no_constant_among_them(method, model):
     results = [
-        select(good_table(400, seed).assign(same=1.5), method, model, seed=seed, most_sweeps=25)
+        select(good_table(400, seed).assign(same=1.5), method, model, seed=seed, most_sweeps=12)
         for seed in range(2)
     ]
     kept = [set(result.features) for result in results]
@@ -67,21 +67,17 @@ def test_informative_features_are_found_and_no_constant_among_them(method, model
 
 
 @functools.cache
-def of_few_rows(method, model=None):
+def of_few_rows(method):
     """Return the result of a table of 200 rows, which several laws look at."""
-    return select(good_table(200), method, model)
+    return select(good_table(200), method)
 
 
-@pytest.mark.parametrize(
-    ("method", "model"),
-    [*((name, None) for name in METHODS)]
-    + [("gbmo", model) for model in (*list(MODELS)[1:], "ExtraTreesClassifier")],
-)
-def test_the_order_of_columns_and_rows_does_not_matter(method, model):
+@pytest.mark.parametrize("method", METHODS)
+def test_the_order_of_columns_and_rows_does_not_matter(method):
     """No method learns of it: columns are ordered by name before, and rows by their content."""
     table = good_table(200)
-    turned = select(table[table.columns[::-1]].sample(frac=1, random_state=3), method, model)
-    one, other = (result.contract.to_dict() for result in (of_few_rows(method, model), turned))
+    turned = select(table[table.columns[::-1]].sample(frac=1, random_state=3), method)
+    one, other = (result.contract.to_dict() for result in (of_few_rows(method), turned))
     hashes = [contract.pop("dataset")["hash"] for contract in (one, other)]
     orders = [contract.pop("table_order") for contract in (one, other)]
     assert one == other
