@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,17 +58,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def no_report() -> Iterator[None]:
-    """Write an empty page in runs whose report is not the point: its charts take half of a run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("chaffinch.tasks.pipeline.report.render_report", lambda _: b"<!doctype html>")
+def undrawn() -> Iterator[None]:
+    """Leave the charts of reports empty: to draw them is most of what a small run costs."""
+    with _no_charts():
         yield
 
 
 @pytest.fixture
-def no_report_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write an empty page in the runs of one test, in a file where others look at reports."""
-    monkeypatch.setattr("chaffinch.tasks.pipeline.report.render_report", lambda _: b"<!doctype>")
+def undrawn_here() -> Iterator[None]:
+    """Leave the charts of one test empty, in a file where others look at charts."""
+    with _no_charts():
+        yield
+
+
+@contextmanager
+def _no_charts() -> Iterator[None]:
+    def empty(figure: Any, file: Any, **_: Any) -> None:
+        file.write('<svg viewBox="0 0 1 1"></svg>')
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("matplotlib.figure.Figure.savefig", empty)
+        yield
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from sklearn.datasets import dump_svmlight_file
+from sklearn import datasets
+from sklearn.utils import Bunch
 
 import chaffinch
 from chaffinch.flows.cli.commands import cli
@@ -33,19 +34,30 @@ from tests.documents import (
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Enter a folder with the tables that the snippets name."""
+    """Enter a folder with the tables that the snippets name, and make scikit-learn's smaller."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets, "load_breast_cancer", part_of_breast_cancer)
     random = np.random.default_rng(0)
     for name in ("orders.parquet", "newer.parquet"):
-        table = pd.DataFrame(random.normal(size=(300, 4)), columns=list("abcd"))
+        table = pd.DataFrame(random.normal(size=(80, 4)), columns=list("abcd"))
         table.assign(price=3 * table["a"] - 2 * table["b"]).to_parquet(name)
-    X = random.normal(size=(1200, 20)) * (random.random((1200, 20)) < 0.3)
+    X = random.normal(size=(300, 20)) * (random.random((300, 20)) < 0.3)
     with gzip.open("clicks.svmlight.gz", "wb") as file:
-        dump_svmlight_file(X, X[:, 3] - X[:, 7], file, zero_based=False)
+        datasets.dump_svmlight_file(X, X[:, 3] - X[:, 7], file, zero_based=False)
+
+
+def part_of_breast_cancer(*, return_X_y=False, whole=datasets.load_breast_cancer, as_frame):
+    """Return every fourth row, the ten means, three errors and three worst values."""
+    assert as_frame
+    table = whole(as_frame=True).frame.iloc[::4]
+    table = table[[*table.columns[:13], *table.columns[20:23], "target"]].reset_index(drop=True)
+    if return_X_y:
+        return table.drop(columns="target"), table["target"]
+    return Bunch(frame=table)
 
 
 @pytest.mark.parametrize(("page", "snippets"), python(with_prefect=False), ids=name_of)
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("folder", "undrawn")
 def test_the_python_snippets_of_a_page_run_in_their_order(page, snippets):
     names = {}
     for code in snippets:
@@ -131,10 +143,12 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
             assert anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("page", [*PAGES, *INTERNAL], ids=name_of)
-def test_every_path_in_backticks_is_one_of_the_repository(page):
+def test_every_path_in_backticks_is_one_of_the_repository():
     """It may leave out the first folders, as in `baselines/filters.py`."""
     rooms = ("deployments", "examples", "flows", "src", "storage", "tasks", "tests")
     known = [f"/{room}" for room in rooms]
     known += [str(path) for room in rooms for path in (ROOT / room).rglob("*")]
-    assert [one for one in paths(page) if not any(k.endswith(f"/{one}") for k in known)] == []
+    named = [(name_of(page), one) for page in (*PAGES, *INTERNAL) for one in paths(page)]
+    assert [
+        named_so for named_so in named if not any(k.endswith(f"/{named_so[1]}") for k in known)
+    ] == []

@@ -7,6 +7,11 @@ from threading import Thread
 import pytest
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _undrawn(undrawn: None) -> None:
+    """Read no chart: what these tests hold of reports is in their words."""
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where somebody answers; else each command starts a server that lasts as long as the tests."""

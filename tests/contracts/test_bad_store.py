@@ -18,7 +18,7 @@ import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.storage.files import path_from
 from tests.refusals import chaffinch_here, chaffinch_run, left_in
-from tests.synthetic import bad_table, good_table
+from tests.synthetic import bad_table
 
 QUICK = {
     "model": ModelSettings(tuning="none", parameters={"n_estimators": 20, "min_child_samples": 3}),
@@ -160,12 +160,14 @@ TELLS_THE_TIME = ("stages/optimise_mask.json", "report.html")
 
 @pytest.mark.parametrize(
     "damaged",
-    ["stages/optimise_mask.json", "elimination.parquet", "splits.parquet", "model/model.txt",
-     "profile.json", "selection.json", "report.html"],
-)  # fmt: skip
+    ["stages/optimise_mask.json", "splits.parquet", "profile.json", "report.html", "table"],
+)
 def test_a_truncated_file_is_made_again(damaged, finished):
+    """Those that a result is read from are in `test_reading_back.py`."""
     store, result = finished
     path = result.folder / damaged
+    if damaged == "table":
+        (path,) = (store / "datasets").rglob("table.parquet")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
 
@@ -175,16 +177,6 @@ def test_a_truncated_file_is_made_again(damaged, finished):
         assert len(path.read_bytes()) > 0.9 * len(whole)
     else:
         assert path.read_bytes() == whole
-
-
-def test_a_truncated_table_is_made_again(finished):
-    store, result = finished
-    (parquet,) = (store / "datasets").rglob("table.parquet")
-    whole = parquet.read_bytes()
-    parquet.write_bytes(whole[:-100])
-
-    assert chaffinch.select(bad_table(), "y", **QUICK, store=store).run == result.run
-    assert parquet.read_bytes() == whole
 
 
 def without_the_store(store):
@@ -333,10 +325,7 @@ def test_a_scheduler_that_does_not_answer(tmp_path):
 
 @pytest.mark.parametrize(
     ("named", "problem"),
-    [
-        ("", "none are named"),
-        ("no_file", "they cannot be used (No such file or directory)"),
-    ],
+    [("", "none are named"), ("no_file", "they cannot be used (No such file or directory)")],
 )
 def test_a_scheduler_with_tls_but_no_certificates(tmp_path, named, problem):
     address, name = "tls://127.0.0.1:9", "DASK_DISTRIBUTED__COMM__TLS__{}".format
@@ -361,20 +350,14 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
     assert not list(Path(tmp_path).iterdir())
 
 
-def test_a_damaged_run_is_listed_beside_the_others(tmp_path):
-    names = [
-        chaffinch.select(
-            good_table(),
-            "churned",
-            **QUICK,
-            n_features=n,
-            store=tmp_path,
-        ).run
-        for n in (2, 3)
-    ]
-    (tmp_path / "runs" / names[0] / "run.json").write_bytes(b"")
-    listed = chaffinch_here("runs", "--store", tmp_path, "--json")
+def test_a_damaged_run_is_listed_beside_the_others(finished, tmp_path):
+    store, result = finished
+    shutil.copytree(store, tmp_path / "store")
+    damaged = tmp_path / "store" / "runs" / f"{result.run}-damaged"
+    shutil.copytree(result.folder, damaged)
+    (damaged / "run.json").write_bytes(b"")
+    listed = chaffinch_here("runs", "--store", tmp_path / "store", "--json")
     assert listed.returncode == 0
     states = {entry["run"]: entry["state"] for entry in json.loads(listed.stdout)}
-    assert states == {names[0]: "damaged", names[1]: "finished"}
-    assert names[0] in chaffinch_here("runs", "--store", tmp_path).stdout
+    assert states == {damaged.name: "damaged", result.run: "finished"}
+    assert damaged.name in chaffinch_here("runs", "--store", tmp_path / "store").stdout

@@ -132,7 +132,7 @@ def test_every_method_obeys_all_kinds_at_once(method, seed):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", ["gbmo", "anova_f", "afs_bm"])
 def test_every_kind_of_constraint_is_obeyed_or_refused(method, kind):
-    for seed in range(2):
+    for seed in range(2 if method == "gbmo" else 1):
         check_obeyed_or_refused(Constraints(**kind(np.random.default_rng(seed))), method=method)
 
 

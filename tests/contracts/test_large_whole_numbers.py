@@ -106,11 +106,11 @@ def test_small_whole_numbers_stay_numbers(door: str, tmp_path: Path) -> None:
 
 def test_one_large_number_late_in_a_file_counts(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
-    lines = [f"{i},{i / 2}" for i in range(200_000)]
+    lines = [f"{i},{i / 2}" for i in range(90_000)]
     path.write_text("\n".join(["id,x", *lines, f"{2**64 + 1},1e300"]))
     table = ingest(path, tmp_path / "store", drop=["x"], categorical=["id"]).read()
     assert str(2**64 + 1) in table.column(0).combine_chunks().dictionary.to_pylist()
-    with pytest.raises(InputError, match=f"'id' .* but row 200001 holds {2**64 + 1}, which is bey"):
+    with pytest.raises(InputError, match=f"'id' .* but row 90001 holds {2**64 + 1}, which is bey"):
         ingest(path, tmp_path / "store", drop=["x"])
     assert ingest(path, tmp_path / "store", drop=["id"]).columns == {"x": "float64"}
 

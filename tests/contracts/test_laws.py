@@ -32,15 +32,16 @@ PAIRS += [(name, model) for name, read in OF_THE_MODEL.items() for model in read
 PAIRS += [(name, "linear") for name in FILTERS]
 PAIRS += [(name, "linear") for name in PROBABLE]  # it has a network of its own
 PAIRS += [pytest.param("auto", m, marks=pytest.mark.e2e) for m in MODELS if m not in QUICK]
+FEW_TREES = {"lightgbm": {"n_estimators": 30}, "xgboost": {"n_estimators": 30}}
 REFITS = [(name, "linear") for name in REFITTED]  # their cost is that of their fits
 ONE_OF_EACH_CLASS = [*{class_of(kind): kind for kind in METHODS}.values()]
 INFORMATIVE = {"age", "colour", "income"}
-SEEDS = range(4)
 
 
 def select(table, method, model=None, *, seed=0, n_features=3, most_sweeps=4, **options):
     quick = "linear" if method in (*REFITTED, *FILTERS, *PROBABLE) else "lightgbm"
-    settings = ModelSettings(name=model or quick, tuning="none")
+    model = model or quick
+    settings = ModelSettings(name=model, tuning="none", parameters=FEW_TREES.get(model, {}))
     if method == "pefs":
         method = Pefs(hidden_layer_sizes=(20,), most_sweeps=most_sweeps)
     return chaffinch.select(
@@ -50,37 +51,33 @@ def select(table, method, model=None, *, seed=0, n_features=3, most_sweeps=4, **
 
 @pytest.mark.parametrize(("method", "model"), [*PAIRS, *REFITS])
 def test_informative_features_are_found_and_no_constant_among_them(method, model):
-    seeds = SEEDS if method in FILTERS else SEEDS[:2]
     results = [
-        select(good_table(400, seed).assign(same=1.5), method, model, seed=seed, most_sweeps=25)
-        for seed in seeds
+        select(good_table(400, seed).assign(same=1.5), method, model, seed=seed, most_sweeps=12)
+        for seed in range(2)
     ]
     kept = [set(result.features) for result in results]
     assert all(0 < len(features) <= 3 for features in kept)
+    assert method in UP_TO or all(len(features) == 3 for features in kept)
     assert not any("same" in features for features in kept)
     if method == "relieff":  # a category hardly differs between near rows
         assert all(features >= {"age", "income"} for features in kept)
         return
-    assert sum(len(features & INFORMATIVE) for features in kept) >= 0.9 * sum(map(len, kept))
-    assert sum(features >= {"colour"} for features in kept) >= len(seeds) - 1
+    assert sum(len(features - INFORMATIVE) for features in kept) <= (method in FILTERS)
+    assert any("colour" in features for features in kept)
 
 
 @functools.cache
-def of_few_rows(method, model=None):
+def of_few_rows(method):
     """Return the result of a table of 200 rows, which several laws look at."""
-    return select(good_table(200), method, model)
+    return select(good_table(200), method)
 
 
-@pytest.mark.parametrize(
-    ("method", "model"),
-    [*((name, None) for name in METHODS)]
-    + [("gbmo", model) for model in (*list(MODELS)[1:], "ExtraTreesClassifier")],
-)
-def test_the_order_of_columns_and_rows_does_not_matter(method, model):
+@pytest.mark.parametrize("method", METHODS)
+def test_the_order_of_columns_and_rows_does_not_matter(method):
     """No method learns of it: columns are ordered by name before, and rows by their content."""
     table = good_table(200)
-    turned = select(table[table.columns[::-1]].sample(frac=1, random_state=3), method, model)
-    one, other = (result.contract.to_dict() for result in (of_few_rows(method, model), turned))
+    turned = select(table[table.columns[::-1]].sample(frac=1, random_state=3), method)
+    one, other = (result.contract.to_dict() for result in (of_few_rows(method), turned))
     hashes = [contract.pop("dataset")["hash"] for contract in (one, other)]
     orders = [contract.pop("table_order") for contract in (one, other)]
     assert one == other
@@ -88,7 +85,7 @@ def test_the_order_of_columns_and_rows_does_not_matter(method, model):
     assert hashes[0] != hashes[1]  # which is of the columns in their order
 
 
-@pytest.mark.parametrize("method", ["auto", "gbmo", "mrmr", "rfecv", "pefs"])
+@pytest.mark.parametrize("method", ["auto", "mrmr", "pefs"])
 def test_one_seed_gives_one_result_and_report_kept_or_not_and_the_table_is_not_changed(
     method, tmp_path
 ):
@@ -144,8 +141,8 @@ def test_what_must_be_kept_is_kept_and_counts(method):
     [
         (name, n_features)
         for name in METHODS
-        for n_features in ([6] if name in REFITTED else [4] if name in FILTERS else [1, 4])
-        if name not in UP_TO
+        for n_features in ([6] if name in REFITTED else [1, 4])
+        if name not in (*UP_TO, *FILTERS)  # of which 3 are asked for above
     ],
 )
 def test_as_many_are_kept_as_are_asked_for(method, n_features):

@@ -249,9 +249,8 @@ def as_formerly(found):
     return found
 
 
-def test_a_contract_of_an_earlier_release_is_read_and_shown(tmp_path):
-    store = tmp_path / "store"
-    run = chaffinch.select(bad_table(), "y", **QUICK, store=store).folder
+def test_a_contract_of_an_earlier_release_is_read_and_shown(finished):
+    store, run = finished
     kept = Store.find(store)
     (record,) = [r for r in kept.existing(run.name).records() if r.stage == "evaluate"]
     with kept.run(run.name).stage("evaluate", record.key) as writer:

@@ -70,6 +70,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _undrawn(undrawn: None) -> None:
+    """Leave charts undrawn; a module that looks at one has an `undrawn` of its own."""
+
+
 class Server:
     """A running Prefect server, asked as its UI asks it."""
 

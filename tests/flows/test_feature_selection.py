@@ -1,9 +1,7 @@
 """The flow against a real server: what the UI shows, and that it gives what `select` gives."""
 
 import asyncio
-import base64
 import json
-import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,10 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch import InputError
+from chaffinch import InputError, ModelSettings
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
-from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.settings.stage_titles import title_of
 from tests.flows.cli.programs import eventually
@@ -37,7 +34,7 @@ def flow_run(
 ) -> tuple[dict[str, Any], chaffinch.SelectionResult]:
     """Run the flow once; return what the server says of it and what it returned."""
     execution = ExecutionSettings(store=tmp_path_factory.mktemp("flow"), cluster="none")
-    state = chaffinch.feature_selection(str(table), settings, execution, return_state=True)
+    state = chaffinch.feature_selection(Path(table), settings, execution, return_state=True)
     run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
     return run, state.result()
 
@@ -57,16 +54,13 @@ def test_a_strict_run_fails_at_warnings_in_one_line_and_trains_nothing(
     assert [*tmp_path.rglob("*train_base_model*")] == []
 
 
-def image_in(artifact: dict[str, Any]) -> str:
-    kind, coded = artifact["data"].removesuffix(")").split(",")
-    assert re.fullmatch(r"!\[[a-z ]+\]\(data:image/svg\+xml;base64", kind)
-    return base64.b64decode(coded).decode()
-
-
-def test_the_run_is_named_by_data_set_method_model_and_date_and_ends_with_its_verdict(flow_run):
+def test_the_run_is_named_by_data_set_method_model_and_date_and_ends_with_its_verdict(
+    flow_run, table
+):
     run, result = flow_run
     assert run["state_type"] == "COMPLETED"
     assert run["name"] == f"harvest gbmo lightgbm {day_of(run)}"
+    assert run["parameters"]["data"] == str(table)  # of a path, its text
     assert run["state"]["message"] == summarise_verdict(result.contract)
     words = {"better": "Better with", "as good with fewer columns": "As good with"}
     assert run["state"]["message"].startswith(f"{words[result.comparison['verdict']]} 2 of 6 feat")
@@ -117,20 +111,36 @@ def test_the_verdict_names_the_report_and_no_other_path(flow_run, server, table)
     assert not any(str(table.parent) in f"{a['data']} {a['description']}" for a in artifacts)
 
 
-def test_the_verdict_is_followed_by_what_is_odd_about_the_table(server, table, settings, tmp_path):
+def test_the_verdict_is_followed_by_stability_and_warnings_and_the_price_list_is_a_table(
+    server, table, settings, tmp_path
+):
     header, *rows = table.read_text().splitlines()
     odd = tmp_path / "odd.csv"
     lines = [f"row_id *,{header}", *(f"{i},{row}" for i, row in enumerate(rows))]
     odd.write_text("\n".join(lines))
+    asked = settings.model_copy(
+        update={
+            "method": SelectionSettings(target="y").method,
+            "model": ModelSettings(name="linear", tuning="none"),
+        }
+    )
     execution = ExecutionSettings(store=tmp_path, cluster="none")
-    state = chaffinch.feature_selection(str(odd), settings, execution, return_state=True)
-    (warning,) = state.result().warnings
+    state = chaffinch.feature_selection(str(odd), asked, execution, return_state=True)
+    result, artifacts = state.result(), server.artifacts(str(state.state_details.flow_run_id))
+    (warning,) = result.warnings
     assert "'row_id *'; drop what" in warning
-    artifacts = server.artifacts(str(state.state_details.flow_run_id))
-    verdict, said, _report = artifacts["odd-verdict"]["data"].split("\n\n")
-    assert verdict == state.result().verdict
+    features = json.loads(artifacts["odd-features"]["data"])
+    shares = {row["feature"]: row["share of folds"] for row in features}
+    assert shares == result.stability["share_of_folds"]
+    verdict, stability, said, _report = artifacts["odd-verdict"]["data"].split("\n\n")
+    assert verdict == result.verdict
+    assert stability == stability_in_words(result.contract)
     shown = warning.replace("_", "\\_").replace("*", "\\*")
     assert said == f"**Warning:** {shown}"
+    prices = json.loads(artifacts["odd-prices"]["data"])
+    assert [int(row["Features"]) for row in prices] == result.curve["n_features"].tolist()
+    chosen = [int(row["Features"]) for row in prices if row["Choice"] == "chosen"]
+    assert chosen == [len(result.features)]
 
 
 def test_losses_metrics_and_features_are_tables(flow_run, server):
@@ -150,53 +160,6 @@ def test_losses_metrics_and_features_are_tables(flow_run, server):
     assert [row["feature"] for row in features if row["kept"]] == ["first", "second"]
     assert [row["kept"] for row in features] == [True, True, False, False, False, False]
     assert [row["removed at step"] for row in features] == [None, None, 4, 3, 2, 1]
-
-
-def test_the_default_method_shows_the_stability_of_its_folds_and_its_price_list(
-    server, table, settings, tmp_path
-):
-    asked = settings.model_copy(update={"method": SelectionSettings(target="y").method})
-    execution = ExecutionSettings(store=tmp_path, cluster="none")
-    state = chaffinch.feature_selection(str(table), asked, execution, return_state=True)
-    result, artifacts = state.result(), server.artifacts(str(state.state_details.flow_run_id))
-    features = json.loads(artifacts["harvest-features"]["data"])
-    shares = {row["feature"]: row["share of folds"] for row in features}
-    assert shares == result.stability["share_of_folds"]
-    verdict, stability, *_ = artifacts["harvest-verdict"]["data"].split("\n\n")
-    assert verdict == result.verdict
-    assert stability == stability_in_words(result.contract)
-    prices = json.loads(artifacts["harvest-prices"]["data"])
-    assert [int(row["Features"]) for row in prices] == result.curve["n_features"].tolist()
-    chosen = [int(row["Features"]) for row in prices if row["Choice"] == "chosen"]
-    assert chosen == [len(result.features)]
-
-
-def test_the_elimination_curve_is_an_image_that_needs_no_network(flow_run, server):
-    run, _ = flow_run
-    artifacts = server.artifacts(run["id"])
-    curve = artifacts["harvest-elimination-curve"]
-    assert curve["type"] == "markdown"  # the UI prints the whole URL of an image artifact
-    assert "<svg" in image_in(curve)
-    assert "features left" in image_in(curve)
-    assert "harvest-set-overlap" not in artifacts  # there is nothing that it could overlap with
-
-
-def test_what_the_chosen_set_shares_with_promoted_and_alternatives_is_an_image(
-    server, table, settings, tmp_path
-):
-    execution = ExecutionSettings(store=tmp_path, cluster="none")
-    noise = chaffinch.select(
-        table, "yield", method="anova_f", n_features=2, keep=["noise_a"], store=tmp_path
-    )
-    assert set(noise.features) == {"first", "noise_a"}
-    chaffinch.promote(noise, store=tmp_path)
-    asked = settings.model_copy(update={"alternatives": AlternativeSettings(number=1)})
-    state = chaffinch.feature_selection(str(table), asked, execution, return_state=True)
-    (other,) = state.result().alternatives["sets"]
-    overlap = server.artifacts(str(state.state_details.flow_run_id))["harvest-set-overlap"]
-    said = re.findall(r"<text[^>]*>([^<]*)</text>", image_in(overlap))
-    rows = ("chosen, 2 features", "promoted, 2 features", "alternative 1, 2 features")
-    assert set(said) >= {*rows, "first", "second", "noise_a", *other["features"]}
 
 
 def test_the_artifacts_of_a_data_set_are_versions_of_one_thing(flow_run, server, table, settings):
@@ -304,10 +267,3 @@ def test_a_table_in_memory_is_refused_and_never_printed(kind, server, settings, 
         chaffinch.feature_selection(table, settings)
     assert str(CELL) not in caplog.text + "".join(capfd.readouterr())
     assert len(server.find("flow_runs")) == n_runs
-
-
-def test_a_path_object_is_taken_and_stored_as_text(server, table, settings, tmp_path):
-    execution = ExecutionSettings(store=tmp_path, cluster="none")
-    state = chaffinch.feature_selection(Path(table), settings, execution, return_state=True)
-    run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
-    assert (run["state_type"], run["parameters"]["data"]) == ("COMPLETED", str(table))

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from chaffinch.tasks.settings.method import declared, kinds, method_of, rankings
 FLOWS = ("feature_selection", "comparison", "reselection", "differentiable_selection")
 
 
+@cache
 def schema_of(flow: str) -> dict[str, Any]:
     from prefect.utilities.callables import parameter_schema
 

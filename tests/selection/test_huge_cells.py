@@ -12,10 +12,10 @@ from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
 from chaffinch.tasks.selection.models import fit
-from chaffinch.tasks.selection.models.runtime import single_thread
 from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
 
 pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:overflow encountered"),  # in scikit-learn's own logistic
 ]
@@ -35,12 +35,6 @@ CASES = {
     "tanh": (MLPRegressor(hidden_layer_sizes=(6, 4), activation="tanh", **FEW), "absolute_error"),
     "classes": (MLPClassifier(hidden_layer_sizes=(8,), **FEW), "log_loss"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
 
 
 def table(huge: float) -> np.ndarray:

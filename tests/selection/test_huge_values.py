@@ -15,18 +15,13 @@ from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
 from chaffinch.tasks.selection.models import fit
-from chaffinch.tasks.selection.models.runtime import single_thread
 from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 D = 5
 LEARNT, LEFT = slice(0, 200), slice(200, 700)
 SCHEMA = Schema(tuple("abcde"), (0,) * D)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
 
 
 def table(huge: float) -> tuple[np.ndarray, np.ndarray]:

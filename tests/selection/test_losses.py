@@ -40,11 +40,7 @@ def test_a_certain_and_wrong_probability_costs_much_but_not_infinitely() -> None
     ("name", "schema", "expected"),
     [
         ("accuracy", THREE, -metrics.accuracy_score(LABELS, PROBABILITIES.argmax(1))),
-        (
-            "roc_auc_ovr",
-            THREE,
-            -metrics.roc_auc_score(LABELS, PROBABILITIES, multi_class="ovr"),
-        ),
+        ("roc_auc_ovr", THREE, -metrics.roc_auc_score(LABELS, PROBABILITIES, multi_class="ovr")),
         ("neg_log_loss", THREE, metrics.log_loss(LABELS, PROBABILITIES)),
     ],
 )

@@ -203,12 +203,7 @@ def test_it_is_the_plain_loop() -> None:
 
 @pytest.mark.parametrize(
     ("n_features", "fewest", "sizes"),
-    [
-        (16, 1, [16, 11, 8, 6, 4, 3, 2, 1]),
-        (3, 1, [3, 2, 1]),
-        (100, 60, [100, 71, 60]),
-        (5, 5, [5]),
-    ],
+    [(16, 1, [16, 11, 8, 6, 4, 3, 2, 1]), (3, 1, [3, 2, 1]), (100, 60, [100, 71, 60]), (5, 5, [5])],
 )
 def test_the_way_down_is_by_square_roots_of_a_half(n_features, fewest, sizes) -> None:
     tried, losses = on_the_way_down(lambda size: np.full(3, 7.0), n_features, fewest)

@@ -274,10 +274,7 @@ def test_behind_links_it_is_what_they_lead_to_there_or_not(tmp_path: Path) -> No
     [
         ("folder", "must be a file but .*/folder is a folder; name a file in it"),
         ("to the folder", "must be a file but .*/to the folder is a folder; name a file in it"),
-        (
-            "pipe",
-            "must be a regular file but .*/pipe is a device, a pipe or a socket; name",
-        ),
+        ("pipe", "must be a regular file but .*/pipe is a device, a pipe or a socket; name"),
         ("circle", "must be a file but .*/circle leads in a circle by symbolic links; name"),
     ],
 )

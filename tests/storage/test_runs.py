@@ -372,9 +372,7 @@ with run.lock():
 """
 
 
-def test_after_kill_9_nothing_is_half_there_and_only_that_stage_is_done_again(
-    store: Store,
-) -> None:
+def test_after_kill_9_nothing_is_half_there_and_only_that_stage_is_done_again(store: Store) -> None:
     killed = start(STAGES, store.path, "die")
     assert killed.communicate(timeout=300)[0].split() == ["ingest", "train"]
     assert killed.returncode == -9

@@ -239,10 +239,7 @@ def test_made_features_are_of_the_rows_that_were_read(tmp_path: Path) -> None:
 
 WRONG = {
     "no table": ("#order", r"there is no table 'order' in sqlite:///.*shop.db; nearest: orders"),
-    "no schema": (
-        "#web.orders",
-        r"web.orders cannot be read from .* \(unknown database .web.\)",
-    ),
+    "no schema": ("#web.orders", r"web.orders cannot be read from .* \(unknown database .web.\)"),
     "no column": (
         "#SELECT price FROM orders",
         r"the query cannot be read from .* \(no such column: price\); correct",
@@ -260,14 +257,8 @@ WRONG = {
         "?timeout=x#orders",
         r"shop.db cannot be opened with the options .*'x'\); correct",
     ),
-    "nothing asked": (
-        "",
-        "is a whole database; put a table or a SELECT behind it, as in",
-    ),
-    "delete": (
-        "#DELETE FROM orders",
-        "or begin with SELECT or WITH, but begins with 'DELETE'",
-    ),
+    "nothing asked": ("", "is a whole database; put a table or a SELECT behind it, as in"),
+    "delete": ("#DELETE FROM orders", "or begin with SELECT or WITH, but begins with 'DELETE'"),
     "blanks": (
         "#my table",
         r"with 'my'; ask for a name with blanks as SELECT \* FROM \"my table\"",

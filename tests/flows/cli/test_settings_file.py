@@ -153,11 +153,7 @@ def test_each_table_has_the_settings_at_the_top_and_its_own(reached):
 @pytest.mark.parametrize(
     ("typed", "text", "message"),
     [
-        (
-            (),
-            SEVERAL.replace("target", "traget", 1),
-            r"\[tables.orders\] of .* 'traget'",
-        ),
+        ((), SEVERAL.replace("target", "traget", 1), r"\[tables.orders\] of .* 'traget'"),
         ((), SEVERAL.replace('target = "returned"', ""), "target must be given"),
         ((), SEVERAL.replace('data = "s3://shop/orders.parquet"', ""), "DATA must be given"),
         (("--data", "one.csv"), SEVERAL, "--data names one table but the file has 2; leave it out"),

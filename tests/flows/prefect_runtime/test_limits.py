@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from prefect import flow
 
@@ -21,7 +20,7 @@ from chaffinch.tasks.pipeline.memory import check_shape
 from chaffinch.tasks.settings.execution import LimitSettings
 from chaffinch.tasks.workers.signals import OutOfTime, stopped_after
 from tests.flows.cli.programs import CHAFFINCH, eventually, processes_of, started
-from tests.flows.conftest import Server, nightly
+from tests.flows.conftest import SLOW, Server, nightly
 
 SECONDS = 1 / 60  # in minutes
 
@@ -47,17 +46,9 @@ def start(server: Server, deployment: dict[str, Any], **parameters: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Parameters of a run whose elimination takes long: boosted regressors are a black box."""
-    random = np.random.default_rng(3)
-    X = random.normal(size=(300, 32))
-    path = tmp_path_factory.mktemp("slow") / "slow.csv"
-    names = ",".join([*(f"feature_{j}" for j in range(32)), "y"])
-    table = np.column_stack([X, X[:, :5].sum(axis=1)])
-    np.savetxt(path, table, "%.5f", ",", header=names, comments="")
-    method = {"kind": "flbmo", "n_features": [4]}
-    model = {"name": "AdaBoostRegressor", "tuning": "none"}
-    return {"data": str(path), "settings": {"target": "y", "method": method, "model": model}}
+def slow(slow: Path) -> dict[str, Any]:
+    """Parameters of a run whose elimination takes long."""
+    return {"data": str(slow), "settings": SLOW}
 
 
 @pytest.mark.e2e

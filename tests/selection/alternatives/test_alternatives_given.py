@@ -40,8 +40,7 @@ def test_a_budget_is_held_but_for_rounding(costs, budget, best) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "best"),
-    [({"all_or_none": True}, (2, 3)), ({"at_most": 1}, (0, 2))],
+    ("limits", "best"), [({"all_or_none": True}, (2, 3)), ({"at_most": 1}, (0, 2))]
 )
 def test_the_cost_of_a_group_is_paid_once(limits, best) -> None:
     """Together 0 and 1 cost 1.5 and 4 more; one of them 1 or 0.5 and 4 more."""
@@ -70,16 +69,10 @@ def test_a_feature_has_one_cost_by_whatever_it_is_called() -> None:
         ({"groups": [[0, 1]]}, "groups must hold Group but hold [0, 1]; give Group([0, 1])"),
         ({"groups": Group([0, 1])}, "groups must be a sequence of Group but is Group("),
         ({"costs": [1] * 6, "budget": "3"}, "budget must be a number in 0..1e+300 but is '3'"),
-        (
-            {"groups": [Group([0, 1], cost=-1)]},
-            "a group's cost must be a number in 0",
-        ),
+        ({"groups": [Group([0, 1], cost=-1)]}, "a group's cost must be a number in 0"),
         ({"groups": [Group([0, 1], cost=1)]}, "a group's cost of 1 is paid once, which alternat"),
         ({"costs": 3, "budget": 1}, "costs must be one for each feature, or a mapping, but are 3"),
-        (
-            {"costs": ["a"] * 6, "budget": 1},
-            "the cost of feature 0 must be a number in",
-        ),
+        ({"costs": ["a"] * 6, "budget": 1}, "the cost of feature 0 must be a number in"),
         ({"costs": [1e308] * 6, "budget": 1.7e308}, "the cost of feature 0 must be a number in"),
     ],
 )

@@ -254,8 +254,7 @@ def test_a_ratio_is_proven_where_steps_come_to_rest_too_early(seed):
 
 
 @pytest.mark.parametrize(
-    ("of_relevance", "of_redundancy"),
-    [(0, 6), (6, 0), (6, 8), (250, 0), (0, 250), (-250, 250)],
+    ("of_relevance", "of_redundancy"), [(0, 6), (6, 0), (6, 8), (250, 0), (0, 250), (-250, 250)]
 )
 def test_cfs_of_numbers_that_lie_far_apart_is_proven_and_right(of_relevance, of_redundancy):
     """Powers of ten from 1 to that; what is left to rounding is a share of the best set's own."""

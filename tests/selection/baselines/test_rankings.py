@@ -190,8 +190,7 @@ def test_mrmr_is_the_papers_loop() -> None:
     left, chosen = [0, 1, 2], []
     while left:
         best = max(
-            left,
-            key=lambda j: relevance[j] - (redundancy[j, chosen].mean() if chosen else 0),
+            left, key=lambda j: relevance[j] - (redundancy[j, chosen].mean() if chosen else 0)
         )
         left.remove(best)
         chosen.append(best)

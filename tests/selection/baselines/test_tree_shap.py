@@ -144,11 +144,7 @@ def test_an_unused_feature_has_0_and_nothing_is_changed(name) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [
-        ("mlp", "mlp"),
-        ("linear", "Ridge"),
-        ("ExtraTreesRegressor", "ExtraTreesRegressor"),
-    ],
+    [("mlp", "mlp"), ("linear", "Ridge"), ("ExtraTreesRegressor", "ExtraTreesRegressor")],
 )
 def test_a_model_of_another_kind_is_refused(name, said) -> None:
     rows, schema = synthetic()

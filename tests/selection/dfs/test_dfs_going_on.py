@@ -10,11 +10,7 @@ import pytest
 import scipy.sparse
 
 from chaffinch.tasks.selection.dfs.descent import from_bytes, to_bytes
-from chaffinch.tasks.selection.dfs.search import (
-    Aim,
-    Rules,
-    select_by_descent,
-)
+from chaffinch.tasks.selection.dfs.search import Aim, Rules, select_by_descent
 from chaffinch.tasks.selection.dfs.sources import InMemory
 from tests.selection.masked_loss.blocks_of_rows import (
     FORMS,

@@ -9,11 +9,13 @@ from datetime import date
 from decimal import Decimal
 from itertools import pairwise
 
+import numba
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
 import torch
+from threadpoolctl import threadpool_limits
 
 from chaffinch import differentiable_path, differentiable_selection
 from chaffinch.tasks.selection.dfs.batches import Draws
@@ -169,21 +171,27 @@ random = np.random.default_rng(0)
 X = random.normal(size=(1200, 300)) * (random.random((1200, 300)) < 0.3)
 for table in (X, scipy.sparse.csr_array(X), X.astype(np.float32)):
     found = chaffinch.differentiable_selection(table, X[:, 0] + X[:, 5], n_features=9, steps=15)
-    print(hashlib.sha256(found.scores.tobytes()).hexdigest())
+    say(hashlib.sha256(found.scores.tobytes()).hexdigest())
 """
 
 
 def test_one_seed_gives_the_same_bits_for_any_number_of_threads() -> None:
     names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            env=os.environ | dict.fromkeys(names, str(threads)),
-            capture_output=True, text=True, check=True,
-        ).stdout
-        for threads in (1, 3)
-    }  # fmt: skip
-    assert len(said) == 1
+    of_three = subprocess.run(
+        [sys.executable, "-c", f"say = print\n{SCRIPT}"],
+        env=os.environ | dict.fromkeys(names, "3"),
+        capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    of_one: list[str] = []
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            exec(SCRIPT, {"say": of_one.append})  # noqa: S102
+    finally:
+        numba.set_num_threads(before)
+    assert of_one == of_three
+    assert len(of_one) == 3
     X, y = synthetic()
     one, other = (differentiable_selection(X, y, n_features=9, seed=seed) for seed in (0, 1))
     assert (one.scores != other.scores).any()
@@ -219,10 +227,7 @@ BAD = {
         r"batch_rows must be in 1000\.\.1500 but is 40: of fewer rows the estimate varies too much",
     ),
     "large batches": ({"n_features": 3, "batch_rows": 1501}, r"in 1000\.\.1500 but is 1501"),
-    "seed": (
-        {"n_features": 3, "seed": -1},
-        "seed must be at least 0 but is -1",
-    ),
+    "seed": ({"n_features": 3, "seed": -1}, "seed must be at least 0 but is -1"),
     "task": ({"n_features": 3, "task": "ranking"}, "task must be classification or regression"),
 }
 
@@ -286,11 +291,7 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
         ),
         ([0.5, 2.5, np.nan] * 500, None, GAP.format(3)),
         (pd.array([0.5, 2.5, None] * 500, dtype="Float64"), None, GAP.format(3)),
-        (
-            dict(enumerate(np.arange(1500.0))),
-            None,
-            r"but has a dict; give one for each row",
-        ),
+        (dict(enumerate(np.arange(1500.0))), None, r"but has a dict; give one for each row"),
         (
             scipy.sparse.csr_array(np.ones((1500, 1))),
             None,
@@ -346,7 +347,7 @@ def test_of_columns_that_vary_alone_can_be_chosen(form, kind) -> None:
     assert (
         differentiable_selection(as_form(X, form), y, n_features=3).features.tolist() == INFORMATIVE
     )
-    for penalty in (0.0, 1e-6, 0.3):
+    for penalty in (0.0, 0.3):
         found = differentiable_selection(as_form(X, form), y, penalty=penalty)
         assert set(found.features) <= {3, 17, 25, 50, 60}
         assert (np.delete(found.kept, [3, 17, 25, 50, 60]) < 1e-20).all()

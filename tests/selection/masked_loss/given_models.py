@@ -105,8 +105,8 @@ def both(second: np.ndarray) -> np.ndarray:
     return np.column_stack((1 - second, second))
 
 
-def as_floats(predict):
-    return lambda X: np.asarray(predict(X), dtype=np.float64)
+def in_floats(model):
+    return model, lambda X: np.asarray(model.predict(X), dtype=np.float64)
 
 
 def of_estimator(estimator, n_classes: int):
@@ -163,142 +163,89 @@ def own_function(n_classes: int):
 Linear, ReLU, Tanh = torch.nn.Linear, torch.nn.ReLU, torch.nn.Tanh
 XGB = {"n_estimators": 8, "max_depth": 3, "n_jobs": 1}
 HISTOGRAM = {"max_iter": 8, "max_leaf_nodes": 6, "categorical_features": [5]}
-# what is given -> (classes, engine, maker of the model and of its own plain prediction)
-MODELS = {
-    "LightGBM Booster": (0, "TreeEngine", lambda: make_lightgbm(0)),
-    "LightGBM stopped early": (0, "TreeEngine", lambda: make_lightgbm(0, stop_early=True)),
-    "LightGBM absolute error": (0, "TreeEngine", lambda: make_lightgbm(0, objective="l1")),
-    "LightGBM huber": (0, "TreeEngine", lambda: make_lightgbm(0, objective="huber")),
-    "LightGBM fair": (0, "TreeEngine", lambda: make_lightgbm(0, objective="fair")),
-    "LightGBM quantile": (0, "TreeEngine", lambda: make_lightgbm(0, objective="quantile")),
-    "LightGBM mape": (0, "TreeEngine", lambda: make_lightgbm(0, objective="mape")),
-    "LightGBM poisson": (0, "BlackBox", lambda: make_lightgbm(0, objective="poisson")),
-    "LightGBM Booster, two": (2, "TreeEngine", lambda: make_lightgbm(2, objective="binary")),
-    "LightGBM Booster, three": (3, "TreeEngine", lambda: make_lightgbm(3, objective="multiclass")),
-    "LightGBM one by one": (3, "BlackBox", lambda: make_lightgbm(3, objective="multiclassova")),
-    "LGBMRegressor": (
-        0,
-        "TreeEngine",
-        lambda: of_estimator(lightgbm.LGBMRegressor(**lgbm(boosting_type="dart")), 0),
-    ),
-    "LGBMClassifier": (
-        3,
-        "TreeEngine",
-        lambda: of_estimator(lightgbm.LGBMClassifier(**lgbm()), 3),
-    ),
-    "XGBoost Booster": (0, "TreeEngine", lambda: make_xgboost(0)),
-    "XGBoost absolute error": (
-        0,
-        "TreeEngine",
-        lambda: make_xgboost(0, objective="reg:absoluteerror"),
-    ),
-    "XGBoost quantile": (
-        0,
-        "TreeEngine",
-        lambda: make_xgboost(0, objective="reg:quantileerror", quantile_alpha=0.3),
-    ),
-    "XGBoost pseudo huber": (
-        0,
-        "TreeEngine",
-        lambda: make_xgboost(0, objective="reg:pseudohubererror"),
-    ),
-    "XGBoost linear": (0, "BlackBox", lambda: make_xgboost(0, booster="gblinear")),
-    "XGBoost Booster, two": (2, "TreeEngine", lambda: make_xgboost(2, objective="binary:logistic")),
-    "XGBoost Booster, three": (
-        3,
-        "TreeEngine",
-        lambda: make_xgboost(3, objective="multi:softprob"),
-    ),
-    "XGBRegressor stopped early": (
-        0,
-        "TreeEngine",
-        lambda: (model := stopped_early(), as_floats(model.predict)),
-    ),
-    "XGBRegressor, 1 is missing": (
-        0,
-        "BlackBox",
-        lambda: of_estimator(xgboost.XGBRegressor(missing=1.0, **XGB), 0),
-    ),
-    "RandomForestRegressor": (
-        0,
-        "TreeEngine",
-        lambda: of_estimator(RandomForestRegressor(5, random_state=0), 0),
-    ),
-    "RandomForestClassifier": (
-        3,
-        "TreeEngine",
-        lambda: of_estimator(RandomForestClassifier(5, max_depth=4, random_state=0), 3),
-    ),
-    "ExtraTreesRegressor": (
-        0,
-        "TreeEngine",
-        lambda: of_estimator(ExtraTreesRegressor(5, max_depth=4, random_state=0), 0),
-    ),
-    "DecisionTreeClassifier": (
-        2,
-        "TreeEngine",
-        lambda: of_estimator(DecisionTreeClassifier(max_depth=4, random_state=0), 2),
-    ),
-    "HistGradientBoostingRegressor": (
-        0,
-        "TreeEngine",
-        lambda: of_estimator(HistGradientBoostingRegressor(**HISTOGRAM), 0),
-    ),
-    "HistGradientBoosting, poisson": (
-        0,
-        "BlackBox",
-        lambda: of_poisson(HistGradientBoostingRegressor(loss="poisson", **HISTOGRAM)),
-    ),
-    "HistGradientBoostingClassifier": (
-        2,
-        "TreeEngine",
-        lambda: of_estimator(HistGradientBoostingClassifier(**HISTOGRAM), 2),
-    ),
-    "MLPRegressor": (
-        0,
-        "NetworkMaskedLoss",
-        lambda: of_estimator(
+# what is given -> (classes, engine, maker of the model and of its own plain prediction),
+# by classes and engine
+MAKERS = {
+    (0, "TreeEngine"): {
+        "LightGBM Booster": lambda: make_lightgbm(0),
+        "LightGBM stopped early": lambda: make_lightgbm(0, stop_early=True),
+        "LightGBM absolute error": lambda: make_lightgbm(0, objective="l1"),
+        "LightGBM huber": lambda: make_lightgbm(0, objective="huber"),
+        "LightGBM fair": lambda: make_lightgbm(0, objective="fair"),
+        "LightGBM quantile": lambda: make_lightgbm(0, objective="quantile"),
+        "LightGBM mape": lambda: make_lightgbm(0, objective="mape"),
+        "LGBMRegressor": lambda: of_estimator(
+            lightgbm.LGBMRegressor(**lgbm(boosting_type="dart")), 0
+        ),
+        "XGBoost Booster": lambda: make_xgboost(0),
+        "XGBoost absolute error": lambda: make_xgboost(0, objective="reg:absoluteerror"),
+        "XGBoost quantile": lambda: make_xgboost(
+            0, objective="reg:quantileerror", quantile_alpha=0.3
+        ),
+        "XGBoost pseudo huber": lambda: make_xgboost(0, objective="reg:pseudohubererror"),
+        "XGBRegressor stopped early": lambda: in_floats(stopped_early()),
+        "RandomForestRegressor": lambda: of_estimator(RandomForestRegressor(5, random_state=0), 0),
+        "ExtraTreesRegressor": lambda: of_estimator(
+            ExtraTreesRegressor(5, max_depth=4, random_state=0), 0
+        ),
+        "HistGradientBoostingRegressor": lambda: of_estimator(
+            HistGradientBoostingRegressor(**HISTOGRAM), 0
+        ),
+    },
+    (0, "BlackBox"): {
+        "LightGBM poisson": lambda: make_lightgbm(0, objective="poisson"),
+        "XGBoost linear": lambda: make_xgboost(0, booster="gblinear"),
+        "XGBRegressor, 1 is missing": lambda: of_estimator(
+            xgboost.XGBRegressor(missing=1.0, **XGB), 0
+        ),
+        "HistGradientBoosting, poisson": lambda: of_poisson(
+            HistGradientBoostingRegressor(loss="poisson", **HISTOGRAM)
+        ),
+        "module of another kind": lambda: of_module(0, Linear(D, 5), torch.nn.GELU(), Linear(5, 1)),
+        "function of values": lambda: own_function(0),
+    },
+    (2, "TreeEngine"): {
+        "LightGBM Booster, two": lambda: make_lightgbm(2, objective="binary"),
+        "XGBoost Booster, two": lambda: make_xgboost(2, objective="binary:logistic"),
+        "DecisionTreeClassifier": lambda: of_estimator(
+            DecisionTreeClassifier(max_depth=4, random_state=0), 2
+        ),
+        "HistGradientBoostingClassifier": lambda: of_estimator(
+            HistGradientBoostingClassifier(**HISTOGRAM), 2
+        ),
+    },
+    (3, "TreeEngine"): {
+        "LightGBM Booster, three": lambda: make_lightgbm(3, objective="multiclass"),
+        "LGBMClassifier": lambda: of_estimator(lightgbm.LGBMClassifier(**lgbm()), 3),
+        "XGBoost Booster, three": lambda: make_xgboost(3, objective="multi:softprob"),
+        "RandomForestClassifier": lambda: of_estimator(
+            RandomForestClassifier(5, max_depth=4, random_state=0), 3
+        ),
+    },
+    (3, "BlackBox"): {
+        "LightGBM one by one": lambda: make_lightgbm(3, objective="multiclassova"),
+        "KNeighborsClassifier": lambda: of_estimator(KNeighborsClassifier(), 3),
+        "GaussianNB": lambda: of_estimator(GaussianNB(), 3),
+        "GradientBoostingClassifier": lambda: of_estimator(
+            GradientBoostingClassifier(n_estimators=4, random_state=0), 3
+        ),
+        "function of probabilities": lambda: own_function(3),
+    },
+    (0, "NetworkMaskedLoss"): {
+        "MLPRegressor": lambda: of_estimator(
             MLPRegressor(hidden_layer_sizes=(5, 4), max_iter=9, random_state=0), 0
         ),
-    ),
-    "MLPClassifier": (
-        3,
-        "NetworkMaskedLoss",
-        lambda: of_estimator(MLPClassifier((5,), "tanh", max_iter=9, random_state=0), 3),
-    ),
-    "LinearRegression": (0, "LinearMaskedLoss", lambda: of_estimator(LinearRegression(), 0)),
-    "Ridge behind a scaler": (
-        0,
-        "LinearMaskedLoss",
-        lambda: of_estimator(make_pipeline(StandardScaler(), Ridge()), 0),
-    ),
-    "LogisticRegression, two": (
-        2,
-        "NetworkMaskedLoss",
-        lambda: of_estimator(LogisticRegression(), 2),
-    ),
-    "LogisticRegression behind a scaler": (
-        3,
-        "NetworkMaskedLoss",
-        lambda: of_estimator(make_pipeline(StandardScaler(), LogisticRegression()), 3),
-    ),
-    "LinearDiscriminantAnalysis": (
-        3,
-        "NetworkMaskedLoss",
-        lambda: of_estimator(LinearDiscriminantAnalysis(), 3),
-    ),
-    "KNeighborsClassifier": (3, "BlackBox", lambda: of_estimator(KNeighborsClassifier(), 3)),
-    "GaussianNB": (3, "BlackBox", lambda: of_estimator(GaussianNB(), 3)),
-    "GradientBoostingClassifier": (
-        3,
-        "BlackBox",
-        lambda: of_estimator(GradientBoostingClassifier(n_estimators=4, random_state=0), 3),
-    ),
-    "module": (0, "NetworkMaskedLoss", lambda: of_module(0, Linear(D, 5), ReLU(), Linear(5, 1))),
-    "module of many layers": (
-        3,
-        "NetworkMaskedLoss",
-        lambda: of_module(
+        "module": lambda: of_module(0, Linear(D, 5), ReLU(), Linear(5, 1)),
+    },
+    (3, "NetworkMaskedLoss"): {
+        "MLPClassifier": lambda: of_estimator(
+            MLPClassifier((5), "tanh", max_iter=9, random_state=0), 3
+        ),
+        "LogisticRegression behind a scaler": lambda: of_estimator(
+            make_pipeline(StandardScaler(), LogisticRegression()), 3
+        ),
+        "LinearDiscriminantAnalysis": lambda: of_estimator(LinearDiscriminantAnalysis(), 3),
+        "module of many layers": lambda: of_module(
             3,
             Linear(D, 5),
             Tanh(),
@@ -307,21 +254,24 @@ MODELS = {
             Linear(4, 3),
             torch.nn.Softmax(1),
         ),
-    ),
-    "module without a last softmax": (3, "NetworkMaskedLoss", lambda: of_module(3, Linear(D, 3))),
-    "module with a last sigmoid": (
-        2,
-        "NetworkMaskedLoss",
-        lambda: of_module(2, Linear(D, 4), ReLU(), Linear(4, 1), torch.nn.Sigmoid()),
-    ),
-    "module of log odds": (2, "NetworkMaskedLoss", lambda: of_module(2, Linear(D, 1))),
-    "module of another kind": (
-        0,
-        "BlackBox",
-        lambda: of_module(0, Linear(D, 5), torch.nn.GELU(), Linear(5, 1)),
-    ),
-    "function of values": (0, "BlackBox", lambda: own_function(0)),
-    "function of probabilities": (3, "BlackBox", lambda: own_function(3)),
+        "module without a last softmax": lambda: of_module(3, Linear(D, 3)),
+    },
+    (0, "LinearMaskedLoss"): {
+        "LinearRegression": lambda: of_estimator(LinearRegression(), 0),
+        "Ridge behind a scaler": lambda: of_estimator(make_pipeline(StandardScaler(), Ridge()), 0),
+    },
+    (2, "NetworkMaskedLoss"): {
+        "LogisticRegression, two": lambda: of_estimator(LogisticRegression(), 2),
+        "module with a last sigmoid": lambda: of_module(
+            2, Linear(D, 4), ReLU(), Linear(4, 1), torch.nn.Sigmoid()
+        ),
+        "module of log odds": lambda: of_module(2, Linear(D, 1)),
+    },
+}
+MODELS = {
+    name: (n_classes, engine, make)
+    for (n_classes, engine), makers in MAKERS.items()
+    for name, make in makers.items()
 }
 
 

@@ -55,11 +55,7 @@ CASES = [
     for n_classes in classes
     for i, (name, parameters) in enumerate(MODELS[task])
 ]
-LOSSES = {
-    0: ["squared_error", "absolute_error"],
-    2: ["log_loss"],
-    3: ["log_loss"],
-}
+LOSSES = {0: ["squared_error", "absolute_error"], 2: ["log_loss"], 3: ["log_loss"]}
 
 
 def make_rows(n: int, n_classes: int, seed: int, *, weighted: bool = False) -> Rows:
@@ -143,20 +139,6 @@ def test_every_loss_is_the_black_boxs(name, parameters, n_classes, data) -> None
     close(engine(masks), black_box(masks))
 
 
-@pytest.mark.parametrize(("name", "parameters", "n_classes"), CASES)
-def test_the_elimination_order_is_the_black_boxs(name, parameters, n_classes) -> None:
-    model, rows = trained(name, parameters, n_classes), make_rows(200, n_classes, seed=5)
-    loss, baseline = resolve_loss(None, model.schema), baseline_of("mean", rows)
-    engine = masked_loss(model, rows, loss, baseline)
-    black_box = BlackBox(MaskEvaluator(model, rows, loss, baseline))
-    for _ in range(D - 1):
-        losses, expected = engine.without_each(), black_box.without_each()
-        feature = int(np.argmin(losses))
-        assert expected[feature] <= expected.min() * (1 + 1e-14)  # or else within rounding
-        engine.remove(feature)
-        black_box.remove(feature)
-
-
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])
 @pytest.mark.parametrize("name", ["linear", "mlp"])
 def test_a_feature_the_model_does_not_use_changes_no_bit(name, loss) -> None:
@@ -197,7 +179,7 @@ def _wide(seed: int = 0, d: int = 260) -> tuple[Rows, Floats]:
 def _check_drift(engine: MaskedLoss, black_box: BlackBox, n_removals: int) -> None:
     for step in range(n_removals):
         losses = engine.without_each()
-        if step % 40 == 39:
+        if step % 80 == 79:
             np.testing.assert_allclose(losses, black_box.without_each(), rtol=1e-10)
         feature = int(np.argmin(losses))
         engine.remove(feature)

@@ -14,7 +14,8 @@ from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, maske
 from chaffinch.tasks.selection.masked_loss.distributed_rows import PartedLoss, RowPart, parts_of
 from chaffinch.tasks.selection.masked_loss.row_blocks import RowSums
 from chaffinch.tasks.selection.models import fit
-from chaffinch.tasks.selection.models.runtime import single_thread
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 D = 5
 SCHEMA = Schema(tuple("abcde"), (0, 0, 0, 3, 0))
@@ -67,12 +68,6 @@ ENGINES = {
     "parts": in_parts,
     "black box": lambda: BlackBox(MaskEvaluator(FITTED["linear"], ROWS, LOSS, BASELINE)),
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
 
 
 # Its lock is for the whole process. A trace meets the line of a `with` once more before the lock is

@@ -16,7 +16,8 @@ from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
 from chaffinch.tasks.selection.masked_loss.base import Threads
 from chaffinch.tasks.selection.models import fit
-from chaffinch.tasks.selection.models.runtime import single_thread
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 D = 12
 SCHEMA = Schema(tuple(f"x{j}" for j in range(D)), (0,) * D)
@@ -32,12 +33,6 @@ MODELS = {
     )
 }
 KINDS = ["lightgbm", "mlp", "linear", "black box"]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
 
 
 def engine_of(kind: str, threads: int) -> MaskedLoss:

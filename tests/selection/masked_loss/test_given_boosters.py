@@ -14,7 +14,8 @@ import xgboost
 from chaffinch import masked_loss
 from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.models import LightGBMModel
-from chaffinch.tasks.selection.models.runtime import single_thread
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 D = 5
 X = np.random.default_rng(0).normal(size=(400, D))
@@ -22,12 +23,6 @@ Y = 2 * X[:, 0] + X[:, 1] * X[:, 2] + X[:, 3]
 CLASSES = (Y > 0).astype(np.int64)
 BASELINE = np.array([0.5, -1, 1, 0, 2])
 LIGHTGBM = {"n_estimators": 40, "num_leaves": 8, "n_jobs": 1, "verbosity": -1}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
 
 
 def check(engine, of) -> None:

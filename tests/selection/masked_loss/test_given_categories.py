@@ -16,16 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from chaffinch import InputError, masked_loss
-from chaffinch.tasks.selection.models.runtime import single_thread
 from tests.selection.masked_loss.given_models import XGB, lgbm, table
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 
 def with_colours(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:

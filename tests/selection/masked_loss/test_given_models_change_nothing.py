@@ -17,14 +17,8 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from chaffinch import masked_loss
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.models import fit_estimator
-from chaffinch.tasks.selection.models.runtime import single_thread
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
-
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 D = 4
 X = 3 * np.random.default_rng(0).normal(size=(200, D)) + 5

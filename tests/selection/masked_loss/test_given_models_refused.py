@@ -7,25 +7,25 @@ import re
 import lightgbm
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+import scipy.sparse
+import torch
 import xgboost
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.svm import LinearSVC
 
 from chaffinch import InputError, masked_loss
-from chaffinch.tasks.selection.models.runtime import single_thread
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 D = 4
 X = np.random.default_rng(0).normal(size=(60, D))
 Y = 2 * X[:, 0] + X[:, 1]
 CLASSES = (Y > 0).astype(np.int64)
 LINE = LinearRegression().fit(X, Y)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
 
 
 def first(table) -> np.ndarray:
@@ -50,80 +50,156 @@ def of_two_targets() -> xgboost.XGBRegressor:
     return xgboost.XGBRegressor(n_estimators=3, n_jobs=1).fit(X, np.column_stack((Y, Y)))
 
 
-def refused(message: str, model, table=X, y=Y, loss="squared_error", **how) -> None:
+def refused(message: str, model=LINE, X=X, y=Y, loss="squared_error", **how) -> None:
     with pytest.raises(InputError, match=message) as refusal:
-        masked_loss(model, table, y, loss=loss, **how)
+        masked_loss(model, X, y, loss=loss, **how)
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("threads", [0, 2.5])
-@pytest.mark.parametrize("make", [trees, lambda: first], ids=["trees", "function"])
-def test_threads_are_a_whole_number(make, threads) -> None:
-    refused(f"threads must be .*at least 1 but is {threads!r}", make(), threads=threads)
-
-
-def test_numpys_whole_numbers_are_whole_numbers() -> None:
-    engine = masked_loss(trees(), X, Y, loss="squared_error", threads=np.int64(2))
-    engine.remove(np.int32(1))
-    assert engine.mask.tolist() == [True, False, True, True]
-
-
-@pytest.mark.parametrize("loss", [None, first, 3])
-def test_a_loss_is_a_name(loss) -> None:
-    refused("loss must be the name of a loss or a scikit-learn scorer but is", LINE, loss=loss)
+WITH_A_HOLE, WITH_INFINITY = X.copy(), X.copy()
+WITH_A_HOLE[3, 2], WITH_INFINITY[3, 1] = np.nan, np.inf
+MISFITS = {
+    "X": [
+        ({"model": first, "X": X + 1j}, "Complex data not supported.*; give an array of numbers"),
+        (
+            {"model": first, "X": pd.DataFrame(X).assign(z=X[:, 0] + 1j)},
+            "column 'z' of X must hold numbers, .* but is complex128",
+        ),
+        ({"model": first, "X": np.ma.masked_greater(X, 1)}, "X must have no masked values, .* has"),
+        ({"model": first, "X": X.astype(str)}, "not compatible with .*strings.*; give an array of"),
+        (
+            {"model": first, "X": np.full(X.shape, "a", dtype=object)},
+            "could not convert .* 'a'.*; give an array",
+        ),
+        ({"X": [["a"] * D]}, "; give an array of numbers, or a pandas frame$"),
+        ({"X": scipy.sparse.csr_array(X)}, "Sparse data was passed for X"),
+        ({"X": pl.LazyFrame(X)}, "; give an array of numbers, or a pandas frame"),
+        ({"X": torch.tensor(X, requires_grad=True)}, r"Use tensor.detach\(\).numpy\(\) instead"),
+        (
+            {"X": X.astype("datetime64[s]")},
+            r"X must hold real numbers but holds datetime64\[s\]; give an array of numbers",
+        ),
+        (
+            {"model": first, "X": pd.DataFrame({"a": Y, "b": [[1]] * 60})},
+            "column 'b' of X must hold numbers, categories or text but is object",
+        ),
+        ({"X": X[:, :2]}, "X must have the 4 features that the model was trained on but has 2"),
+        ({"model": "trees", "X": X[:, :2]}, "X must have the 4 features that the model was trai"),
+        ({"X": X[0]}, r"X must have rows and features, \(K, M\), but has shape \(4,\)"),
+        ({"X": WITH_A_HOLE}, "Input X contains NaN"),
+        (
+            {"model": torch.nn.Linear(D, 1), "X": WITH_A_HOLE},
+            "the model must predict finite numbers but does not for row 3 of X, where 'x2' is",
+        ),
+    ],
+    "y": [
+        ({"y": Y.astype(str)}, "y must hold numbers but holds text, such as '"),
+        ({"y": Y + 1j}, "y cannot be read .Complex data not supported"),
+        ({"y": np.ma.masked_greater(Y, 1)}, "y must have no masked values"),
+        (
+            {"y": np.arange(60).astype("datetime64[s]")},
+            r"y must hold numbers, true and false, or text but holds datetime64\[s\]; give floats",
+        ),
+        ({"y": Y[:9]}, r"y must have shape \(60,\), as X has rows, but has \(9,\)"),
+        ({"y": np.full(60, np.nan)}, "y must have a value in every row but has none in row 1"),
+        (
+            {"model": "words", "y": ["low", "great"] * 30, "loss": "log_loss"},
+            "y must hold the model's classes, high, low, but holds great",
+        ),
+    ],
+    "weights": [
+        (
+            {"sample_weight": ["a"] * 60},
+            "sample_weight cannot be read .*; give a finite number above 0 for each row",
+        ),
+        ({"sample_weight": np.ma.masked_greater(abs(Y) + 1, 2)}, "sample_weight must have no mask"),
+        (
+            {"sample_weight": np.ones(3)},
+            r"sample_weight must have shape \(60,\), as X has rows, but has \(3,\)",
+        ),
+        (
+            {"sample_weight": np.zeros(60)},
+            "finite and above 0 but is 0 in row 1; give a finite number above 0 for each row, or",
+        ),
+    ],
+    "loss": [
+        *(({"loss": loss}, "loss must be the name of a loss or a scikit-learn scorer but is")
+          for loss in (None, first, 3)),
+        ({"loss": "log_loss"}, "loss 'log_loss' is for classification but the target asks for reg"),
+        ({"loss": "squared_eror"}, "loss must be one of .* did you mean squared_error"),
+    ],
+    "baseline": [
+        ({"baseline": "mode"}, "baseline must be zero, mean, median or values but is 'mode'"),
+        ({"baseline": [0, 1]}, "baseline must have one value for each of the 4 features"),
+        ({"baseline": {"x": 1}}, "baseline names 'x', which is no feature of X; nearest: x"),
+        ({"baseline": {"x1": np.nan}}, "baseline of 'x1' must be a finite number but is nan"),
+        (
+            {"model": first, "X": WITH_INFINITY, "baseline": "mean"},
+            "baseline 'mean' of 'x1' is inf, for the column holds infinite values",
+        ),
+    ],
+    "model": [
+        ({"model": Ridge()}, "This Ridge instance is not fitted"),
+        ({"model": lightgbm.LGBMRegressor()}, "No booster found. Need to call fit beforehand"),
+        ({"model": xgboost.XGBRegressor()}, "need to call fit or load_model beforehand"),
+        ({"model": "untrained"}, "the Booster is not trained; train it, or load it with load_mod"),
+        ({"model": Ridge}, "model must be a trained LightGBM, XGBoost or scikit-learn model"),
+        (
+            {"model": "vectors", "y": CLASSES, "loss": "roc_auc"},
+            "LinearSVC gives no class probabilities, which 'roc_auc' needs",
+        ),
+        (
+            {"model": "numbers of classes", "y": CLASSES, "loss": "log_loss"},
+            "the Booster predicts class numbers with multi:softmax",
+        ),
+        (
+            {"model": "two targets"},
+            "the model must predict one value for each row but predicts 2; give a function that "
+            "predicts one of them",
+        ),
+        ({"model": "forest of two"}, "the model must predict one value for each row but predi"),
+        (
+            {"model": "names"},
+            "the Booster knows its columns by name, a, b, c, d; give X as a pandas frame with them",
+        ),
+        ({"model": lambda T: T[:3]}, "the model must predict 60 rows, as many as X has"),
+        (
+            {"model": lambda T: torch.tensor(T[:, 0], requires_grad=True)},
+            r"the model's prediction cannot be read \(Can't call numpy\(\) on Tensor",
+        ),
+        *(
+            (
+                {"model": lambda T, row=row: np.tile(row, (len(T), 1)), "y": CLASSES,
+                 "loss": "log_loss"},
+                "the model must predict probabilities, in 0..1 and with sum 1, but predicts "
+                f"{re.escape(repr(row))} for row 0 of X",
+            )
+            for row in ([1.0, 1.0], [1.25, -0.25])
+        ),
+    ],
+}  # fmt: skip
+MADE = {
+    "trees": trees,
+    "words": lambda: LogisticRegression().fit(X, np.where(Y > 0, "high", "low")),
+    "vectors": lambda: LinearSVC().fit(X, CLASSES),
+    "numbers of classes": lambda: booster(objective="multi:softmax", num_class=2),
+    "two targets": of_two_targets,
+    "forest of two": lambda: RandomForestRegressor(2).fit(X, np.column_stack((Y, Y))),
+    "names": named_booster,
+    "untrained": xgboost.Booster,
+}
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (X + 1j, "Complex data not supported.*; give an array of numbers"),
-        (
-            pd.DataFrame(X).assign(z=X[:, 0] + 1j),
-            "column 'z' of X must hold numbers, .* but is complex128",
-        ),
-        (
-            np.ma.masked_greater(X, 1),
-            "X must have no masked values, .* but has",
-        ),
-        (X.astype(str), "not compatible with .*strings.*; give an array of numbers"),
-        (
-            np.full(X.shape, "a", dtype=object),
-            "could not convert .* 'a'.*; give an array",
-        ),
-    ],
-    ids=["complex", "complex column", "masked", "text", "text as objects"],
+    ("given", "message"), [case for cases in MISFITS.values() for case in cases]
 )
-def test_a_table_of_numbers_loses_nothing_in_silence(table, message: str) -> None:
-    refused(message, first, table)
+def test_what_does_not_fit_is_refused_in_one_line(given, message: str) -> None:
+    model = given.get("model", LINE)
+    refused(message, **given | {"model": MADE[model]() if isinstance(model, str) else model})
 
 
 def test_a_masked_array_without_a_masked_value_is_an_array() -> None:
     assert masked_loss(LINE, np.ma.array(X), Y, loss="squared_error").loss < 1e-20
-
-
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (Y.astype(str), "y must hold numbers but holds text"),
-        (Y + 1j, "y cannot be read .Complex data not supported"),
-        (np.ma.masked_greater(Y, 1), "y must have no masked values"),
-    ],
-    ids=["text", "complex", "masked"],
-)
-def test_a_target_loses_nothing_in_silence(y, message: str) -> None:
-    refused(message, LINE, y=y)
-
-
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        (["a"] * 60, "sample_weight cannot be read .*; give a finite number above 0 for each row"),
-        (np.ma.masked_greater(abs(Y) + 1, 2), "sample_weight must have no masked values"),
-    ],
-    ids=["text", "masked"],
-)
-def test_weights_are_numbers(weight, message: str) -> None:
-    refused(message, LINE, sample_weight=weight)
 
 
 @pytest.mark.parametrize("kind", [bool, "boolean", object])
@@ -140,47 +216,6 @@ def test_true_and_false_are_the_classes_1_and_0(kind) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("predicted", "found"),
-    [
-        (lambda T: np.ones((len(T), 2)), r"\[1.0, 1.0\]"),
-        (lambda T: np.tile([1.25, -0.25], (len(T), 1)), r"\[1.25, -0.25\]"),
-    ],
-)
-def test_probabilities_of_a_function_are_probabilities(predicted, found: str) -> None:
-    refused(
-        "the model must predict probabilities, in 0..1 and with sum 1, but predicts "
-        f"{found} for row 0 of X",
-        predicted,
-        y=CLASSES,
-        loss="log_loss",
-    )
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            of_two_targets,
-            "the model must predict one value for each row but predicts 2; give a function that "
-            "predicts one of them",
-        ),
-        (
-            lambda: RandomForestRegressor(2).fit(X, np.column_stack((Y, Y))),
-            "the model must predict one value for each row but predicts 2",
-        ),
-        (
-            named_booster,
-            "the Booster knows its columns by name, a, b, c, d; give X as a pandas frame with them",
-        ),
-        (xgboost.Booster, "the Booster is not trained; train it, or load it with load_model"),
-    ],
-    ids=["two targets", "two targets of a forest", "names", "untrained"],
-)
-def test_models_that_do_not_suit(make, message: str) -> None:
-    refused(message, make())
-
-
 @pytest.mark.parametrize("model", [trees(), LINE, first], ids=["trees", "linear", "function"])
 def test_what_an_engine_is_asked(model) -> None:
     engine = masked_loss(model, X, Y, loss="squared_error")
@@ -193,8 +228,12 @@ def test_what_an_engine_is_asked(model) -> None:
     for masks in ([["a"] * D], [[np.nan] * D], [[1, 1, 0, 2]], [[None] * D]):
         with pytest.raises(ValueError, match="masks must hold True for a feature that is kept"):
             engine(masks)
-    with pytest.raises(ValueError, match=r"masks must have shape \(m, 4\) but are \(1, 0\)"):
-        engine([[]])
+    for masks, shape in (([[]], r"\(1, 0\)"), (np.ones(D, dtype=bool), r"\(4,\)")):
+        with pytest.raises(ValueError, match=rf"masks must have shape \(m, 4\) but are {shape}"):
+            engine(masks)
+    engine.remove(2)
+    with pytest.raises(ValueError, match="feature 2 is masked already"):
+        engine.remove(2)
 
 
 IDS = 2**53 + np.arange(60)
@@ -221,3 +260,14 @@ def test_large_whole_numbers_that_float64_has_are_taken() -> None:
 def test_an_array_of_whole_numbers_is_refused_as_a_frame_is() -> None:
     refused(rf"X {re.escape(WHOLE)} {2**53 + 1};", first, np.column_stack((IDS, IDS)))
     refused(rf"y {re.escape(WHOLE)} {2**53 + 1};", first, y=IDS)
+
+
+@pytest.mark.parametrize("kind", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize("model", [Ridge(), lightgbm.LGBMRegressor(n_estimators=3, verbose=-1)])
+def test_columns_in_another_order_than_in_training_are_refused(model, kind) -> None:
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    fitted_model = model.fit(frame, Y)
+    assert masked_loss(fitted_model, kind(frame), Y, loss="r2").loss > -np.inf
+    for changed in (frame[list("dcba")], frame.rename(columns={"a": "z"})):
+        with pytest.raises(InputError, match=r"^X must have the columns that"):
+            masked_loss(fitted_model, kind(changed), Y, loss="r2")

@@ -16,13 +16,13 @@ SIGNAL = X[:, 0] + RANDOM.normal(size=120) / 2
 
 
 @pytest.mark.parametrize("labels", [(0, 1), (1, 2), (-1, 1), (0.0, 1.0), (False, True)])
-@pytest.mark.parametrize("name", ["f1", "recall", "average_precision", "roc_auc", "accuracy"])
 @pytest.mark.parametrize("model", [LogisticRegression(), RandomForestClassifier(8, random_state=0)])
-def test_one_of_two_labels_is_positive(model, name, labels) -> None:
+def test_one_of_two_labels_is_positive(model, labels) -> None:
     y = np.array(labels)[(SIGNAL > 0.5).astype(int)]
     model.fit(X, y)
-    own = get_scorer(name)
-    assert masked_loss(model, X, y, loss=name).loss == pytest.approx(-own(model, X, y), rel=1e-12)
+    for name in ("f1", "recall", "average_precision", "roc_auc", "accuracy"):
+        own = get_scorer(name)(model, X, y)
+        assert masked_loss(model, X, y, loss=name).loss == pytest.approx(-own, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["neg_mean_absolute_error", "neg_mean_squared_error"])

@@ -17,7 +17,8 @@ from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
 from chaffinch import masked_loss
-from chaffinch.tasks.selection.models.runtime import single_thread
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 D = 5
 SCORERS = {
@@ -26,12 +27,6 @@ SCORERS = {
     "roc_auc": lambda y, p: roc_auc_score(y, p[:, 1]),
 }
 LIGHTGBM = {"n_jobs": 1, "verbosity": -1, "min_child_samples": 1, "min_child_weight": 0}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
 
 
 def smooth(seed: int) -> tuple[np.ndarray, np.ndarray]:

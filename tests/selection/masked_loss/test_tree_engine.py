@@ -173,22 +173,6 @@ def test_the_trees_of_these_tests_are_of_every_depth() -> None:
 
 @every_model
 @pytest.mark.parametrize("n_classes", [0, 3])
-def test_features_go_in_the_same_order(name, n_classes) -> None:
-    engine, black_box = both(name, n_classes, 1, 300)
-    within = tolerance(name)
-    while engine.mask.any():
-        losses, expected = engine.without_each(), black_box.without_each()
-        chosen = int(np.argmin(losses))
-        # whatever is removed is best, or ties up to rounding with what is
-        assert expected[chosen] <= expected.min() + within
-        if np.sum(expected <= expected.min() + within) == 1:
-            assert chosen == np.argmin(expected)
-        engine.remove(chosen)
-        black_box.remove(chosen)
-
-
-@every_model
-@pytest.mark.parametrize("n_classes", [0, 3])
 def test_a_feature_that_changes_nothing_ties_exactly(name, n_classes) -> None:
     engine, _ = both(name, n_classes, 0, 1000)
     unused = ~np.isin(np.arange(N_FEATURES), engine.forest.used_features)

@@ -15,20 +15,15 @@ from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
 from chaffinch.tasks.selection.masked_loss.distributed_rows import parts_of
 from chaffinch.tasks.selection.models import fit
-from chaffinch.tasks.selection.models.runtime import single_thread
 from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 D = 6
 X = np.random.default_rng(1).normal(size=(1500, D))
 Y = 2 * X[:, 0] + X[:, 1] * X[:, 2] + X[:, 5] + 0.3 * np.random.default_rng(2).normal(size=1500)
 SCHEMA = Schema(tuple("abcdef"), (0,) * D)
 LEARNT, LEFT = slice(0, 1000), slice(1000, 1500)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
 
 
 def own_loss(model, name: str, rows: slice, y: np.ndarray, masked: list[int]) -> float:

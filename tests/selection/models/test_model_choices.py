@@ -100,12 +100,7 @@ class Doubler(TransformerMixin, BaseEstimator):
         ("mlp", None, {"alpha": 1e308}, "a number at least 0 and at most 1e.30 but is 1e.308"),
         ("mlp", None, {"learning_rate_init": 1e308}, "above 0 and at most 1e.30 but is 1e.308"),
         ("linear", "regression", {"C": 1}, "Ridge has no parameter 'C'"),
-        (
-            "linear",
-            "classification",
-            {"penalty": None},
-            "is deprecated in scikit-learn",
-        ),
+        ("linear", "classification", {"penalty": None}, "is deprecated in scikit-learn"),
         ("linear", None, {"n_estimators": 1}, "has no parameter 'n_estimators'"),
         ("linear", "regression", {"alpha": -1.0}, "'alpha' parameter of Ridge must be"),
         ("SVR", "regression", {"verbose": True}, "models are trained quietly"),

@@ -21,19 +21,14 @@ from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
 from chaffinch.tasks.selection.models import fit_estimator
-from chaffinch.tasks.selection.models.runtime import single_thread
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 D = 3
 X = np.random.default_rng(0).normal(size=(600, D)) + 4
 X = X[3 * X[:, 0] - 2 * X[:, 1] > -1.5]
 Y = 3 * X[:, 0] - 2 * X[:, 1] + 0.1 * X[:, 2] + 2
 LOSSES = ["squared_error", "absolute_error"]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with single_thread():
-        yield
 
 
 class Positive(Pipeline):
@@ -114,10 +109,7 @@ def xgboost_booster():
             lambda: make_pipeline(Narrow(), Ridge(1e-3)).fit(X, Y),
             "the pipeline's step 'narrow' is no scaler of single columns",
         ),
-        (
-            lambda: replaced(line(), "predict", positive),
-            "the Pipeline's own predict was replaced",
-        ),
+        (lambda: replaced(line(), "predict", positive), "the Pipeline's own predict was replaced"),
         (
             lambda: with_replaced_step(1, "predict", positive),
             "the Pipeline's own predict was replaced",

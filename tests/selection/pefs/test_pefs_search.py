@@ -49,36 +49,37 @@ def searched(prepared, seed=0, *, keep=(), **rules):
 # What is found
 
 
-@pytest.mark.parametrize(("seed", "n_classes"), [(0, 0), (1, 2), (2, 2)])
-def test_informative_features_are_found_among_noise(seed, n_classes):
+@pytest.mark.parametrize(("seed", "n_classes"), [(0, 0), (1, 2)])
+def test_informative_features_are_found_among_noise_and_the_network_predicts(seed, n_classes):
     prepared = prepared_of(rows_of(seed, n=1500, n_classes=n_classes), n_classes)
     search = searched(prepared, seed, penalty=0.1)
-    assert set(np.flatnonzero(search.sweeps[-1].mask)) == {0, 3, 5, 7}
+    mask = search.sweeps[-1].mask
+    assert set(np.flatnonzero(mask)) == {0, 3, 5, 7}
+    if n_classes:
+        fresh = rows_of(seed=100)
+        assert np.mean(search.network.predict(fresh.X, mask).argmax(1) != fresh.y) < 0.15
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_it_is_steered_to_a_number_of_features(seed):
-    search = searched(prepared_of(rows_of(seed, d=24)), seed, n_features=4)
+def test_it_is_steered_to_a_number_of_features():
+    search = searched(prepared_of(rows_of(d=24)), n_features=4)
     assert set(np.flatnonzero(search.sweeps[-1].mask)) == {0, 3, 5, 7}
     assert len({sweep.penalty for sweep in search.sweeps}) > 1
 
 
 def test_asked_for_more_its_penalty_falls_and_asked_for_fewer_it_rises():
     prepared = prepared_of(rows_of(d=24))
-    few, many = (searched(prepared, n_features=n, most_sweeps=12).sweeps for n in (2, 20))
+    few, many = (searched(prepared, n_features=n, most_sweeps=6).sweeps for n in (2, 20))
     assert few[-1].penalty > few[0].penalty > many[0].penalty > many[-1].penalty
     assert few[-1].mask.sum() < many[-1].mask.sum()
 
 
-def test_a_higher_penalty_keeps_fewer():
-    prepared = prepared_of(rows_of())
-    kept = [searched(prepared, penalty=p).sweeps[-1].mask.sum() for p in (0.1, 1)]
-    assert kept[0] > kept[1] == 0
+def test_the_highest_penalty_keeps_none():
+    assert searched(prepared_of(rows_of()), penalty=1).sweeps[-1].mask.sum() == 0
 
 
 @pytest.mark.parametrize("samples", [2, 8])
 def test_any_number_of_samples_finds_them(samples):
-    search = searched(prepared_of(rows_of(n=1500)), penalty=0.05, samples=samples)
+    search = searched(prepared_of(rows_of()), penalty=0.05, samples=samples)
     assert set(np.flatnonzero(search.sweeps[-1].mask)) >= {0, 3}
 
 
@@ -205,14 +206,6 @@ def test_the_averaged_prediction_is_the_mean_over_masks_drawn():
     one, same, other = (predict_averaged(network, rows.X, unsure, 3, seed) for seed in (0, 0, 1))
     assert (one == same).all()
     assert (one != other).any()
-
-
-def test_it_predicts_what_it_was_trained_on():
-    rows = rows_of(n=1500)
-    search = searched(prepared_of(rows), penalty=0.1)
-    fresh = rows_of(seed=100)
-    error = np.mean(search.network.predict(fresh.X, search.sweeps[-1].mask).argmax(1) != fresh.y)
-    assert error < 0.15
 
 
 # The network

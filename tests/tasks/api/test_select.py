@@ -42,7 +42,7 @@ def select(data=None, target="churned", *, model=QUICK, **options):
     return chaffinch.select(data, target, model=model, **options)
 
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from chaffinch import InputError, ModelSettings
 from tests.synthetic import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 NUMBERS = np.arange(200)
 HOURS = pd.date_range("2026-01-01", periods=200, freq="h")
 

@@ -16,7 +16,7 @@ from chaffinch import InputError
 from chaffinch.exports import to_dbt
 from tests.tasks.synthetic_runs import causes, run_of
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 UNUSUAL = "Größe (m²), 'x'; drop table orders -- % $ 😀"
 
 

@@ -17,7 +17,7 @@ from tests.tasks.exports.conftest import orders
 from tests.tasks.synthetic_runs import LINEAR, causes, run_of
 
 pytestmark = [
-    pytest.mark.usefixtures("no_report"),
+    pytest.mark.usefixtures("undrawn"),
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning"),
 ]
 

@@ -52,7 +52,7 @@ def prices(seed=0, n=300):
 
 @pytest.mark.parametrize("start", [(), ("a", "b", "c", "d")])
 def test_it_trains_on_the_training_rows_and_masks_the_mask_validation_rows(
-    start, tmp_path, no_report_here
+    start, tmp_path, undrawn_here
 ) -> None:
     method = AfsBm(slacks=(0.01, 0.05), rejections=3, start=start)
     result = select(
@@ -156,7 +156,7 @@ def test_the_path_has_a_row_for_each_round_of_each_slack(kept) -> None:
 
 
 def test_the_slack_whose_mask_does_best_on_the_model_validation_rows_wins(
-    tmp_path, no_report_here
+    tmp_path, undrawn_here
 ) -> None:
     method = AfsBm(slacks=(0.0, 0.001, 0.5, 0.6, 40.0))
     result = select(method=method, store=tmp_path)

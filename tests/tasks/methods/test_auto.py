@@ -18,7 +18,7 @@ from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 LINEAR = ModelSettings(name="LinearRegression", tuning="none")
 THREE_FOLDS = LINEAR.model_copy(update={"folds": 3})
 HOLDOUT = {"kind": "auto", "validation": "holdout"}

@@ -66,7 +66,7 @@ def coefficients(pipeline):
     return pipeline[-1].coef_
 
 
-def test_rfe_fits_the_training_rows_and_no_others(tmp_path, no_report_here) -> None:
+def test_rfe_fits_the_training_rows_and_no_others(tmp_path, undrawn_here) -> None:
     result, rows = regress("rfe", tmp_path)
     train = rows[rows["part"] == "train"]
     theirs = RFE(line(), n_features_to_select=1, step=1, importance_getter=coefficients)
@@ -74,7 +74,7 @@ def test_rfe_fits_the_training_rows_and_no_others(tmp_path, no_report_here) -> N
     assert result.scores == dict(zip("abcdef", (7.0 - ranking).tolist(), strict=True))
 
 
-def test_rfecv_judges_by_folds_of_the_training_rows(tmp_path, no_report_here) -> None:
+def test_rfecv_judges_by_folds_of_the_training_rows(tmp_path, undrawn_here) -> None:
     result, rows = regress("rfecv", tmp_path)
     train = rows[rows["part"] == "train"]
     theirs = RFECV(
@@ -94,7 +94,7 @@ def test_rfecv_judges_by_folds_of_the_training_rows(tmp_path, no_report_here) ->
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_sequential_fits_the_training_rows_and_judges_on_the_mask_validation_rows(
-    direction, tmp_path, no_report_here
+    direction, tmp_path, undrawn_here
 ) -> None:
     method = Sequential(kind=f"sequential_{direction}", n_features=(3,))
     result, rows = regress(method, tmp_path)
@@ -110,7 +110,7 @@ def test_sequential_fits_the_training_rows_and_judges_on_the_mask_validation_row
     assert result.path["loss"].iloc[-1] == pytest.approx(np.mean((predicted - held_out["y"]) ** 2))
 
 
-def test_a_swarm_judges_on_the_mask_validation_rows(tmp_path, no_report_here) -> None:
+def test_a_swarm_judges_on_the_mask_validation_rows(tmp_path, undrawn_here) -> None:
     result, rows = regress(SWARM, tmp_path)
     train, held_out = (rows[rows["part"] == part] for part in ("train", "mask_validation"))
     for kept, loss in zip(result.path["features"], result.path["loss"], strict=True):

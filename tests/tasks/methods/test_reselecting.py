@@ -149,7 +149,7 @@ def test_a_former_feature_that_tells_nothing_now_is_gone_so_that_its_set_cannot_
 
 
 def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(
-    former, store, no_report_here
+    former, store, undrawn_here
 ) -> None:
     newer = causes("x2", "x3", seed=1)
     moved = chaffinch.reselect(former, newer, model=LinearRegression(), store=store)
@@ -425,7 +425,7 @@ def test_a_contract_that_was_edited_or_is_of_later_is_refused(
         assert "\n" not in str(error.value)
 
 
-def test_it_is_a_run_as_any_other(moved, store, no_report_here) -> None:
+def test_it_is_a_run_as_any_other(moved, store, undrawn_here) -> None:
     again = chaffinch.load_run(moved.run, store=store)
     assert again.changes == moved.changes
     written = json.loads((moved.folder / "changes.json").read_bytes())

@@ -19,7 +19,7 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.synthetic import good_table
 from tests.tasks.methods.synthetic_alternatives import LINE, select, table, two_that_share_nothing
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 THREE_FOLDS = LINE.model_copy(update={"folds": 3})
 
 

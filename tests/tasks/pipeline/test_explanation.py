@@ -97,7 +97,7 @@ def test_the_price_of_a_feature_is_a_share_of_what_the_model_explains(stored) ->
 
 
 def test_without_a_test_part_models_without_the_row_give_the_importance(
-    tmp_path, no_report_here
+    tmp_path, undrawn_here
 ) -> None:
     result = select(table_of(), method="auto", n_features=4, model=THREE_FOLDS, store=tmp_path)
     assert result.contract["judged_on"] == "out_of_fold"
@@ -109,7 +109,7 @@ def test_without_a_test_part_models_without_the_row_give_the_importance(
 
 
 def test_dropped_features_come_with_the_kept_one_that_stands_for_them(
-    tmp_path, no_report_here
+    tmp_path, undrawn_here
 ) -> None:
     found = explained(select(table_of(), method="mrmr", n_features=2, store=tmp_path))
     (one,) = (one for one in found["stand_ins"]["groups"] if one["feature"] in ("a", "copy"))
@@ -146,7 +146,7 @@ def test_a_class_that_some_of_the_rows_lack_leaves_the_importance_out(
 
 
 def test_no_more_rows_and_features_are_measured_than_the_limits(
-    tmp_path, monkeypatch, no_report_here
+    tmp_path, monkeypatch, undrawn_here
 ) -> None:
     for name, most in (("_MOST_ROWS", 50), ("_MOST_FEATURES", 3)):
         monkeypatch.setattr(explanation, name, most)
@@ -158,7 +158,7 @@ def test_no_more_rows_and_features_are_measured_than_the_limits(
 
 
 def test_of_many_rows_as_few_folds_are_refitted_as_have_enough(
-    tmp_path, monkeypatch, no_report_here
+    tmp_path, monkeypatch, undrawn_here
 ) -> None:
     monkeypatch.setattr(explanation, "_MOST_ROWS", 100)  # a fold has 200
     fitted = []

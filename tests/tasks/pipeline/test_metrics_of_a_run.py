@@ -74,7 +74,7 @@ def test_two_classes_have_those_of_scikit_learn(classes) -> None:
 
 
 def test_of_more_classes_roc_auc_is_the_mean_over_one_against_the_rest(
-    tmp_path, no_report_here
+    tmp_path, undrawn_here
 ) -> None:
     table = causes("x1", "x2")
     table["y"] = pd.qcut(table["y"], 3, labels=["low", "middle", "high"]).astype(str)

@@ -15,7 +15,7 @@ from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.selection import mapped
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture(scope="module")

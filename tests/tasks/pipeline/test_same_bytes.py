@@ -26,7 +26,7 @@ from chaffinch.tasks.settings import identity
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers import distributed_masked_loss
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 QUICK = {"name": "lightgbm", "tuning": "none", "parameters": {"n_estimators": 20}}
 HERE = Path(__file__).parents[3]
 TABLES = {"breast_cancer": load_breast_cancer, "diabetes": load_diabetes, "wine": load_wine}

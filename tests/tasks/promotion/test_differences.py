@@ -16,7 +16,7 @@ from chaffinch.tasks.statistics.drift import FeatureDrift
 from tests.synthetic import good_table
 from tests.tasks.synthetic_runs import causes, run_of
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 BY_NAME = chaffinch.ModelSettings(name="LinearRegression", tuning="none")
 
 

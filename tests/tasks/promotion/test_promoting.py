@@ -10,7 +10,7 @@ from chaffinch import InputError, StorageError
 from chaffinch.tasks.promotion.promote import against_promoted, kept_run
 from tests.tasks.synthetic_runs import causes, run_of
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture(scope="module")

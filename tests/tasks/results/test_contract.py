@@ -21,7 +21,7 @@ from chaffinch.tasks.settings.reselection import ReselectionSettings
 from tests.synthetic import good_table
 
 LINEAR = ModelSettings(name="linear", tuning="none")
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from chaffinch import ModelSettings
 from tests.synthetic import good_table
 from tests.tasks.methods.synthetic_alternatives import two_that_share_nothing
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 LINEAR = ModelSettings(name="linear", tuning="none")
 HOSTILE = "<script>alert(1)</script>"
 

@@ -14,7 +14,7 @@ from chaffinch import InputError, ModelSettings
 from chaffinch.tasks.selection.models import MODELS, kind_of
 from tests.synthetic import good_table
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 LINEAR = ModelSettings(name="linear", tuning="none")
 KEPT = ("age", "colour", "income")
 

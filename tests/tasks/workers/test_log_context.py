@@ -10,7 +10,7 @@ from chaffinch import ModelSettings
 from chaffinch.tasks.workers.logging import ContextFilter, logging_about
 from tests.synthetic import good_table
 
-pytestmark = pytest.mark.usefixtures("no_report")
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture
