@@ -43,6 +43,7 @@ _MOST_MOVED = 5
 # Of the mean error, beside one new column. To take more, an honest column has to explain three
 # quarters of the variance that the first set leaves.
 _LEAST_LEFT = 0.5
+_LEAST_LEFT_BY_ALL = 0.8  # where the new set leaves more, no column of it is refitted by itself
 
 
 @dataclass(frozen=True)
@@ -397,7 +398,9 @@ def _halved_by(
         return error(predicted(judge, np.isin(schema.features, names)))
 
     most = error(first)
-    left = {name: min(left_by(name), left_by(*before, name)) for name in new if most}
+    if error(judge.with_selected) >= most * _LEAST_LEFT_BY_ALL:
+        return {}
+    left = {name: min(left_by(name), left_by(*before, name)) for name in new}
     return {name: 1 - rest / most for name, rest in left.items() if rest < most * _LEAST_LEFT}
 
 
