@@ -79,7 +79,8 @@ class Dataset:
     `path` is the folder with ``table.parquet`` and ``dataset.json``; `hash` has 64 hexadecimal
     digits over names, types, categories and values; `columns` has the type of each column, in table
     order: float64, int64, bool, category, timestamp or other. `source_order` is the file of the
-    row numbers in the source; None if the dataset was not opened for a source.
+    row numbers in the source; None if the dataset was not opened for a source. `n_left_out` rows of
+    the source have no target, and are not in the dataset.
     """
 
     path: Path
@@ -87,6 +88,7 @@ class Dataset:
     n_rows: int
     columns: dict[str, str]
     source_order: Path | None = field(default=None, compare=False)
+    n_left_out: int = field(default=0, compare=False)
 
     @classmethod
     def open(cls, folder: Path, hash: str) -> Dataset:  # noqa: A002
@@ -183,11 +185,13 @@ def ingest(
     drop: Collection[str] = (),
     labels: str | None = None,
     optional: Collection[str] = (),
+    rows_with: str | None = None,
     on_done: OnDone = ignored,
 ) -> Dataset:
     """Read a table, type its columns, shuffle its rows and store it as a dataset in `folder`.
 
-    `on_done` is called with the number of columns that are done, each twice, and of all.
+    Rows without a value in the column `rows_with` are left out. `on_done` is called with the number
+    of columns that are done, each twice, and of all.
 
     The result is cached by the SHA-256 of the file, the arguments and the version of the reading
     rules, so that a file is parsed once. A table in memory is converted each time.
@@ -197,15 +201,21 @@ def ingest(
         labels = None  # a source without types gives it none of its own
     if fingerprint is not None:
         roles = [sorted(set(names)) for names in (categorical, numeric, ordered, drop)]
-        note = _note(folder, [fingerprint, *roles, *([] if labels is None else [[labels]])])
+        rows = [] if rows_with is None else [{"rows_with": rows_with}]
+        note = _note(folder, [fingerprint, *roles, *([] if labels is None else [[labels]]), *rows])
         try:
-            return replace(Dataset.open(folder, _hash_in_note(note)), source_order=note)
+            dataset_hash, n_left_out = _read_note(note)
+            known = Dataset.open(folder, dataset_hash)
+            return replace(known, source_order=note, n_left_out=n_left_out)
         except FileNotFoundError:
             logger.debug("%s is to be read: no such file was read before", source)
         except StorageError as error:
             logger.info("%s is to be read: %s", source, error)
+    n_left_out, rows_kept = 0, None
     with spill_folder(folder) as aside:
         with source.scan(categorical, drop=drop, aside=aside) as raw:
+            if rows_with is not None and rows_with in raw:
+                n_left_out, rows_kept = raw.keep_rows_with(rows_with)
             lacking = set(optional).difference(raw)
             there = [set(names) - lacking for names in (categorical, numeric, drop)]
             categorical, numeric, drop = map(sorted, there)
@@ -234,11 +244,13 @@ def ingest(
             dataset_hash = hash_columns(types, len(order), each_done(in_order))
         dataset = _store(columns, types, dataset_hash, folder)
         del columns
+    if rows_kept is not None:
+        order = rows_kept.take(order)
     release_memory()
     if note is None:  # such a source is always read; equal rows in the same order share a note
         note = _note(folder, [dataset_hash, hashlib.sha256(order.to_numpy().data).hexdigest()])
-    _write_note(note, dataset_hash, order)
-    return replace(dataset, source_order=note)
+    _write_note(note, dataset_hash, order, n_left_out)
+    return replace(dataset, source_order=note, n_left_out=n_left_out)
 
 
 def _note(folder: Path, key: list[Any]) -> Path:
@@ -246,11 +258,12 @@ def _note(folder: Path, key: list[Any]) -> Path:
     return folder / f"source-{digest[:16]}.parquet"
 
 
-def _write_note(path: Path, dataset_hash: str, order: pa.Array) -> None:
+def _write_note(path: Path, dataset_hash: str, order: pa.Array, n_left_out: int) -> None:
     """Write which dataset a source became, and which row of the source each of its rows was."""
-    rows = pa.table({_ROW: order}).replace_schema_metadata(
-        {"format_version": str(FORMAT_VERSION), "hash": dataset_hash}
-    )
+    about = {"format_version": str(FORMAT_VERSION), "hash": dataset_hash}
+    if n_left_out:
+        about["n_left_out"] = str(n_left_out)
+    rows = pa.table({_ROW: order}).replace_schema_metadata(about)
     encoding = {"use_dictionary": False, "column_encoding": "DELTA_BINARY_PACKED"}
     write_file(path, lambda file: pa.parquet.write_table(rows, file, **encoding))
 
@@ -266,10 +279,14 @@ def _reading_note(path: Path | None) -> Iterator[None]:
         raise StorageError(f"{path} is damaged ({error}); remove it") from error
 
 
-def _hash_in_note(path: Path) -> str:
+def _read_note(path: Path) -> tuple[str, int]:
+    """Return the hash of a source's dataset, and the number of its rows that were left out."""
     with _reading_note(path):
         metadata: dict[bytes, bytes] = pa.parquet.read_schema(path).metadata or {}
-    return metadata.get(b"hash", b"").decode(errors="replace")
+    n_left_out = metadata.get(b"n_left_out", b"0").decode(errors="replace")
+    if not n_left_out.isdecimal():
+        raise StorageError(f"{path} is damaged (its number of rows); remove it")
+    return metadata.get(b"hash", b"").decode(errors="replace"), int(n_left_out)
 
 
 def _are_text_labels(column: pa.ChunkedArray) -> bool:

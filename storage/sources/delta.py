@@ -72,7 +72,7 @@ class DeltaSource(Source):
             return self._names(dataset)
 
     def column_bytes(self) -> Mapping[str, int]:
-        """Return compressed sizes from the footers; columns of partitions are in no file."""
+        """Return compressed sizes from the footers; of partitions, those of the folders' names."""
         with self._opened() as (_, dataset):
             storage = dataset.filesystem
             files = ((name, storage.open_input_file(name)) for name in dataset.files)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chaffinch.errors import InputError, about_column
 from chaffinch.storage.column_names import check_columns
@@ -183,6 +184,20 @@ class Columns(MutableMapping[str, pa.ChunkedArray]):
         self._table, self._label = table, label
         self._at_a_time = max(1, _CELLS_AT_A_TIME // table.n_rows)
         self._columns: dict[str, pa.ChunkedArray | None] = dict.fromkeys(table.names)
+        self._rows: pa.Array | None = None  # the rows that are kept, or all
+
+    def keep_rows_with(self, name: str) -> tuple[int, pa.Array]:
+        """Leave out the rows without a value in a column.
+
+        Return how many these are, and the numbers of the others.
+        """
+        is_there = pc.invert(pc.is_null(self[name], nan_is_null=True)).combine_chunks()
+        self._rows = pc.indices_nonzero(is_there)
+        if not len(self._rows):
+            raise InputError(f"column {name!r} of {self._label} has no value in any row")
+        there = {key: column for key, column in self._columns.items() if column is not None}
+        self._columns |= {key: column.take(self._rows) for key, column in there.items()}
+        return len(is_there) - len(self._rows), self._rows.cast(pa.int64())
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         if self._columns[name] is None:
@@ -196,7 +211,10 @@ class Columns(MutableMapping[str, pa.ChunkedArray]):
         names = list(self._columns)
         near = names[names.index(first) :][: self._at_a_time]
         some = [name for name in near if self._columns[name] is None]
-        self._columns |= dict(zip(some, self._table.load(some).columns, strict=True))
+        columns = self._table.load(some).columns
+        if self._rows is not None:
+            columns = [column.take(self._rows) for column in columns]
+        self._columns |= dict(zip(some, columns, strict=True))
 
     def __setitem__(self, name: str, column: pa.ChunkedArray) -> None:
         self._columns[name] = column

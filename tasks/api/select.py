@@ -52,6 +52,7 @@ def select(
     split: str | None = None,
     embargo: str | float | None = None,
     drop_leaks: bool = False,
+    drop_rows_without_target: bool = False,
     alternatives: int | AlternativeSettings | None = None,
     lags: Collection[int] = (),
     rolling: Collection[int] = (),
@@ -128,6 +129,9 @@ def select(
     drop_leaks : bool
         Whether features are left out that predict the target, or one of its classes, without the
         others.
+    drop_rows_without_target : bool
+        Whether rows whose target is missing are left out, rather than refused. The contract says
+        how many.
     alternatives : int or AlternativeSettings, optional
         Number of feature sets to find that differ from the chosen one and from each other, or
         settings of that search. Each is refitted and scored; nothing else depends on them.
@@ -208,6 +212,7 @@ def select(
             split=as_text(split),
             embargo=embargo,
             drop_leaks=drop_leaks,
+            drop_rows_without_target=drop_rows_without_target,
         ),
         constraints=limits,
         alternatives=alternatives_of(alternatives),

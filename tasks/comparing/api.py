@@ -51,6 +51,7 @@ def compare(
     time: str | None = None,
     embargo: str | float | None = None,
     drop_leaks: bool = False,
+    drop_rows_without_target: bool = False,
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
@@ -88,7 +89,8 @@ def compare(
     sizes : sequence of int or of float below 1
         Numbers of features, or shares of all, at which each method is scored in addition to its own
         choice; afs_bm and particle_swarm have no fixed sizes.
-    keep, drop, constraints, categorical, numeric, weight, group, time, embargo, drop_leaks
+    keep, drop, constraints, categorical, numeric, weight, group, time, embargo, drop_leaks, \
+drop_rows_without_target
         See `chaffinch.select`; the same for every table.
     task, loss, baseline, tolerance
         Likewise.
@@ -160,6 +162,7 @@ def compare(
             time=as_text(time),
             embargo=embargo,
             drop_leaks=drop_leaks,
+            drop_rows_without_target=drop_rows_without_target,
         ),
         constraints=limits,
         task=task,

@@ -73,7 +73,7 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
     kind = kind_of(name, column)
     if kind == "timestamp":
         raise InputError(f"target {name!r} holds timestamps: give a number or a class instead")
-    refuse_missing(f"target {name!r}", column)
+    refuse_missing(f"target {name!r}", column, ", or leave them out by drop_rows_without_target")
     values = None if kind == "category" else np.unique(_values(column, kind))
     n_distinct = len(categories_of(column)) if values is None else len(values)
     if n_distinct == 1:
@@ -359,10 +359,10 @@ def check_has_order(name: str, column: Any) -> None:
         )
 
 
-def refuse_missing(what: str, column: Any) -> None:
+def refuse_missing(what: str, column: Any, otherwise: str = "") -> None:
     """Raise InputError for a column with a missing value."""
     if column.null_count:
         raise InputError(
             f"{what} is missing in {column.null_count} of {len(column)} rows, first in row "
-            f"{first_missing(column)}: fill or remove these rows"
+            f"{first_missing(column)}: fill or remove these rows{otherwise}"
         )

@@ -96,6 +96,7 @@ def _reading_options(settings: SelectionSettings) -> dict[str, Any]:
         "drop": columns.drop,
         "labels": None if settings.task == "regression" else settings.target,
         "optional": optional_columns(settings),
+        "rows_with": settings.target if columns.drop_rows_without_target else None,
     }
 
 
@@ -105,7 +106,7 @@ def parts_in_order(
     """Return the part of each row of a run's table, in the table's own order of rows.
 
     `part` has the parts in the order of the dataset. Of equal rows the first in the table is the
-    first in the dataset. InputError if the table is not the run's.
+    first in the dataset. A row without a target has none. InputError if the table is not the run's.
     """
     with TemporaryDirectory(prefix="chaffinch-") as folder:
         ingested = dataset.ingest(
@@ -117,7 +118,9 @@ def parts_in_order(
             f"{source.label} does not have the rows, columns and types of columns of the run; give "
             "the table that it was selected from, read in the same way"
         )
-    return part.take(pa.array(np.argsort(rows)))
+    place = np.full(len(rows) + ingested.n_left_out, -1)
+    place[rows] = np.arange(len(rows))
+    return part.take(pa.array(place, mask=place < 0))
 
 
 def check_header(source: Source, settings: SelectionSettings) -> None:
@@ -160,6 +163,12 @@ def describe(run: SelectionRun, writer: Writer) -> None:
     if former is not None:
         since = warnings_since(former, description.classes, run.dataset.hash, run.dataset.columns)
         description = replace(description, warnings=(*since, *description.warnings))
+    if n := run.dataset.n_left_out:
+        rows = "1 row has" if n == 1 else f"{n:,} rows have"
+        left_out = (
+            f"{rows} no target {run.settings.target!r} and {'is' if n == 1 else 'are'} left out"
+        )
+        description = replace(description, notes=(left_out, *description.notes))
     run.description = description
     writer.write(PROFILE_FILE, DESCRIPTION.dump_json(description, indent=2))
 

@@ -53,6 +53,13 @@ class ColumnSettings(Settings):
         "Drop leaks",
         "Leave out features that predict the target, or one of its classes, without the others.",
     )
+    drop_rows_without_target: bool = setting(
+        False,
+        10,
+        "Drop rows without a target",
+        "Leave out rows whose target is missing; the contract says how many. By default they are "
+        "refused.",
+    )
 
     @property
     def named(self) -> list[str]:
