@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.random import RandomState
@@ -251,6 +252,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """Return X as a table; an array must hold numbers. Its shape and names are set."""
         if issparse(y):
             raise InputError("y must be no sparse matrix; give y.toarray()")
+        if y is not None and np.any(pd.isna(y)):
+            raise InputError("y has missing values; fill them, or remove these rows from X and y")
         X = computed(X)
         if not (hasattr(X, "__array__") or issparse(X) or isinstance(X, list | tuple | str)):
             source_of(X).check()  # names the method that makes a table of it

@@ -258,6 +258,8 @@ def _names(data: Any) -> list[str]:
         return list(data.schema.names)
     if isinstance(data, pd.DataFrame):
         return [*map(str, data.columns), *(str(name) for name in data.index.names if name)]
+    if type(data).__name__ == "LazyFrame":
+        return list(data.collect_schema().names())
     names = getattr(data, "column_names", None) or (hasattr(data, "get_columns") and data.columns)
     return list(names) if names else ["a", "y"]
 

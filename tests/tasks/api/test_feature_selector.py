@@ -92,6 +92,14 @@ def test_a_sparse_matrix_larger_than_memory_is_refused():
         FeatureSelector(**FAST).fit(wide, np.arange(1_000_000) % 2)
 
 
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_missing_values_of_y_are_refused(missing):
+    X, y = np.arange(40.0).reshape(20, 2), ["a", "b"] * 9 + ["a", missing]
+    for target in (y, np.array(y, dtype=object), pd.DataFrame({"y": y}, dtype=object)):
+        with pytest.raises(InputError, match=r"^y has missing values; fill them"):
+            FeatureSelector(**FAST).fit(X, target)
+
+
 def test_columns_of_text_and_missing_values_are_features_and_leaks_can_be_dropped():
     table = X.assign(text=np.where(y, "benign", "malignant"))
     table.iloc[::7, 0] = np.nan
