@@ -76,18 +76,23 @@ def figure_of(name: str, width: float, height: float) -> Iterator[Figure]:
 
     # the salt makes identifiers reproducible, and differ between the charts of a page
     with style.context(["default", _STYLE, {"svg.hashsalt": name}]):
-        yield Figure(figsize=(width, height), layout="constrained")
+        yield Figure(figsize=(width, height))
 
 
 def markup(figure: Figure, label: str) -> Markup:
     """Return a figure as an SVG element in the page's own colours; the label describes it."""
     from markupsafe import Markup, escape
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     file = io.StringIO()
+    FigureCanvasSVG(figure)
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with warnings.catch_warnings():
         # the browser has letters that matplotlib's own font lacks
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        # a figure with an engine of its own is drawn once more, for nothing, before it is saved
+        ConstrainedLayoutEngine().execute(figure)
         figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     drawing = file.getvalue()
     _, _, body = drawing[drawing.index("<svg") :].partition(">")
