@@ -56,6 +56,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
+@pytest.fixture(scope="module")
+def no_report() -> Iterator[None]:
+    """Write an empty page in runs whose report is not the point: its charts take half of a run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("chaffinch.tasks.pipeline.report.render_report", lambda _: b"<!doctype html>")
+        yield
+
+
+@pytest.fixture
+def no_report_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write an empty page in the runs of one test, in a file where others look at reports."""
+    monkeypatch.setattr("chaffinch.tasks.pipeline.report.render_report", lambda _: b"<!doctype>")
+
+
+@pytest.fixture
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resample a score, which takes long, a few times where its interval is not the point."""
+    monkeypatch.setattr("chaffinch.tasks.statistics.bootstrap._RESAMPLES_OF_A_SCORE", 20)
+
+
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator["ObjectStorage"]:
     """Start S3-compatible storage; what asks for it names the xdist group "objects"."""
