@@ -1,10 +1,7 @@
 """What is kept of searches by PEFS under way, and what is done with what is of no use."""
 
-from __future__ import annotations
-
 import logging
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -45,7 +42,7 @@ def left_behind(checkpoints: Checkpoints, monkeypatch, method=SHORT) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Search, "sweep", stopping)
         with pytest.raises(KeyboardInterrupt):
-            method.search(replace(material_of(), checkpoints=checkpoints))
+            method.search(material_of(checkpoints=checkpoints))
 
 
 def read_back(checkpoints: Checkpoints, monkeypatch, method=SHORT):
@@ -54,10 +51,8 @@ def read_back(checkpoints: Checkpoints, monkeypatch, method=SHORT):
     with monkeypatch.context() as patch:
         patch.setattr(Search, "sweep", lambda search: made.append(sweep(search)))
         seen: list[tuple[int, int]] = []
-        material = replace(
-            material_of(),
-            checkpoints=checkpoints,
-            on_progress=lambda done, total: seen.append((done, total)),
+        material = material_of(
+            checkpoints=checkpoints, on_progress=lambda *progress: seen.append(progress)
         )
         found = searches_of(method.search(material))
     assert seen[-1] == (len(found.searches), len(found.searches))
@@ -92,12 +87,12 @@ def test_a_search_for_a_size_and_one_with_nothing_to_search_are_read_back(
     assert n_made == 0
 
 
-@pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize(
-    ("damage", "reason"),
+    ("number", "damage", "reason"),
     [
-        (lambda content: content[:-1], "the checkpoint cannot be read ("),
+        (1, lambda content: content[:-1], "the checkpoint cannot be read ("),
         (
+            2,
             lambda content: content[:-1] + bytes([content[-1] ^ 1]),
             "the checkpoint is damaged (it was changed)",
         ),

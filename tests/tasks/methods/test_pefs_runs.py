@@ -12,18 +12,17 @@ import pytest
 import chaffinch
 from chaffinch import InputError, ModelSettings, SelectionSettings
 from chaffinch.methods import Pefs
-from chaffinch.tasks.methods.fitting import Recipe
 from chaffinch.tasks.methods.pefs import searches_of
-from chaffinch.tasks.methods.protocol import Problem
-from chaffinch.tasks.selection.core import Rows, Schema
-from chaffinch.tasks.workers.interface import InProcess
+from chaffinch.tasks.selection.core import Rows
 from tests.synthetic import good_table
-from tests.tasks.pipeline.stages import stage
+from tests.tasks.methods.synthetic_problem import problem
+from tests.tasks.pipeline.stages import goes_on_from_what_was_found, stage
 from tests.tasks.reporting.synthetic_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 QUICK = Pefs(hidden_layer_sizes=(16,), most_sweeps=6, penalties=(0.05, 0.2), seeds=2)
 SWIFT = QUICK.model_copy(update={"most_sweeps": 2, "seeds": 1})
+ONCE = SWIFT.model_copy(update={"penalties": (0.1,)})
 SIZED = Pefs(hidden_layer_sizes=(16,), most_sweeps=6, n_features=(2, 0.5))
 COLUMNS = [
     "step", "search", "iteration", "penalty", "loss", "entropy", "stability", "probabilities",
@@ -43,37 +42,21 @@ def kept(tmp_path_factory):
     return store, select(store=store)
 
 
-def material_of(workers=None, *, keep=(), d=6, same=(), missing=False):
+def material_of(*, d=6, same=(), missing=False, weight=None, **given):
     random = np.random.default_rng(0)
     X = random.normal(size=(300, d))
     X[:, list(same)] = 2.0
     y = 2 * X[:, 0] - 2 * X[:, d - 1] + 0.3 * random.normal(size=300)
     if missing:
         X[3, 1] = np.nan
-    rows = Rows(X, y)
-    schema = Schema(tuple("abcdefgh"[:d]), (0,) * d)
-    train, held_out = rows.take(slice(200)), rows.take(slice(200, None))
-    recipe = Recipe("linear", {}, 0)
-    return Problem(
-        settings=SelectionSettings(target="y", seed=3),
-        schema=schema,
-        recipe=recipe,
-        model=recipe.fit(train, schema),
-        baseline=np.zeros(d),
-        keep=keep,
-        rows=lambda part: train if part == "train" else held_out,
-        folds=list,
-        workers=workers or InProcess(),
-        on_progress=lambda done, total: None,
-        units=lambda *parts: np.array([], dtype=np.int64),
-    )
+    return problem(Rows(X, y, weight), 200, **given)
 
 
 # What is searched, and by whom
 
 
 def test_workers_change_no_bit(two_workers) -> None:
-    assert QUICK.search(material_of()) == QUICK.search(material_of(two_workers))
+    assert QUICK.search(material_of()) == QUICK.search(material_of(workers=two_workers))
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +116,7 @@ def test_it_says_what_it_took_for_missing_values_and_where_each_search_ended(cap
 
 def test_it_tells_where_a_search_ended_as_soon_as_it_has(caplog) -> None:
     said_by_then = []
-    material = replace(
-        material_of(), on_progress=lambda done, total: said_by_then.append(len(caplog.messages))
-    )
+    material = material_of(on_progress=lambda *_: said_by_then.append(len(caplog.messages)))
     with caplog.at_level(logging.INFO, logger="chaffinch"):
         SWIFT.search(material)
     assert said_by_then == [1, 2]
@@ -198,38 +179,29 @@ def test_a_run_is_read_back_and_goes_on_from_what_was_found(kept) -> None:
     assert back.contract == result.contract
     assert back.scores == result.scores
     pd.testing.assert_frame_equal(back.path, result.path)
-    stages = result.folder / "stages"
-    searched = (stages / "optimise_mask.json").read_bytes()
-    for later in ("choose_mask", "retrain", "evaluate", "write_report"):
-        (stages / f"{later}.json").unlink()
-    assert select(store=store).contract == result.contract
-    assert (stages / "optimise_mask.json").read_bytes() == searched
+    goes_on_from_what_was_found(result, lambda: select(store=store))
 
 
 def test_a_number_of_features_is_kept_exactly_in_place_of_penalties() -> None:
-    result = select(n_features=2)
+    result = select(method=QUICK.model_copy(update={"seeds": 1}), n_features=2)
     assert len(result.features) == 2
     assert result.settings["method"]["penalties"] is None
     assert result.path["penalty"].nunique() > 1
 
 
-def test_weights_weigh_and_regression_and_a_scorer_will_do() -> None:
-    table, one = good_table(), QUICK.model_copy(update={"penalties": (0.1,), "seeds": 1})
-    weighted = select(
-        method=one, data=table.assign(w=np.where(table["colour"] == "red", 1e-6, 1.0)), weight="w"
+def test_weights_weigh_and_a_scorer_will_do() -> None:
+    of_r2 = SelectionSettings(target="y", seed=3, loss="r2")
+    plain, weighted, scored = (
+        searches_of(ONCE.search(material_of(**given))).searches[0]
+        for given in ({}, {"weight": np.tile([1e-6, 1.0], 150)}, {"settings": of_r2})
     )
-    last = [
-        one.path["probabilities"].iloc[-1].tolist() for one in (weighted, select(table, method=one))
-    ]
-    assert last[0] != last[1]
-    numbers = table.assign(churned=table["age"].fillna(0) * 3 + table["income"].fillna(0) * 3)
-    assert {"age", "income"} <= set(select(numbers, method=one).features)
-    assert select(method=one, loss="accuracy").features
+    assert (plain.probabilities != weighted.probabilities).all()
+    assert -1 < scored.held_out_loss < 0
 
 
 def test_in_a_comparison_it_has_its_own_choice_and_the_sizes_asked_for(tmp_path) -> None:
     compared = chaffinch.compare(
-        good_table(), "churned", methods=[SWIFT, "anova_f"], models=[LINEAR], folds=2, seeds=1,
+        good_table(100), "churned", methods=[ONCE, "anova_f"], models=[LINEAR], folds=2, seeds=1,
         sizes=[2], store=tmp_path,
     )  # fmt: skip
     results = compared.results
@@ -273,9 +245,9 @@ def test_settings_of_an_earlier_release_name_the_cpu_and_are_read() -> None:
 
 @pytest.mark.parametrize("method", [QUICK, SIZED])
 def test_the_report_shows_where_each_search_ended_and_how_probable_each_feature_is(
-    method, tmp_path
+    method, kept, tmp_path
 ) -> None:
-    result = select(method=method)
+    result = kept[1] if method is QUICK else select(method=method)
     page = Page(result.report(tmp_path / "report.html").read_bytes())
     assert page.open == []
     assert page.heading_before("Losses") == "The searches"

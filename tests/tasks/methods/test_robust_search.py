@@ -1,7 +1,5 @@
 """Robust elimination in a run: which rows it sees, who computes, what it refuses."""
 
-from __future__ import annotations
-
 import json
 import logging
 

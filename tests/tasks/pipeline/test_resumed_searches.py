@@ -1,14 +1,11 @@
 """A run by PEFS that is killed during its searches continues them, and has the same result."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -161,7 +158,7 @@ def test_the_search_of_a_killed_worker_goes_on_with_another_worker(tmp_path) -> 
     counted, checkpoints = counted_in(tmp_path / "counted"), Checkpoints(tmp_path / "key")
     method = LONG.model_copy(update={"penalties": (0.001,)})
     with hastened_workers(counted, partial(kill_the_first, counted), "local", 2) as workers:
-        found = searches_of(method.search(replace(material_of(workers), checkpoints=checkpoints)))
+        found = searches_of(method.search(material_of(workers=workers, checkpoints=checkpoints)))
     assert len(list(counted.iterdir())) == 2
     assert n_sweeps(counted) == len(found.searches[0].sweeps) + 1  # one was not kept any more
     same_searches(found, searches_of(method.search(material_of())))
