@@ -1,7 +1,5 @@
 """A former run and newer rows: what leaves, what returns, and what the test rows say of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -103,7 +101,7 @@ def test_a_new_column_is_a_candidate_as_well(former) -> None:
 
 
 @pytest.mark.parametrize("was", ["constant", "dropped", "the target"])
-def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_path) -> None:
+def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was) -> None:
     extra = np.random.default_rng(9).normal(size=600)
     before, target = causes("x1", "x2", extra=1.0 if was == "constant" else extra), "y"
     if was == "the target":
@@ -115,8 +113,6 @@ def test_a_column_that_the_former_table_had_is_not_new_whatever_it_was(was, tmp_
     newer = data.assign(extra=extra, y=data["y"] + 2 * extra)
     after = chaffinch.reselect(former, newer, "y", drop=[])
     assert [one["change"] for one in after.changes["changes"]] == ["returned"]
-    page = Page(after.report(tmp_path / "report.html").read_bytes())
-    assert [row[:2] for row in page.tables["What changed"][1:]] == [["extra", "returned"]]
     assert any(line.startswith("  Returned: extra") for line in lines_of_changes(after.changes))
 
 
@@ -144,7 +140,9 @@ def test_a_former_feature_that_tells_nothing_now_is_gone_so_that_its_set_cannot_
     assert f"The newer rows lack 'x1' ({reason})" in newer.changes["sentence"]
 
 
-def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, store) -> None:
+def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(
+    former, store, no_report_here
+) -> None:
     newer = causes("x2", "x3", seed=1)
     moved = chaffinch.reselect(former, newer, model=LinearRegression(), store=store)
     dataset = moved.contract["dataset"]["hash"][:16]
@@ -172,16 +170,16 @@ def test_the_figures_are_those_of_models_refitted_on_the_newer_rows(former, stor
 
 
 def test_so_it_goes_for_another_model_and_in_time_order() -> None:
-    quick = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 30})
+    quick = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 20})
     old, new = (
-        causes(*names, n=900, seed=seed, day=np.arange(900)).sample(frac=1, random_state=1)
+        causes(*names, n=400, seed=seed, day=np.arange(400)).sample(frac=1, random_state=1)
         for seed, names in enumerate((("x1", "x2"), ("x2", "x3")))
     )
     before = run_of(old, model=quick, time="day")
     after = chaffinch.reselect(before, new)
     assert after.settings["columns"]["time"] == "day"
     assert {"x2", "x3"} <= set(after.features)
-    assert after.changes["units"] == len(set(np.arange(135) // 11))  # blocks of time, not rows
+    assert after.changes["units"] == len(set(np.arange(60) // 7))  # blocks of time, not rows
 
 
 def test_rows_of_one_group_are_no_proof_of_their_own() -> None:
@@ -221,68 +219,65 @@ def test_whole_numbers_stay_classes_however_many_there_are_by_now() -> None:
 
 # What comes before any work
 
-
-def test_all_that_the_newer_rows_lack_is_named(former, tmp_path) -> None:
-    newer = causes("x1").drop(columns=["x1", "x2"])
-    with pytest.raises(InputError, match=r"lack 'x1' and 'x2', which the former run kept; change"):
-        chaffinch.reselect(former, newer)
-    newer.to_csv(tmp_path / "newer.csv", index=False)
-    with pytest.raises(InputError, match="lack 'x1' and 'x2'"):
-        chaffinch.reselect(former, tmp_path / "newer.csv")
-    fewer = chaffinch.reselect(former, causes("x1", "x2").drop(columns=["x7", "x8"]))
-    assert fewer.features == ["x1", "x2"]  # what was left out need not be there
+NONE_LEFT = "none of the features that the former run kept can be used: "
+AGAIN = "; use one of them, or select again without a former run"
 
 
-def test_a_feature_of_another_kind_is_refused_and_leaves_no_run(former, store) -> None:
-    newer, before = causes("x1", "x2", x1=["a", "b", "c"] * 200), {*(store / "runs").iterdir()}
-    with pytest.raises(InputError, match="feature 'x1' was a number in the former run but is"):
-        chaffinch.reselect(former, newer, store=store)
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        (
+            {"x1": ["a", "b", "c"] * 200}, {},
+            "feature 'x1' was a number in the former run but is a category in the newer rows; ",
+        ),
+        (
+            {"y": [True, False] * 300}, {},
+            "target 'y' was a number in the former run but is true and false in the newer rows; ch",
+        ),
+        ({"x1": 1, "x2": 2}, {}, f"{NONE_LEFT}'x1' and 'x2' (constant){AGAIN}"),
+        ({}, {"drop": ["x1", "x2"]}, f"{NONE_LEFT}'x1' and 'x2' (left out as asked){AGAIN}"),
+        (
+            {"x2": 1.5}, {"drop": ["x1"]},
+            f"{NONE_LEFT}'x1' (left out as asked), 'x2' (constant){AGAIN}",
+        ),
+        (
+            {}, {"drop": ["x1"], "target": "x2"},
+            f"{NONE_LEFT}'x1' (left out as asked), 'x2' (is the target now){AGAIN}",
+        ),
+    ],
+)  # fmt: skip
+def test_newer_rows_that_do_not_fit_are_refused_and_leave_no_run(
+    former, store, columns, options, message
+) -> None:
+    before = {*(store / "runs").iterdir()}
+    with pytest.raises(InputError) as error:
+        chaffinch.reselect(former, causes("x3").assign(**columns), store=store, **options)
+    assert str(error.value).startswith(message)
     assert {*(store / "runs").iterdir()} == before
 
 
-def test_a_target_of_numbers_that_is_true_and_false_now_is_refused(former) -> None:
-    newer = causes("x1", "x2", seed=1)
-    said = r"^target 'y' was a number in the former run but is true and false in the newer rows; ch"
-    with pytest.raises(InputError, match=said):
-        chaffinch.reselect(former, newer.assign(y=newer["y"] > 0))
-    truths = causes("x1", "x2").assign(y=lambda rows: rows["y"] > 0)
-    shares = run_of(truths, task="regression")  # which a database may give as 0 and 1
-    for target in (newer["y"] > 0, (newer["y"] > 0).astype(int)):
+def test_all_that_the_newer_rows_lack_is_named(former, tmp_path) -> None:
+    newer = causes("x1").drop(columns=["x1", "x2"])
+    newer.to_csv(tmp_path / "newer.csv", index=False)
+    for source in (newer, tmp_path / "newer.csv"):
+        with pytest.raises(InputError, match=r"lack 'x1' and 'x2', which the former run kept; ch"):
+            chaffinch.reselect(former, source)
+
+
+def test_true_and_false_may_come_as_0_and_1_from_a_database() -> None:
+    before, newer = (causes("x1", "x2", seed=s).assign(y=lambda t: t["y"] > 0) for s in (0, 1))
+    shares = run_of(before, task="regression")
+    for target in (newer["y"], newer["y"].astype(int)):
         assert chaffinch.reselect(shares, newer.assign(y=target)).features
 
 
-def test_where_no_former_feature_varies_there_is_nothing_to_begin_with(former) -> None:
-    said = r"kept can be used: 'x1' and 'x2' \(constant\); use one of them, or select again"
-    with pytest.raises(InputError, match=f"^none of the features that the former run {said}"):
-        chaffinch.reselect(former, causes("x3").assign(x1=1, x2=2))
-
-
-def test_where_all_former_features_are_dropped_or_the_target_that_is_what_is_said(former) -> None:
-    newer, again = causes("x3"), "use one of them, or select again without a former run"
-    for rows, options, said in (
-        (
-            newer, {"drop": ["x1", "x2"]},
-            f"'x1' and 'x2' (left out as asked); {again}",
-        ),
-        (
-            newer.assign(x2=1.5), {"drop": ["x1"]},
-            f"'x1' (left out as asked), 'x2' (constant); {again}",
-        ),
-        (
-            newer, {"drop": ["x1"], "target": "x2"},
-            "'x1' (left out as asked), 'x2' (is the target now); "
-            f"{again}",
-        ),
-    ):  # fmt: skip
-        with pytest.raises(InputError) as error:
-            chaffinch.reselect(former, rows, **options)
-        assert str(error.value).endswith(f"that the former run kept can be used: {said}")
-
-
-def test_a_former_feature_that_is_to_be_dropped_leaves(former) -> None:
-    newer = chaffinch.reselect(former, causes("x2", "x3", seed=1), drop=["x1"])
-    assert newer.features == ["x2", "x3"]
-    assert newer.changes["gone"] == [{"feature": "x1", "reason": "left out as asked"}]
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"drop": ["x1"]}, "left out as asked"), ({"target": "x1"}, "is the target now")],
+)
+def test_a_former_feature_may_be_dropped_or_be_the_target_now(former, options, reason) -> None:
+    after = chaffinch.reselect(former, causes("x2", "x3", seed=1), **options)
+    assert after.changes["gone"] == [{"feature": "x1", "reason": reason}]
 
 
 def test_a_model_of_ones_own_is_asked_for_again(tmp_path) -> None:
@@ -308,30 +303,19 @@ def test_what_contradicts_the_former_run_names_it_and_what_can_be_done() -> None
     data = causes("x1", "x2", day=np.arange(600), w=1.0)
     before = run_of(data, keep=["x1"], time="day", weight="w")
     for options, said in (
-        ({"drop": ["x1"]}, "column 'x1' cannot be dropped, for the former run names it as one to "),
-        (
-            {"drop": ["w"]},
-            "column 'w' cannot be dropped, for the former run names it as its w",
-        ),
-        (
-            {"drop": ["y"]},
-            "column 'y' cannot be dropped, for the former run names it as its t",
-        ),
-        ({"target": "x1"}, "column 'x1' cannot be the target, for the former run names it as one "),
-        ({"target": "day"}, "column 'day' cannot be the target, for the former run names it as it"),
+        ({"drop": ["x1"]}, "column 'x1' cannot be dropped, for .* names it as one to "),
+        ({"drop": ["w"]}, "column 'w' cannot be dropped, for .* names it as its w"),
+        ({"drop": ["y"]}, "column 'y' cannot be dropped, for .* names it as its t"),
+        ({"target": "x1"}, "column 'x1' cannot be the target, for .* names it as one "),
+        ({"target": "day"}, "column 'day' cannot be the target, for .* names it as it"),
     ):
-        with pytest.raises(InputError, match=said) as error:
+        with pytest.raises(InputError, match=f"^{said}") as error:
             chaffinch.reselect(before, data, **options)
         assert str(error.value).endswith("; choose another, or select again without a former run")
     with pytest.raises(InputError, match=r"'x1' is no use as a feature .*; change the rows"):
         chaffinch.reselect(before, data.assign(x1=1.0))
     with pytest.raises(InputError, match=r"3 rows but .*; change the rows, or select"):
         chaffinch.reselect(before, data[:3])
-
-
-def test_a_kept_feature_that_is_the_target_now_is_said_to_be_that(former) -> None:
-    after = chaffinch.reselect(former, causes("x2", "x3", seed=1), target="x1")
-    assert after.changes["gone"] == [{"feature": "x1", "reason": "is the target now"}]
 
 
 def test_features_of_the_former_targets_past_are_made_of_it_still() -> None:
@@ -358,9 +342,6 @@ def test_other_classes_and_the_same_rows_are_warned_of() -> None:
         "'no'); make sure that the labels mean the same"
     )
     assert chaffinch.reselect(before, newer.assign(y=labels[1])).warnings == ()
-
-
-# What newer rows may lack
 
 
 def test_settings_that_cannot_be() -> None:
@@ -410,17 +391,10 @@ def test_what_is_no_former_run_is_refused(store, tmp_path) -> None:
     ("change", "kind", "message"),
     [
         ({"features": ["a"]}, InputError, r"is no feature contract \(features.0: input should be"),
-        ({"features": []}, InputError, r"is no feature contract \(features: list should have at l"),
-        ({"target": {"name": "y"}}, InputError, r"is no feature contract \(target.task: field req"),
-        ({"dropped": ["a"]}, InputError, r"is no feature contract \(dropped.0: input should be an"),
-        ({"settings": {}}, InputError, r"contract \(settings.columns: field required\)"),
-        ({"settings": {"columns": None}}, InputError, r"contract \(settings.columns: input should"),
         (
             {"settings": {"columns": dict.fromkeys(("weight", "group", "time")), "method": "0"}},
             InputError, r"contract \(settings.method: input should be an object",
         ),
-        ({"model": {"kind": ["linear"]}}, InputError, r"contract \(model.kind: input should be"),
-        ({"features": 2 * [{"name": "x1", "type": "number"}]}, InputError, "'x1' is named twice"),
         ({"candidates": ["x1", "x1"]}, InputError, "'x1' is named twice"),
         ({"format_version": 2}, StorageError, r"by a later release .*; update chaffinch"),
     ],
@@ -439,7 +413,7 @@ def test_a_contract_that_was_edited_or_is_of_later_is_refused(
         assert "\n" not in str(error.value)
 
 
-def test_it_is_a_run_as_any_other(moved, store) -> None:
+def test_it_is_a_run_as_any_other(moved, store, no_report_here) -> None:
     again = chaffinch.load_run(moved.run, store=store)
     assert again.changes == moved.changes
     written = json.loads((moved.folder / "changes.json").read_bytes())
@@ -545,7 +519,7 @@ def test_rows_that_belong_together_make_it_larger() -> None:
     assert np.isnan(paired_error(loss, rows, before, after, np.zeros(100, np.int64), seed=0))
 
 
-def test_a_score_has_an_error_by_the_bootstrap() -> None:
+def test_a_score_has_an_error_by_the_bootstrap(few_resamples) -> None:
     random = np.random.default_rng(0)
     y = random.integers(0, 2, 200)
     before, after = random.uniform(0.3, 0.7, (2, 200)) + 0.2 * (2 * y - 1) * [[0.2], [1.0]]
@@ -572,12 +546,3 @@ def test_where_the_test_part_is_one_group_no_interval_is_told(tmp_path) -> None:
     assert "by a paired bootstrap" not in report
     page = Page(report.encode())
     assert {row[-1] for row in page.tables["What changed"][1:]} == {"\N{EN DASH}"}
-
-
-@pytest.mark.parametrize(("role", "n_values"), [("group", 3), ("time", 3)])
-def test_too_few_groups_or_times_need_other_rows(role, n_values) -> None:
-    former = run_of(causes("x1").assign(when=np.arange(600) % 40), **{role: "when"})
-    newer = causes("x1", seed=1).assign(when=np.arange(600) % n_values)
-    said = rf"has {n_values} different values but .*; change the rows, or select again"
-    with pytest.raises(InputError, match=said):
-        chaffinch.reselect(former, newer)

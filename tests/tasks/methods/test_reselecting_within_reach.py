@@ -1,7 +1,5 @@
 """What newer rows need after a former run, and the hint where they lack it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,9 +24,13 @@ CHANGE_THE_ROWS = "change the rows, or select again without a former run"
 ROLES = {"drop": ["junk"], "categorical": ["code"], "numeric": ["pad"]}
 
 
+@pytest.fixture(scope="module")
+def former() -> chaffinch.SelectionResult:
+    return run_of(with_roles(0), **ROLES)
+
+
 @pytest.mark.parametrize(
-    ("kind", "history"),
-    [("frame", {}), ("csv", {"time": "day", "lags": [1]}), ("parquet", {})],
+    ("kind", "history"), [("frame", {}), ("csv", {"time": "day", "lags": [1]})]
 )
 def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_there(
     kind, history, tmp_path
@@ -39,8 +41,6 @@ def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_ther
     source = rows if kind == "frame" else tmp_path / f"newer.{kind}"
     if kind == "csv":
         rows.to_csv(source, index=False)
-    if kind == "parquet":
-        rows.to_parquet(source)
     after = chaffinch.reselect(before, source)
     assert after.features == ["x1", "x2"]
     assert set(after.candidates) == set(before.candidates) - {"code", "pad"}
@@ -48,9 +48,8 @@ def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_ther
     assert (told["drop"], told["categorical"], told["numeric"]) == (["junk"], ["code"], ["pad"])
 
 
-def test_what_was_to_be_dropped_stays_so_when_it_is_there_again() -> None:
-    before = run_of(with_roles(0), **ROLES)
-    without = chaffinch.reselect(before, with_roles(1).drop(columns=["junk", "code", "pad"]))
+def test_what_was_to_be_dropped_stays_so_when_it_is_there_again(former) -> None:
+    without = chaffinch.reselect(former, with_roles(1).drop(columns=["junk", "code", "pad"]))
     again = with_roles(2).assign(junk=lambda rows: rows["y"])  # it would predict the target
     after = chaffinch.reselect(without, again)
     assert "junk" not in after.candidates
@@ -58,12 +57,11 @@ def test_what_was_to_be_dropped_stays_so_when_it_is_there_again() -> None:
     assert kinds == {"x1": "number", "x2": "number"}
 
 
-def test_what_is_asked_to_be_dropped_now_must_be_there() -> None:
-    before = run_of(with_roles(0), **ROLES)
+def test_what_is_asked_to_be_dropped_now_must_be_there(former) -> None:
     newer = with_roles(1).drop(columns="junk")
     with pytest.raises(InputError, match="there is no column 'pads'; nearest: pad"):
-        chaffinch.reselect(before, newer, drop=["pads"])
-    after = chaffinch.reselect(before, newer, drop=["junk", "x8"])  # of junk the former run knew
+        chaffinch.reselect(former, newer, drop=["pads"])
+    after = chaffinch.reselect(former, newer, drop=["junk", "x8"])  # of junk the former run knew
     assert not {"junk", "x8"} & set(after.candidates)
 
 
@@ -98,6 +96,13 @@ def with_shops(seed):
     return data.assign(pad=data["x8"] + 1)
 
 
+@pytest.fixture(scope="module")
+def of_shops() -> chaffinch.SelectionResult:
+    before = run_of(with_shops(0), history_columns=["pad", "x2"], **OF_SHOPS)
+    assert before.features == ["x1", "x3"]
+    return before
+
+
 WORSE = {
     "empty": lambda pad: np.nan,
     "text": lambda pad: "low",
@@ -106,13 +111,11 @@ WORSE = {
 
 
 @pytest.mark.parametrize("worse", [*WORSE, "of no type for a feature", "too large"])
-def test_a_history_of_which_nothing_was_kept_stops_no_reselection(worse) -> None:
-    before = run_of(with_shops(0), history_columns=["pad", "x2"], **OF_SHOPS)
-    assert before.features == ["x1", "x3"]
+def test_a_history_of_which_nothing_was_kept_stops_no_reselection(worse, of_shops) -> None:
     values = {"of no type for a feature": pd.Timedelta(days=1), "too large": 1e300}
     make = WORSE.get(worse, lambda pad: values[worse])
     newer = with_shops(1).assign(pad=lambda rows: make(rows["pad"]))
-    after = chaffinch.reselect(before, newer, drop=["pad"] if worse in values else None)
+    after = chaffinch.reselect(of_shops, newer, drop=["pad"] if worse in values else None)
     assert after.features == ["x1", "x3"]
     assert "x2_lag_1" in after.candidates
 
@@ -141,12 +144,11 @@ def test_a_baseline_of_what_was_not_kept_is_passed_over() -> None:
         assert chaffinch.reselect(before, rows).features == ["x1", "x2"]
 
 
-def test_rows_are_counted_in_the_source_where_columns_are_passed_over() -> None:
-    before = run_of(with_roles(0), **ROLES)
+def test_rows_are_counted_in_the_source_where_columns_are_passed_over(former) -> None:
     newer = with_roles(1).drop(columns=["junk", "code", "pad"])
     newer.loc[41, "y"] = np.nan
     with pytest.raises(InputError, match="missing in 1 of 600 rows, first in row 42: fill or remo"):
-        chaffinch.reselect(before, newer)
+        chaffinch.reselect(former, newer)
 
 
 def in_turn(n=120):
@@ -164,6 +166,10 @@ SHOPS = causes("x1", n=200, day=[*range(100)] * 2, shop=["a"] * 100 + ["b"] * 10
             causes("x1", n=200, shop=np.arange(200)), {"group": "shop"},
             causes("x1", n=200, shop=np.arange(200) % 2),
             "group column 'shop' has 2 different values",
+        ),
+        (
+            causes("x1", n=200, day=np.arange(200)), {"time": "day"},
+            causes("x1", n=200, day=np.arange(200) % 3), "has 3 different values but",
         ),
         (
             causes("x1", n=200), {}, causes("x1", n=200).assign(y=["low", "high"] * 100),
@@ -189,7 +195,9 @@ SHOPS = causes("x1", n=200, day=[*range(100)] * 2, shop=["a"] * 100 + ["b"] * 10
         ),
     ],
 )  # fmt: skip
-def test_a_reselection_hints_at_no_setting_of_the_former_run(before, options, newer, message):
+def test_a_reselection_hints_at_no_setting_of_the_former_run(
+    before, options, newer, message, few_resamples
+):
     former = run_of(before, **options)
     with pytest.raises(InputError, match=message) as refusal:
         chaffinch.reselect(former, newer)
