@@ -1,8 +1,7 @@
 """What the report shows of the final model: importance, stand-ins, predictions, promotion."""
 
-from __future__ import annotations
-
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from chaffinch.tasks.reporting.changes import summarise_promotion
 from tests.tasks.reporting.synthetic_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
+THREE_FOLDS = LINEAR.model_copy(update={"folds": 3})
 
 
 def table_of(n_rows: int = 600, seed: int = 0, shift: float = 0.0) -> pd.DataFrame:
@@ -40,6 +40,23 @@ def explained(result: chaffinch.SelectionResult) -> dict:
 
 def rises(found: dict) -> dict[str, float]:
     return {one["feature"]: one["rise"] for one in found["importance"]["features"]}
+
+
+@pytest.fixture(scope="module")
+def promoted(tmp_path_factory) -> tuple[Path, chaffinch.SelectionResult]:
+    """Return a folder with a table and a store, and the run there that is promoted."""
+    folder = tmp_path_factory.mktemp("promoted")
+    source, store = file_of(table_of(), folder), folder / "store"
+    first = select(source, method="correlation", n_features=2, store=store)
+    chaffinch.promote(first, store=store)
+    return folder, first
+
+
+@pytest.fixture
+def since(promoted, tmp_path) -> tuple[Path, Path]:
+    """Return the table that was promoted from, and a store of one's own."""
+    shutil.copytree(promoted[0], tmp_path / "copy")
+    return tmp_path / "copy" / "orders.parquet", tmp_path / "copy" / "store"
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +87,10 @@ def test_the_interval_of_an_importance_holds_it_and_excludes_zero_where_it_is_la
     assert 0 < low < first["rise"] < high
 
 
-def test_without_a_test_part_models_without_the_row_give_the_importance(tmp_path) -> None:
-    result = select(table_of(), method="auto", store=tmp_path)
+def test_without_a_test_part_models_without_the_row_give_the_importance(
+    tmp_path, no_report_here
+) -> None:
+    result = select(table_of(), method="auto", n_features=4, model=THREE_FOLDS, store=tmp_path)
     assert result.contract["judged_on"] == "out_of_fold"
     found = explained(result)
     assert found["importance"]["rows"] == 600
@@ -80,7 +99,9 @@ def test_without_a_test_part_models_without_the_row_give_the_importance(tmp_path
     assert sum(known[name] for name in ("a", "copy") if name in known) == pytest.approx(4, abs=0.8)
 
 
-def test_dropped_features_come_with_the_kept_one_that_stands_for_them(tmp_path) -> None:
+def test_dropped_features_come_with_the_kept_one_that_stands_for_them(
+    tmp_path, no_report_here
+) -> None:
     found = explained(select(table_of(), method="mrmr", n_features=2, store=tmp_path))
     (one,) = (one for one in found["stand_ins"]["groups"] if one["feature"] in ("a", "copy"))
     (other,) = one["dropped"]
@@ -88,20 +109,23 @@ def test_dropped_features_come_with_the_kept_one_that_stands_for_them(tmp_path) 
     assert other["association"] > 0.99
 
 
-def test_a_score_has_no_interval_and_the_report_gives_the_reason(tmp_path) -> None:
-    result = select(table_of(), method="correlation", n_features=2, loss="r2")
+@pytest.mark.parametrize(
+    ("n_rows", "loss", "reason"),
+    [
+        (600, "r2", "r2 is a score of all rows together."),
+        (60, None, "at least 20 rows, groups or blocks of time are needed"),
+    ],
+)
+def test_where_there_is_no_interval_the_report_gives_the_reason(
+    n_rows, loss, reason, tmp_path, few_resamples
+) -> None:
+    result = select(table_of(n_rows), method="correlation", n_features=2, loss=loss)
     text = Page(result.report(tmp_path / "report.html").read_bytes()).text
-    assert "There are no intervals: r2 is a score of all rows together." in text
-
-
-def test_few_rows_have_no_interval_and_the_report_gives_the_reason(tmp_path) -> None:
-    result = select(table_of(60), method="correlation", n_features=2)
-    text = Page(result.report(tmp_path / "report.html").read_bytes()).text
-    assert "There are no intervals: at least 20 rows, groups or blocks of time are needed" in text
+    assert f"There are no intervals: {reason}" in text
 
 
 def test_a_class_that_some_of_the_rows_lack_leaves_the_importance_out(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, few_resamples
 ) -> None:
     monkeypatch.setattr(explanation, "_MOST_ROWS", 5)
     table = table_of(400)
@@ -112,7 +136,9 @@ def test_a_class_that_some_of_the_rows_lack_leaves_the_importance_out(
     assert "It was not measured: the roc_auc of 5 rows drawn at random is undefined." in text
 
 
-def test_no_more_rows_and_features_are_measured_than_the_limits(tmp_path, monkeypatch) -> None:
+def test_no_more_rows_and_features_are_measured_than_the_limits(
+    tmp_path, monkeypatch, no_report_here
+) -> None:
     for name, most in (("_MOST_ROWS", 50), ("_MOST_FEATURES", 3), ("_MOST_INTERVALS", 2)):
         monkeypatch.setattr(explanation, name, most)
     found = explained(select(table_of(), method="correlation", n_features=5, store=tmp_path))
@@ -122,8 +148,10 @@ def test_no_more_rows_and_features_are_measured_than_the_limits(tmp_path, monkey
     assert found["stand_ins"]["rows"] == 50
 
 
-def test_of_many_rows_as_few_folds_are_refitted_as_have_enough(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(explanation, "_MOST_ROWS", 100)  # a fold has 120
+def test_of_many_rows_as_few_folds_are_refitted_as_have_enough(
+    tmp_path, monkeypatch, no_report_here
+) -> None:
+    monkeypatch.setattr(explanation, "_MOST_ROWS", 100)  # a fold has 200
     fitted = []
     of_fold = explanation._predictions_of_fold
 
@@ -132,7 +160,8 @@ def test_of_many_rows_as_few_folds_are_refitted_as_have_enough(tmp_path, monkeyp
         return of_fold(shared, item)
 
     monkeypatch.setattr(explanation, "_predictions_of_fold", counted)
-    found = explained(select(table_of(), method="auto", store=tmp_path))
+    options = {"method": "auto", "n_features": 2, "model": THREE_FOLDS, "store": tmp_path}
+    found = explained(select(table_of(), **options))
     assert found["importance"]["rows"] == 100
     assert len(fitted) == 1
     ((outside, held_out),) = fitted
@@ -180,10 +209,8 @@ def file_of(table: pd.DataFrame, folder: Path) -> Path:
     return folder / "orders.parquet"
 
 
-def test_after_a_promotion_the_report_answers_what_changed(tmp_path) -> None:
-    store = tmp_path / "store"
-    first = select(file_of(table_of(), tmp_path), method="correlation", n_features=2, store=store)
-    chaffinch.promote(first, store=store)
+def test_after_a_promotion_the_report_answers_what_changed(promoted, since, tmp_path) -> None:
+    first, (_, store) = promoted[1], since
     newer = file_of(table_of(seed=1, shift=2.0), tmp_path / "newer")
     second = select(newer, method="correlation", n_features=5, store=store)
     page = Page((second.folder / "report.html").read_bytes())
@@ -224,10 +251,9 @@ def test_classes_of_a_target_drift_by_chance_as_categories_do(tmp_path) -> None:
         assert by_chance[name] == pytest.approx(expected, abs=0.001)
 
 
-def test_another_set_of_equal_rows_has_no_drift(tmp_path) -> None:
-    store, path = tmp_path / "store", file_of(table_of(), tmp_path)
-    chaffinch.promote(select(path, method="correlation", n_features=3, store=store), store=store)
-    again = select(path, method="correlation", n_features=3, seed=1, store=store)
+def test_another_set_of_equal_rows_has_no_drift(since) -> None:
+    path, store = since
+    again = select(path, method="correlation", n_features=2, seed=1, store=store)
     text = Page((again.folder / "report.html").read_bytes()).text
     assert "Drift was not measured: both runs have the same table." in text
     assert "on the same table" in text
@@ -251,11 +277,10 @@ def test_what_cannot_be_compared_is_named_with_the_reason(found, words) -> None:
     assert summarise_promotion(found) == words
 
 
-def test_a_damaged_promotion_does_not_end_the_run(tmp_path) -> None:
-    store, path = tmp_path / "store", file_of(table_of(), tmp_path)
-    chaffinch.promote(select(path, method="correlation", n_features=3, store=store), store=store)
+def test_a_damaged_promotion_does_not_end_the_run(since) -> None:
+    path, store = since
     (contract,) = (store / "promotions" / "contracts").glob("*.json")
     contract.write_text("{}")
-    again = select(path, method="correlation", n_features=2, store=store)
+    again = select(path, method="correlation", n_features=3, store=store)
     text = Page((again.folder / "report.html").read_bytes()).text
     assert f"What is promoted as orders cannot be read: {contract} has changed since" in text

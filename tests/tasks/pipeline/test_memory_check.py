@@ -78,19 +78,19 @@ def in_memory(method: str = "auto", **more: Any) -> SelectionSettings:
     return SelectionSettings(target="y", method=method, model={"name": "linear"}, **more)
 
 
-def test_columns_that_are_dropped_need_no_memory() -> None:
-    n_rows = memory.free_memory() // (50 * 20)
+@pytest.mark.parametrize(
+    ("n_bytes", "less"),
+    [
+        (20, in_memory(columns=ColumnSettings(drop=tuple(f"x{i}" for i in range(25))))),
+        (16, in_memory("gbmo")),
+    ],
+    ids=["dropped columns", "a method without folds"],
+)
+def test_what_needs_less_memory_is_not_refused(n_bytes: int, less: SelectionSettings) -> None:
+    n_rows = memory.free_memory() // (50 * n_bytes)
     with pytest.raises(MemoryError):
         check_memory(Huge(n_rows), in_memory())
-    half = ColumnSettings(drop=tuple(f"x{i}" for i in range(25)))
-    check_memory(Huge(n_rows), in_memory(columns=half))
-
-
-def test_a_method_without_folds_needs_less() -> None:
-    n_rows = memory.free_memory() // (50 * 16)
-    with pytest.raises(MemoryError):
-        check_memory(Huge(n_rows), in_memory())
-    check_memory(Huge(n_rows), in_memory("gbmo"))
+    check_memory(Huge(n_rows), less)
 
 
 def test_what_needs_its_rows_in_memory_is_named_with_what_does_not() -> None:

@@ -1,7 +1,5 @@
 """Metrics of a run: equal to scikit-learn's on the test rows, and shown wherever losses are."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -75,7 +73,9 @@ def test_two_classes_have_those_of_scikit_learn(classes) -> None:
     assert classes.class_shares == pytest.approx(y.value_counts(normalize=True).to_dict())
 
 
-def test_of_more_classes_roc_auc_is_the_mean_over_one_against_the_rest(tmp_path) -> None:
+def test_of_more_classes_roc_auc_is_the_mean_over_one_against_the_rest(
+    tmp_path, no_report_here
+) -> None:
     table = causes("x1", "x2")
     table["y"] = pd.qcut(table["y"], 3, labels=["low", "middle", "high"]).astype(str)
     result = run_of(table, tmp_path)
@@ -96,11 +96,15 @@ def test_another_loss_has_the_same_metrics(regression) -> None:
     assert other.metrics["r2"]["all_features"] == regression.metrics["r2"]["all_features"]
 
 
-def test_they_are_in_the_contract_and_in_metrics_json(classes) -> None:
+def test_they_are_in_the_contract_in_metrics_json_and_in_json_on_the_terminal(
+    classes, capsys
+) -> None:
     found = {"metrics": classes.metrics, "class_shares": classes.class_shares}
     for name in ("selection.json", "metrics.json"):
         written = json.loads((classes.folder / name).read_text())
         assert {key: written[key] for key in found} == found
+    show(classes, as_json=True)
+    assert json.loads(capsys.readouterr().out)["metrics"] == classes.metrics
     again = chaffinch.load_run(classes.run, store=classes.folder.parent.parent)
     assert (again.metrics, again.class_shares) == (classes.metrics, classes.class_shares)
     assert f"metrics={{'accuracy': {classes.metrics['accuracy']['selected']:.4g}" in repr(again)
@@ -125,11 +129,6 @@ def test_terminal_and_report_show_them_below_the_losses(classes, tmp_path, capsy
     shares = f"Classes of the test rows: no ({100 * no:.4g} %), yes ({100 * yes:.4g} %)."
     assert shares in lines
     assert shares in page.text
-
-
-def test_json_has_them_in_full(classes, capsys) -> None:
-    show(classes, as_json=True)
-    assert json.loads(capsys.readouterr().out)["metrics"] == classes.metrics
 
 
 def test_a_contract_of_an_earlier_release_has_none(classes, tmp_path, capsys) -> None:

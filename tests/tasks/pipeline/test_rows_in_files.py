@@ -1,7 +1,5 @@
 """A run that holds its rows in files has the results of one that holds them in memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path
@@ -17,16 +15,18 @@ from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.selection import mapped
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Numbers with missing values, a category and two classes."""
     random = np.random.default_rng(0)
-    rows = pd.DataFrame(random.normal(size=(1500, 6)), columns=[f"x{j}" for j in range(6)])
-    rows.loc[random.random(1500) < 0.1, "x1"] = np.nan
-    rows["shop"] = random.choice(["north", "south", "east"], 1500)
+    rows = pd.DataFrame(random.normal(size=(800, 6)), columns=[f"x{j}" for j in range(6)])
+    rows.loc[random.random(800) < 0.1, "x1"] = np.nan
+    rows["shop"] = random.choice(["north", "south", "east"], 800)
     signal = rows.x0 + rows.x1.fillna(0) * rows.x2 + (rows.shop == "east")
-    rows["y"] = (signal + random.normal(size=1500) > 0).astype(int)
+    rows["y"] = (signal + random.normal(size=800) > 0).astype(int)
     path = tmp_path_factory.mktemp("tables") / "orders.parquet"
     rows.to_parquet(path)
     return path
