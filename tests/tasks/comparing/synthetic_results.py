@@ -1,7 +1,5 @@
 """Results of a comparison made on the spot, with differences of our choosing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

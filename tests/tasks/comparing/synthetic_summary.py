@@ -1,7 +1,5 @@
 """Short ways to the summary of made-up results, and what is made up for it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """The summary of a comparison: what it says of methods, and that nothing can fool it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

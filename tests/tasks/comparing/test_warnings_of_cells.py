@@ -1,7 +1,5 @@
 """Warnings of libraries inside a cell are collected there, and nowhere else."""
 
-from __future__ import annotations
-
 import threading
 import warnings
 
