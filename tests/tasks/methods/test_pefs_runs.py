@@ -42,14 +42,14 @@ def kept(tmp_path_factory):
     return store, select(store=store)
 
 
-def material_of(*, d=6, same=(), missing=False, **given):
+def material_of(*, d=6, same=(), missing=False, weight=None, **given):
     random = np.random.default_rng(0)
     X = random.normal(size=(300, d))
     X[:, list(same)] = 2.0
     y = 2 * X[:, 0] - 2 * X[:, d - 1] + 0.3 * random.normal(size=300)
     if missing:
         X[3, 1] = np.nan
-    return problem(Rows(X, y), 200, **given)
+    return problem(Rows(X, y, weight), 200, **given)
 
 
 # What is searched, and by whom
@@ -190,14 +190,13 @@ def test_a_number_of_features_is_kept_exactly_in_place_of_penalties() -> None:
 
 
 def test_weights_weigh_and_a_scorer_will_do() -> None:
-    table = good_table()
-    weighted = table.assign(w=np.where(table["colour"] == "red", 1e-6, 1.0))
-    runs = select(table, method=ONCE), select(weighted, method=ONCE, weight="w")
-    last = [run.path["probabilities"].iloc[-1].tolist() for run in runs]
-    assert last[0] != last[1]
-    by_score = material_of(settings=SelectionSettings(target="y", seed=3, loss="r2"))
-    (of_r2,) = searches_of(ONCE.search(by_score)).searches
-    assert -1 < of_r2.held_out_loss < 0
+    of_r2 = SelectionSettings(target="y", seed=3, loss="r2")
+    plain, weighted, scored = (
+        searches_of(ONCE.search(material_of(**given))).searches[0]
+        for given in ({}, {"weight": np.tile([1e-6, 1.0], 150)}, {"settings": of_r2})
+    )
+    assert (plain.probabilities != weighted.probabilities).all()
+    assert -1 < scored.held_out_loss < 0
 
 
 def test_in_a_comparison_it_has_its_own_choice_and_the_sizes_asked_for(tmp_path) -> None:

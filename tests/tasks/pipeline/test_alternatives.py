@@ -84,9 +84,10 @@ def test_the_default_selects_the_same_with_them_and_without(role, tmp_path) -> N
     assert contract == without
     assert len(with_them.alternatives["sets"]) == 2
     assert with_them.alternatives["judged_on"] == contract["judged_on"]
-    page = with_them.report(tmp_path / "report.html").read_text()
-    assert ("Out-of-fold loss" in page) == (role == "folds")
-    assert ("compare them with each other, not with the verdict" in page) == (role == "folds")
+    if role == "folds":
+        page = with_them.report(tmp_path / "report.html").read_text()
+        assert "Out-of-fold loss" in page
+        assert "compare them with each other, not with the verdict" in page
 
 
 @pytest.mark.parametrize("quality", ["permutation", "masked_loss"])
