@@ -552,8 +552,8 @@ def numbers_and_a_word():
     "estimator",
     [
         VotingClassifier([("a", LogisticRegression())], voting="soft"),
-        StackingClassifier([("a", LogisticRegression()), ("b", GaussianNB())]),
-        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}),
+        StackingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], cv=2),
+        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
         make_pipeline(SelectKBest(k="all"), LogisticRegression()),
     ],
     ids=lambda estimator: type(estimator).__name__,
