@@ -65,26 +65,13 @@ def kept_run(tmp_path_factory):
 # Any table in
 
 
-def test_equal_tables_have_equal_contracts_wherever_they_come_from(walk, tmp_path):
+def test_equal_tables_have_equal_contracts_whatever_holds_them(walk, tmp_path):
     table = good_table()
     table.to_csv(tmp_path / "table.csv", index=False)
-    table.to_csv(tmp_path / "table.tsv.gz", index=False, sep="\t")
-    table.to_parquet(tmp_path / "table.parquet", index=False)
-    (tmp_path / "parts").mkdir()
-    for number, part in enumerate((table[:100], table[100:])):
-        part.to_parquet(tmp_path / "parts" / f"{number}.parquet", index=False)
     for given in (
-        pl.from_pandas(table),
-        pa.Table.from_pandas(table, preserve_index=False),
-        tmp_path / "table.csv",
-        str(tmp_path / "table.csv"),
-        tmp_path / "table.tsv.gz",
-        tmp_path / "table.parquet",
-        tmp_path / "parts",
-        table.sample(frac=1, random_state=1),
-        table.astype({"colour": "category"}),
-    ):
-        assert select(given, method="gbmo").contract == walk.contract, given
+        str(tmp_path / "table.csv"), pl.from_pandas(table), table.astype({"colour": "category"}),
+    ):  # fmt: skip
+        assert select(given, method="gbmo").contract == walk.contract
 
 
 def test_columns_named_by_numbers_are_named_so_in_the_result(tmp_path):
@@ -219,19 +206,12 @@ def test_the_command_lines_store_is_the_default(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["auto", "gbmo"])
-def test_one_seed_one_result_another_seed_another_split(result, walk, method):
+def test_another_seed_is_another_split(result, walk, method):
     first = result if method == "auto" else walk
-    assert select(method=method).contract == first.contract
     other = select(method=method, seed=1)
     assert other.seed == 1
     part = list(first.losses)[-1]
     assert other.losses[part]["all_features"] != first.losses[part]["all_features"]
-
-
-def test_flbmo_keeps_exactly_and_gbmo_at_most():
-    for n_features in (1, 4, 6):
-        assert len(select(method="flbmo", n_features=n_features).features) == n_features
-        assert len(select(method="gbmo", n_features=n_features).features) <= n_features
 
 
 BY_SIZES = ("flbmo", "robust_elimination", "rfe", "sequential_forward", "mrmr", "dfs", "pefs")
@@ -287,7 +267,9 @@ def test_methods_with_settings_of_their_own(of_sizes):
     )
 
 
-def test_a_slack_without_end_leaves_one_feature_but_for_the_cap():
+def test_gbmo_keeps_at_most_so_many_and_by_a_slack_without_end_one_but_for_the_cap():
+    for n_features in (1, 4):
+        assert len(select(method="gbmo", n_features=n_features).features) <= n_features
     assert len(select(method=Gbmo(slacks=(1e9,))).features) == 1
     assert len(select(method=Gbmo(slacks=(1e9,), drift_cap=0.0)).features) > 1
 
@@ -342,11 +324,6 @@ def test_scores_take_the_weights_where_they_can():
     assert weighted.scores["colour"] < 0.5 * select(method="correlation").scores["colour"]
 
 
-def test_features_on_the_keep_list_outlast_everything():
-    result = select(keep=["noise_2", "noise_3"], method="flbmo", n_features=2)
-    assert result.features == ["noise_2", "noise_3"]
-
-
 def test_dropped_constant_empty_and_identifier_columns_take_no_part():
     n = len(good_table())
     table = good_table().assign(same=1, empty=None, code=[f"#{i}" for i in range(n)])
@@ -389,38 +366,21 @@ def test_the_losses_are_those_of_the_models_own_predictions(kept_run, method, pa
         assert result.losses[part]["selected"] == pytest.approx(own, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("method", "parts"),
-    [("gbmo", PARTS), ({"kind": "auto", "validation": "holdout"}, ("train", "test"))],
-)
-def test_no_group_is_split(tmp_path, method, parts):
-    table = good_table().assign(customer=[f"c{i // 6}" for i in range(240)])
-    result = select(table, method=method, group="customer", store=tmp_path)
+def test_no_group_is_split_and_later_parts_are_later(tmp_path):
+    days = pd.date_range("2026-01-01", periods=120).repeat(2)
+    table = good_table().assign(
+        customer=[f"c{i // 6}" for i in range(240)],
+        day=np.random.default_rng(0).permutation(days),
+    )
+    result = select(table, method="gbmo", group="customer", drop=["day"], store=tmp_path)
     rows = part_of_rows(tmp_path, result, "customer")
     assert (rows.groupby("customer")["part"].nunique() == 1).all()
-    assert set(rows["part"]) == set(parts)
-
-
-def test_no_group_is_in_two_folds(tmp_path):
-    table = good_table().assign(customer=[f"c{i // 6}" for i in range(240)])
-    result = select(table, group="customer", store=tmp_path)
-    rows = part_of_rows(tmp_path, result, "customer")
-    (file,) = result.folder.rglob("out_of_fold.parquet")
-    held_out = pd.read_parquet(file)
-    fold_of = held_out.groupby(rows["customer"].to_numpy()[held_out["row"]])["fold"]
-    assert (fold_of.nunique() == 1).all()
-    assert (held_out["fold"].nunique(), len(held_out)) == (5, 240)
-
-
-@pytest.mark.parametrize(("method", "parts"), [("gbmo", PARTS), ("auto", ("train", "test"))])
-def test_later_parts_are_later(tmp_path, method, parts):
-    days = pd.date_range("2026-01-01", periods=120).repeat(2)
-    table = good_table().assign(day=np.random.default_rng(0).permutation(days))
-    result = select(table, method=method, time="day", store=tmp_path)
+    assert set(rows["part"]) == set(PARTS)
+    result = select(table, method="gbmo", time="day", drop=["customer"], store=tmp_path)
     rows = part_of_rows(tmp_path, result, "day").groupby("part")["day"]
     first, last = rows.min(), rows.max()
-    assert set(first.index) == set(parts)
-    for earlier, later in pairwise(parts):
+    assert set(first.index) == set(PARTS)
+    for earlier, later in pairwise(PARTS):
         assert last[earlier] < first[later]
 
 
@@ -552,8 +512,8 @@ def numbers_and_a_word():
     "estimator",
     [
         VotingClassifier([("a", LogisticRegression())], voting="soft"),
-        StackingClassifier([("a", LogisticRegression()), ("b", GaussianNB())]),
-        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}),
+        StackingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], cv=2),
+        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
         make_pipeline(SelectKBest(k="all"), LogisticRegression()),
     ],
     ids=lambda estimator: type(estimator).__name__,

@@ -1,4 +1,7 @@
-"""A table that cannot be used is refused in one line that names the column and the remedy."""
+"""A table that cannot be used is refused in one line that names the column and the remedy.
+
+What `tests/contracts/test_bad_input.py` asks at every door is not asked here again.
+"""
 
 import json
 import re
@@ -18,24 +21,16 @@ PARTS = "(5 to train on, for the folds, and 1 in each other part)"
 RARE = text(["a"] * 30 + ["b"] * 23 + ["c"] * 7)
 WHEN = pa.array(range(N), pa.timestamp("us"))
 A_USE = "timestamps: to use one, name it as the time column or as categorical"
-NO_FEATURE = "the table has no feature: "
 
 
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        # columns that are not there
         *(({"weight": numbers(3)}, {role: ("height",)},
            f"{role} column 'height' is no column of the table; did you mean 'weight'?")
-          for role in ("keep", "categorical", "numeric")),
-        *(({}, {role: "zzz"}, f"{role} column 'zzz' is no column of the table; it has")
-          for role in ("weight", "group", "time")),
-        ({"y": None}, {}, "target 'y' is no column of the table; it has 'a' and 'b'"),
+          for role in ("categorical", "numeric")),
         # targets that cannot be learnt
-        ({"y": pa.array([1.5, None, 2.5] * 20)}, {},
-         "target 'y' is missing in 20 of 60 rows, first in row 2: fill or remove these rows"),
         ({"y": WHEN}, {}, "target 'y' holds timestamps"),
-        ({"y": text(["yes"] * N)}, {}, "target 'y' has the same value in every row"),
         ({"y": pa.array([2.5] * N)}, {}, "target 'y' has the same value in every row"),
         ({"y": RARE}, {},
          f"class 'c' has 7 rows but needs 8 {PARTS}; give more rows of it, or merge or drop rare "
@@ -45,44 +40,21 @@ NO_FEATURE = "the table has no feature: "
          "classes; if 'y' is a quantity, set task to regression"),
         ({"y": np.arange(N) / 1.0}, {"task": "classification"},
          "target 'y' has 60 different values, but classes must be at most 50 whole numbers"),
-        ({"y": np.repeat([0.5, 1.0], N // 2)}, {"task": "classification"},
-         "target 'y' has 2 different values, not all whole numbers, but classes must be at most"),
-        ({"y": text(["a", "b"] * (N // 2))}, {"task": "regression"},
-         "target 'y' holds text but the task is regression; set task to classification"),
-        # no feature, and features without use
+        # no feature, and one without use
         ({"a": None, "b": None}, {}, "the table has no feature"),
-        ({}, {"drop": ("a", "b")},
-         f"{NO_FEATURE}every column is dropped or has another role; drop fewer, or give more"),
         ({"a": np.ones(N), "b": pa.nulls(N, pa.float64())}, {},
-         f"{NO_FEATURE}left out: 'a' (constant), 'b' (every value is missing); give columns of "
-         "numbers or text that vary"),
-        ({"a": WHEN, "b": WHEN}, {},
-         f"{NO_FEATURE}left out: 'a' and 'b' ({A_USE}); give columns of numbers or text that vary"),
-        ({"when": WHEN}, {"keep": ("when",)},
-         f"keep column 'when' is no use as a feature ({A_USE}); take it off the keep list"),
-        ({"a": np.ones(N)}, {"keep": ("a",)},
-         "keep column 'a' is no use as a feature (constant); take it off the keep list"),
+         "the table has no feature: left out: 'a' (constant), 'b' (every value is missing); give "
+         "columns of numbers or text that vary"),
         ({"a": pa.array([[1]] * N)}, {}, "column 'a' has type list<item: int64>"),
         # roles
-        ({"w": text(["a", "b"] * (N // 2))}, {"weight": "w"},
-         "weight column 'w' must hold numbers above 0 but holds text"),
         ({"w": pa.array([True, False] * (N // 2))}, {"weight": "w"},
          "must hold numbers above 0 but holds true and false"),
-        ({"w": pa.array([1.0, None] * (N // 2))}, {"weight": "w"},
-         "weight column 'w' is missing in 30 of 60 rows, first in row 2"),
-        ({"w": np.array([1.0, 2.0, 0.0] * 20)}, {"weight": "w"},
-         "weight column 'w' must be above 0 but is 0 in row 3"),
-        ({"w": np.array([1, -2, 1] * 20)}, {"weight": "w"},
-         "weight column 'w' must be above 0 but is -2 in row 2"),
         *(({"w": np.where(np.arange(N) == 3, weight, 1.0)}, {"weight": "w"},
            "weight column 'w' must lie within 1e-30..1e+30, which models can compute with, but is "
            f"{weight:g} in row 4: rescale it") for weight in (1e-31, 1e300)),
         ({"g": text(["a", None, "b"] * 20)}, {"group": "g"},
          "group column 'g' is missing in 20 of 60 rows, first in row 2"),
-        ({"g": text(["a", "b", "c"] * 20)}, {"group": "g"},
-         "group column 'g' has 3 different values but needs 8"),
         ({"g": pa.array([1, None, 2] * 20)}, {"time": "g"}, "time column 'g' is missing in 20 of"),
-        ({"g": text(["a", "b", "c"] * 20)}, {"time": "g"}, "time column 'g' holds text"),
         ({"g": pa.array([True, False] * 30)}, {"time": "g"}, "time column 'g' holds true and fal"),
         ({"g": pa.array([1, 2, 3] * 20)}, {"time": "g"},
          "time column 'g' has 3 different values but needs 9 (6 to train on"),
@@ -92,11 +64,6 @@ NO_FEATURE = "the table has no feature: "
                          "another, or name 'w' as numeric"),
               ("time", "time column 'w' holds text, which has no order in time; give timestamps "
                        "or numbers, or name 'w' as numeric"))),
-        # numbers of features
-        ({}, {"method": Gbmo(n_features=3)}, "n_features must be in 1..2 but is 3"),
-        ({}, {"method": Flbmo(n_features=(0.5, 1, 40))}, "n_features must be in 1..2 but is 40"),
-        ({}, {"method": Gbmo(n_features=1), "keep": ("a", "b")},
-         "n_features must be in 2..2 but is 1 (2 are on the keep list)"),
         ({"c": pa.array([1.0] * N)}, {"method": Pefs(n_features=3)},
          "n_features must be in 1..2 but is 3; left out: 'c' (constant)"),
     ],
@@ -149,9 +116,6 @@ OR = ", or leave empty what stands for a missing value"
     ("columns", "message"),
     [
         ({"y": numbers(3) * 1e300}, f"target 'y' {WITHIN} 3.323e+300 in row 10: rescale it"),
-        ({"y": numbers(3) * 1e-300}, f"target 'y' {TELLS} 6.15116e-300: rescale it"),
-        ({"a": np.where(np.arange(N) == 6, 1e31, numbers(1))},
-         f"column 'a' {WITHIN} 1e+31 in row 7: rescale it{OR}"),
         ({"a": pa.array([None, -1e300, 2.0] * 20)},
          f"column 'a' {WITHIN} -1e+300 in row 2: rescale it{OR}"),
         ({"a": numbers(1) * 1e-310}, f"column 'a' {TELLS} "),

@@ -81,22 +81,6 @@ def test_what_is_missing_in_the_past_is_missing_in_what_is_made_of_it() -> None:
     np.testing.assert_array_equal(table["y_mean_2"], [np.nan, np.nan, np.nan, np.nan, 3.5])
 
 
-def test_a_value_far_from_zero_has_a_deviation_all_the_same() -> None:
-    data = pd.DataFrame({"day": range(5), "y": 1e9 + np.array([0.0, 1, 0, 1, 0])})
-    assert made(data, rolling=(4,))["y_deviation_4"][4] == pytest.approx(math.sqrt(1 / 3))
-
-
-@pytest.mark.parametrize("value", [0.1, 1e9 + 0.1, -7.3])
-@pytest.mark.parametrize("window", [2, 3, 7, 28])
-def test_equal_values_have_themselves_as_mean_and_no_deviation(value, window, tmp_path) -> None:
-    data = pd.DataFrame({"day": range(window + 1), "y": value})
-    data.to_csv(tmp_path / "t.csv", index=False)
-    for source in (data, tmp_path / "t.csv"):
-        table = made(source, rolling=(window,))
-        assert table[f"y_mean_{window}"][window] == value
-        assert table[f"y_deviation_{window}"][window] == 0
-
-
 @pytest.mark.parametrize("window", [40, 41, 10**6, 10**30])
 def test_a_window_longer_than_any_past_is_empty_at_once(window) -> None:
     """By a loop over the window, the longer ones would take minutes, hours and for ever."""
@@ -105,13 +89,6 @@ def test_a_window_longer_than_any_past_is_empty_at_once(window) -> None:
     assert table[f"y_mean_{window}"].isna().all()
     assert table[f"y_deviation_{window}"].isna().all()
     assert table["y_mean_3"].notna().sum() == 2 * 37
-
-
-def test_a_window_as_long_as_the_longest_past_is_seen_by_one_row() -> None:
-    data = two_series(40)[:-1]  # the second series is shorter by a row
-    table = made(data, rolling=(39,), series="shop")
-    assert table["y_mean_39"].notna().tolist() == [False] * 39 + [True] + [False] * 39
-    assert table["y_mean_39"][39] == pytest.approx(data["y"][:39].mean())
 
 
 @pytest.mark.parametrize("window", [5_000, 150_000])

@@ -121,14 +121,14 @@ def test_the_verdict_in_brief_has_the_number_of_features_and_both_losses(
     assert summarise_verdict(synthetic(numbered(12), n_kept, verdict).contract).startswith(words)
 
 
-@pytest.mark.parametrize("n_kept", [4, 12])
-def test_the_verdict_in_brief_begins_with_a_constant_that_nothing_beats(n_kept) -> None:
-    content = synthetic(numbered(12), n_kept, "cannot tell")
+def test_the_verdict_in_brief_begins_with_a_constant_that_nothing_beats() -> None:
     beaten = {"over_constant": [-0.1, 0.2], "all_features_over_constant": [-0.2, 0.1]}
-    comparison = content.contract.to_dict()["comparison"] | beaten
-    words = summarise_verdict(with_contract(content, comparison=comparison).contract)
-    nothing = "Nothing to select from: no model is shown to beat a constant"
-    assert words == f"{nothing}; kept {n_kept} of 12 features"
+    for n_kept in (4, 12):
+        content = synthetic(numbered(12), n_kept, "cannot tell")
+        comparison = content.contract.to_dict()["comparison"] | beaten
+        words = summarise_verdict(with_contract(content, comparison=comparison).contract)
+        nothing = "Nothing to select from: no model is shown to beat a constant"
+        assert words == f"{nothing}; kept {n_kept} of 12 features"
 
 
 @pytest.mark.parametrize(
@@ -414,20 +414,13 @@ def test_thousands_of_features_make_a_small_page() -> None:
     assert "too large for this page; it is selection.json of a stored run" in parsed.text
 
 
-def test_long_tables_are_opened_on_demand_and_short_ones_at_once() -> None:
-    def opened(n: int) -> int:
-        return sum(
-            "open" in d for d in Page(render_report(synthetic(numbered(n), 4))).of("details")
-        )
-
-    assert opened(3000) == opened(12) - 1
-
-
-def test_a_wide_profile_is_cut_and_says_where_the_rest_is() -> None:
-    page = Page(render_report(synthetic(numbered(1200), 4)))
-    assert len(page.tables["Columns of the table (1,200)"]) == 1 + MOST_ROWS
-    assert "and 1,000 more; all are in profile.json of a stored run" in page.text
-    assert "profile.json" not in Page(render_report(synthetic(numbered(200), 4))).text
+def test_long_tables_are_opened_on_demand_and_a_wide_profile_is_cut() -> None:
+    short, just, wide = (Page(render_report(synthetic(numbered(n), 4))) for n in (12, 200, 1200))
+    n_open = [sum("open" in one for one in page.of("details")) for page in (short, wide)]
+    assert n_open[1] == n_open[0] - 1
+    assert len(wide.tables["Columns of the table (1,200)"]) == 1 + MOST_ROWS
+    assert "and 1,000 more; all are in profile.json of a stored run" in wide.text
+    assert "profile.json" not in just.text
 
 
 @pytest.mark.parametrize(

@@ -106,23 +106,18 @@ def raised_again(function):
         function()
 
 
-def test_a_stop_that_a_callback_of_compiled_code_lost_is_raised_again(ending):
-    def loses_it_and_goes_on():
-        ending()
-        time.sleep(50)
-
-    with pytest.raises(Ended):
-        raised_again(loses_it_and_goes_on)
-
-
-def test_the_owner_of_the_handler_finds_it_in_place_and_what_is_lost_is_raised_again(ending):
-    def loses_it_and_goes_on():
-        assert signal.getsignal(signal.SIGTERM) is owners
-        ending()
-        time.sleep(50)
-
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_stop_that_a_callback_of_compiled_code_lost_is_raised_again(ending, is_replaced):
+    """Where the handler is not replaced, its owner finds it in place meanwhile."""
     owners = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Ended), raised_again_where_lost(signal.SIGTERM, Ended, is_replaced=False):
+
+    def loses_it_and_goes_on():
+        assert (signal.getsignal(signal.SIGTERM) is owners) == (not is_replaced)
+        ending()
+        time.sleep(50)
+
+    again = raised_again_where_lost(signal.SIGTERM, Ended, is_replaced=is_replaced)
+    with pytest.raises(Ended), again:
         loses_it_and_goes_on()
     assert signal.getsignal(signal.SIGTERM) is owners
 
