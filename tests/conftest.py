@@ -57,15 +57,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def undrawn() -> Iterator[None]:
-    """Leave the charts of reports empty: to draw them is most of what a small run costs."""
+def undrawn() -> Iterator[Any]:
+    """Leave charts empty, whose drawing is most of what a small run costs; yield what draws."""
+    from matplotlib.figure import Figure
 
-    def empty(figure: Any, file: Any, **_: Any) -> None:
+    def empty(figure: Figure, file: Any, **_: Any) -> None:
         file.write('<svg viewBox="0 0 1 1"></svg>')
 
+    draw = Figure.savefig
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("matplotlib.figure.Figure.savefig", empty)
-        yield
+        patch.setattr(Figure, "savefig", empty)
+        yield draw
+
+
+@pytest.fixture
+def drawn(undrawn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw charts all the same."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", undrawn)
 
 
 @pytest.fixture(scope="session")

@@ -85,6 +85,7 @@ def test_the_order_of_columns_and_rows_does_not_matter(method):
     assert hashes[0] != hashes[1]  # which is of the columns in their order
 
 
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("method", ["auto", "mrmr", "pefs"])
 def test_one_seed_gives_one_result_and_report_kept_or_not_and_the_table_is_not_changed(
     method, tmp_path
