@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,28 +56,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
+_EMPTY = '<svg viewBox="0 0 1 1"></svg>'
+
+
 @pytest.fixture(scope="module")
-def undrawn() -> Iterator[None]:
-    """Leave the charts of reports empty: to draw them is most of what a small run costs."""
-    with _no_charts():
-        yield
+def undrawn() -> Iterator[Any]:
+    """Leave charts empty, whose drawing is most of what a small run costs; yield what draws."""
+    from chaffinch.tasks.reporting import charts
+
+    draw = charts.drawing_of
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(charts, "drawing_of", lambda _: _EMPTY)
+        yield draw
 
 
 @pytest.fixture
-def undrawn_here() -> Iterator[None]:
+def undrawn_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the charts of one test empty, in a file where others look at charts."""
-    with _no_charts():
-        yield
+    monkeypatch.setattr("chaffinch.tasks.reporting.charts.drawing_of", lambda _: _EMPTY)
 
 
-@contextmanager
-def _no_charts() -> Iterator[None]:
-    def empty(figure: Any, file: Any, **_: Any) -> None:
-        file.write('<svg viewBox="0 0 1 1"></svg>')
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("matplotlib.figure.Figure.savefig", empty)
-        yield
+@pytest.fixture
+def drawn(undrawn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw charts all the same."""
+    monkeypatch.setattr("chaffinch.tasks.reporting.charts.drawing_of", undrawn)
 
 
 @pytest.fixture

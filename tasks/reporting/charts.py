@@ -79,9 +79,8 @@ def figure_of(name: str, width: float, height: float) -> Iterator[Figure]:
         yield Figure(figsize=(width, height))
 
 
-def markup(figure: Figure, label: str) -> Markup:
-    """Return a figure as an SVG element in the page's own colours; the label describes it."""
-    from markupsafe import Markup, escape
+def drawing_of(figure: Figure) -> str:
+    """Return a figure as a file of SVG, in placeholder colours."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -94,7 +93,14 @@ def markup(figure: Figure, label: str) -> Markup:
         # a figure with an engine of its own is drawn once more, for nothing, before it is saved
         ConstrainedLayoutEngine().execute(figure)
         figure.savefig(file, format="svg", transparent=True, metadata=nothing)
-    drawing = file.getvalue()
+    return file.getvalue()
+
+
+def markup(figure: Figure, label: str) -> Markup:
+    """Return a figure as an SVG element in the page's own colours; the label describes it."""
+    from markupsafe import Markup, escape
+
+    drawing = drawing_of(figure)
     _, _, body = drawing[drawing.index("<svg") :].partition(">")
     # two digits behind the point are finer than any screen, and half of the bytes
     body = _TAG.sub(lambda tag: _DIGITS.sub(r"\1", tag[0]), body)

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def _undrawn(undrawn: None) -> None:
-    """Read no chart: what these tests hold of reports is in their words."""
+    """Leave charts undrawn, but where a test asks for `drawn` ones."""
 
 
 @pytest.fixture(scope="module")

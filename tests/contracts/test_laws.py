@@ -32,7 +32,8 @@ PAIRS += [(name, model) for name, read in OF_THE_MODEL.items() for model in read
 PAIRS += [(name, "linear") for name in FILTERS]
 PAIRS += [(name, "linear") for name in PROBABLE]  # it has a network of its own
 PAIRS += [pytest.param("auto", m, marks=pytest.mark.e2e) for m in MODELS if m not in QUICK]
-FEW_TREES = {"lightgbm": {"n_estimators": 30}, "xgboost": {"n_estimators": 30}}
+SHORT = {"lightgbm": {"n_estimators": 30}, "xgboost": {"n_estimators": 30}}
+SHORT |= {"mlp": {"max_iter": 60, "learning_rate_init": 0.01}}
 REFITS = [(name, "linear") for name in REFITTED]  # their cost is that of their fits
 ONE_OF_EACH_CLASS = [*{class_of(kind): kind for kind in METHODS}.values()]
 INFORMATIVE = {"age", "colour", "income"}
@@ -41,7 +42,7 @@ INFORMATIVE = {"age", "colour", "income"}
 def select(table, method, model=None, *, seed=0, n_features=3, most_sweeps=4, **options):
     quick = "linear" if method in (*REFITTED, *FILTERS, *PROBABLE) else "lightgbm"
     model = model or quick
-    settings = ModelSettings(name=model, tuning="none", parameters=FEW_TREES.get(model, {}))
+    settings = ModelSettings(name=model, tuning="none", parameters=SHORT.get(model, {}))
     if method == "pefs":
         method = Pefs(hidden_layer_sizes=(20,), most_sweeps=most_sweeps)
     return chaffinch.select(
@@ -85,6 +86,7 @@ def test_the_order_of_columns_and_rows_does_not_matter(method):
     assert hashes[0] != hashes[1]  # which is of the columns in their order
 
 
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("method", ["auto", "mrmr", "pefs"])
 def test_one_seed_gives_one_result_and_report_kept_or_not_and_the_table_is_not_changed(
     method, tmp_path

@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _undrawn(undrawn: None) -> None:
-    """Leave charts undrawn; a module that looks at one has an `undrawn` of its own."""
+    """Leave charts undrawn, but where a test asks for `drawn` ones."""
 
 
 class Server:

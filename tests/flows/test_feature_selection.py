@@ -1,7 +1,9 @@
 """The flow against a real server: what the UI shows, and that it gives what `select` gives."""
 
 import asyncio
+import base64
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from chaffinch import InputError, ModelSettings
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
+from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.settings.stage_titles import title_of
 from tests.flows.cli.programs import eventually
@@ -162,6 +165,36 @@ def test_losses_metrics_and_features_are_tables(flow_run, server):
     assert [row["removed at step"] for row in features] == [None, None, 4, 3, 2, 1]
 
 
+def image_in(artifact):
+    kind, coded = artifact["data"].removesuffix(")").split(",")
+    assert re.fullmatch(r"!\[[a-z ]+\]\(data:image/svg\+xml;base64", kind)
+    return base64.b64decode(coded).decode()
+
+
+@pytest.mark.usefixtures("drawn")
+def test_the_curve_and_what_the_sets_share_are_images_that_need_no_network(
+    server, table, settings, tmp_path
+):
+    noise = chaffinch.select(
+        table, "yield", method="anova_f", model="linear", n_features=2, keep=["noise_a"],
+        store=tmp_path,
+    )  # fmt: skip
+    assert set(noise.features) == {"first", "noise_a"}
+    chaffinch.promote(noise, store=tmp_path)
+    asked = settings.model_copy(update={"alternatives": AlternativeSettings(number=1)})
+    execution = ExecutionSettings(store=tmp_path, cluster="none")
+    state = chaffinch.feature_selection(str(table), asked, execution, return_state=True)
+    (other,) = state.result().alternatives["sets"]
+    artifacts = server.artifacts(str(state.state_details.flow_run_id))
+    curve = artifacts["harvest-elimination-curve"]
+    assert curve["type"] == "markdown"  # the UI prints the whole URL of an image artifact
+    assert "<svg" in image_in(curve)
+    assert "features left" in image_in(curve)
+    said = re.findall(r"<text[^>]*>([^<]*)</text>", image_in(artifacts["harvest-set-overlap"]))
+    rows = ("chosen, 2 features", "promoted, 2 features", "alternative 1, 2 features")
+    assert set(said) >= {*rows, "first", "second", "noise_a", *other["features"]}
+
+
 def test_the_artifacts_of_a_data_set_are_versions_of_one_thing(flow_run, server, table, settings):
     _, result = flow_run
     execution = ExecutionSettings(store=result.folder.parent.parent, cluster="none")
@@ -223,7 +256,8 @@ def test_as_a_subflow_of_an_asynchronous_flow(server, table, settings, tmp_path)
     ],
 )
 def test_bad_input_fails_the_run_with_one_line(server, table, tmp_path, settings, message):
-    execution = ExecutionSettings(store=tmp_path / "store", cluster="none")
+    store = Store.open(tmp_path / "store")  # that a store is made is said too
+    execution = ExecutionSettings(store=store.path, cluster="none")
     state = chaffinch.feature_selection(
         str(table), SelectionSettings(**settings), execution, return_state=True
     )
@@ -237,7 +271,7 @@ def test_bad_input_fails_the_run_with_one_line(server, table, tmp_path, settings
     reasons = [line for line in log if not line.startswith(("Beginning", "Finished"))]
     assert len(reasons) == 1
     assert message in reasons[0]
-    assert Store(execution.store).runs() == []
+    assert store.runs() == []
     with pytest.raises(chaffinch.InputError):
         state.result()
     written = {path.name for path in (execution.store / "runs").rglob("*") if path.is_file()}

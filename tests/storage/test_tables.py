@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_wine
 
@@ -208,18 +208,6 @@ def test_whole_numbers_are_ordered_alike_as_int_and_as_float(values: list[int]) 
     as_int = shuffle_rows(pa.table({"x": pa.array(values, pa.int64())}))
     as_float = shuffle_rows(pa.table({"x": pa.array(values, pa.float64())}))
     assert as_int["x"].to_pylist() == as_float["x"].to_pylist()
-
-
-@settings(max_examples=25, deadline=None)
-@given(rows=ROWS, random=st.randoms())
-def test_the_order_of_rows_does_not_change_the_hash(
-    rows: list[tuple[Any, ...]], random: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("datasets")
-    other = random.sample(rows, len(rows))
-    one = write_dataset(shuffle_rows(table_of(rows)), folder)
-    assert write_dataset(shuffle_rows(table_of(other)), folder) == one
-    assert one.read().equals(shuffle_rows(table_of(other)))
 
 
 def test_numbers_that_float64_cannot_tell_apart_still_have_one_order() -> None:
