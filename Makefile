@@ -9,7 +9,7 @@ export DO_NOT_TRACK := 1
 # the programs that tests start share what is compiled
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-dfs bench-pefs bench-scale bench-eta reproduce
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-dfs bench-pefs bench-scale bench-eta reproduce
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -22,6 +22,20 @@ test: $(READY)  ## Every test but those of test-e2e
 
 test-e2e: $(READY)  ## Whole programs, servers, worker processes, what is killed, and sweeps over seeds
 	@$(PYTEST) -m e2e
+
+# scikit-learn 1.8 does not know what polars 2 calls its columns, hence the last two filters
+LOWEST := build/lowest
+LOWEST_TESTS := tests/storage/test_columns.py tests/storage/test_tables.py tests/storage/test_text_spellings.py \
+	tests/storage/test_files.py tests/tasks/results/test_contract.py tests/tasks/api/test_select.py \
+	tests/tasks/api/test_feature_selector.py tests/tasks/data/test_rows_with_roles.py tests/selection/baselines/test_penalised.py
+test-lowest: $(READY)  ## Part of the tests with the lowest versions that pyproject.toml allows
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	@$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+		--editable ".[flows,xgboost,alternatives]" \
+		$$(grep -oE '^(hypothesis|polars|pytest|pytest-timeout|pytest-xdist)==[^ ]+' requirements.lock)
+	@NUMBA_CACHE_DIR=$(LOWEST)/numba $(LOWEST)/bin/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgroup \
+		-q -m "not e2e" -W ignore::DeprecationWarning -W "ignore:X does not have valid feature names" \
+		-W "ignore:Determining the data types of a LazyFrame" $(LOWEST_TESTS)
 
 e2e-needs:  ## PostgreSQL and Chromium for test-e2e, which skips tests without them: Debian, as root
 	@command -v initdb > /dev/null || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 \

@@ -20,6 +20,14 @@ _CGROUPS = (  # controller, folder, limit, usage
 )
 
 
+def bytes_of(column: pa.ChunkedArray) -> int:
+    """Return the bytes of a column's values."""
+    try:
+        return int(column.nbytes)
+    except pa.ArrowTypeError:  # pyarrow before 22 cannot count those of views of text
+        return int(column.get_total_buffer_size())
+
+
 def free_memory(root: Path = Path("/")) -> int:
     """Return the bytes that this process can still take: of the machine, its cgroups, its limit."""
     free: int = psutil.virtual_memory().available

@@ -337,6 +337,8 @@ def _exit_code(undecided: str) -> int:
 
 # A full device, a reader that left, a terminal that is gone: files of a store have StorageError.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EPIPE, errno.EIO)
+# click 8.2 and newer raise it where a command needs arguments; earlier ones print help and end
+_NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
 _WRITERS = ("click", "rich")  # the libraries that write standard output and standard error
 
 
@@ -599,9 +601,9 @@ def exit_code(run_command: Callable[..., Any]) -> int:
     """Run a command, and print why it failed or was stopped."""
     try:
         code = run_command(prog_name="chaffinch", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
+    except _NO_ARGUMENTS as error:
         error.show()
-        return error.exit_code
+        return int(error.exit_code)
     except click.ClickException as error:
         _print_error(error.format_message())
         return error.exit_code

@@ -5,7 +5,7 @@ import io
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 import click
 from pydantic import BaseModel
@@ -53,7 +53,14 @@ def verbosity_flags(command: Command) -> Command:
     return _quiet(_verbose(with_verbosity))
 
 
-class Names(click.ParamType[tuple[str, ...]]):
+# click 8.4 and newer take the type of the values; earlier classes take none
+if TYPE_CHECKING:
+    _TypeOfNames = click.ParamType[tuple[str, ...]]
+else:
+    _TypeOfNames = click.ParamType
+
+
+class Names(_TypeOfNames):
     """Names between commas, as a row of CSV."""
 
     name = "names"

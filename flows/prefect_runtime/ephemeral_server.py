@@ -34,8 +34,9 @@ def main() -> None:
 def _serve(listener: socket.socket) -> None:
     import uvicorn
     from filelock import FileLock
-    from prefect.server.api.server import create_app
     from prefect.settings import PREFECT_HOME
+
+    from chaffinch.flows.prefect_runtime.internals import server_app
 
     class OneAtATime(uvicorn.Server):
         """Locks the start: two first starts in the same home would both create the database."""
@@ -46,8 +47,7 @@ def _serve(listener: socket.socket) -> None:
             with FileLock(home / ".chaffinch-server.lock"):
                 await super().startup(sockets)
 
-    app = create_app(ephemeral=True, final=True)
-    server = OneAtATime(uvicorn.Config(app, log_level="error", lifespan="on"))
+    server = OneAtATime(uvicorn.Config(server_app(), log_level="error", lifespan="on"))
     if not _read():
         return
     threading.Thread(target=_end_with_the_run, args=(server,), daemon=True).start()

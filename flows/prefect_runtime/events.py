@@ -13,11 +13,13 @@ from uuid import NAMESPACE_OID, uuid5
 import httpx
 from prefect.client.orchestration import get_client
 from prefect.events import Event, Resource
-from prefect.events.related import related_resources_from_run_context
 from prefect.settings import PREFECT_API_URL, get_current_settings
-from prefect.utilities.asyncutils import run_coro_as_sync
 
 from chaffinch.errors import InputError, StorageError
+from chaffinch.flows.prefect_runtime.internals import (
+    related_resources_from_run_context,
+    run_coro_as_sync,
+)
 from chaffinch.flows.prefect_runtime.server import ServerError, unauthorized
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.storage.runs.store import Store

@@ -17,12 +17,11 @@ from uuid import UUID
 from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun, State
-from prefect.context import FlowRunContext
-from prefect.logging.handlers import APILogWorker
 from prefect.states import Failed
 
 from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.flows.prefect_runtime.events import resource_of
+from chaffinch.flows.prefect_runtime.internals import APILogWorker, FlowRunContext
 from chaffinch.flows.prefect_runtime.logs import TimeLimitError
 from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.runs.store import Store

@@ -16,7 +16,6 @@ from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLi
 from prefect.deployments.runner import RunnerDeployment
 from prefect.events import DeploymentEventTrigger, Event, Resource
 from prefect.schedules import Cron, Schedule
-from prefect.server.schemas.schedules import CronSchedule
 from prefect.types.entrypoint import EntrypointType
 
 from chaffinch.errors import InputError
@@ -24,6 +23,7 @@ from chaffinch.flows.comparison import comparison
 from chaffinch.flows.differentiable_selection import differentiable_selection
 from chaffinch.flows.feature_selection import feature_selection
 from chaffinch.flows.prefect_runtime.events import resource_of, send, server_url
+from chaffinch.flows.prefect_runtime.internals import dates_of_cron
 from chaffinch.flows.prefect_runtime.reports import reports_served
 from chaffinch.flows.prefect_runtime.server import ServerError, unauthorized
 from chaffinch.flows.prefect_runtime.tasks import from_block
@@ -201,7 +201,7 @@ def _schedule(cron: str, timezone: str) -> Schedule:
     except ValueError as error:
         raise InputError(f"schedule {cron!r} in {timezone!r} cannot be read: {error}") from error
     try:
-        asyncio.run(CronSchedule(cron=cron, timezone=timezone).get_dates(1))
+        asyncio.run(dates_of_cron(cron, timezone, 1))
     except ValueError as error:
         raise InputError(
             f"schedule {cron!r} never comes, as on a 31st of February; give a day that there is"

@@ -6,13 +6,16 @@ from inspect import signature
 from uuid import UUID
 
 from prefect.client.orchestration import get_client
-from prefect.engine import handle_engine_signals
 from prefect.exceptions import SignatureMismatchError
-from prefect.flow_engine import load_flow_and_flow_run, run_flow
 from prefect.logging.loggers import flow_run_logger
 from prefect.states import Failed
 
 from chaffinch.errors import one_line
+from chaffinch.flows.prefect_runtime.internals import (
+    handle_engine_signals,
+    load_flow_and_flow_run,
+    run_flow,
+)
 from chaffinch.storage.column_names import quoted
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from chaffinch.storage.datasets.text_spellings import (
     refuse_points_of_thousands,
     refuse_spelling,
 )
-from chaffinch.storage.memory import FreedBytes
+from chaffinch.storage.memory import FreedBytes, bytes_of
 
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
@@ -261,7 +261,7 @@ def typed_columns(
     freed = FreedBytes()
     for name in list(columns):
         column = columns.pop(name)
-        n_bytes = column.nbytes
+        n_bytes = bytes_of(column)
         with about_column(name):
             typed = _typed(name, column, name in categorical, name in numeric, name in ordered)
         if typed.type == OTHER and not has_others:

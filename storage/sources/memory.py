@@ -109,10 +109,17 @@ def _check_is_table(table: Any) -> None:
 
 
 def _with_types_of_arrow(frame: Any) -> Any:
-    """Return a frame of pandas with periods as their starts, and sparse columns dense."""
+    """Return a frame of pandas with types and names of index levels that Arrow takes.
+
+    Periods become their starts, sparse columns dense; of levels of one name the first keeps it.
+    """
     import pandas
 
     typed = frame.copy(deep=False)
+    levels = list(frame.index.names)
+    if len({*levels}) < len(levels):  # Arrow may give their columns one name
+        first = [name if name not in levels[:j] else None for j, name in enumerate(levels)]
+        typed.index = typed.index.set_names(first)
     for j, dtype in enumerate(frame.dtypes):
         if isinstance(dtype, pandas.PeriodDtype):
             typed.isetitem(j, frame.iloc[:, j].dt.to_timestamp())

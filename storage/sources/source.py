@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from chaffinch.errors import InputError, about_column
 from chaffinch.storage.column_names import check_columns
+from chaffinch.storage.memory import bytes_of
 
 _CELLS_AT_A_TIME = 2**23  # 64 MiB of numbers
 
@@ -126,7 +127,7 @@ class Source(Protocol):
     def column_bytes(self) -> Mapping[str, int]:
         """Return the size of each column in bytes, as stored, by name and in order."""
         table = self.read()
-        return {name: table.column(name).nbytes for name in table.column_names}
+        return {name: bytes_of(table.column(name)) for name in table.column_names}
 
     def shape(self) -> tuple[int, int] | None:
         """Return the number of rows, possibly an estimate, and of columns; None if unknown.

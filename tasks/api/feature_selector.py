@@ -260,7 +260,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         with as_input_error():  # scikit-learn's reason, without the values that it quotes
             if hasattr(X, "__arrow_c_stream__") or hasattr(X, "iloc"):
                 table = as_table(X)
-                validate_data(self, X, y, skip_check_array=True)
+                # scikit-learn 1.8 and earlier do not know the names of every kind of table
+                named = X if hasattr(X, "iloc") else pd.DataFrame(columns=table.column_names)
+                validate_data(self, named, y, skip_check_array=True)
                 return table
             at_least = {"ensure_min_samples": 2, "ensure_min_features": 2}
             accepted = {"accept_sparse": "csc", "ensure_all_finite": "allow-nan"}

@@ -31,7 +31,8 @@ steps = make_pipeline(
 )
 numbers = X.select_dtypes("number").fillna(0.0)
 scores = cross_validate(steps, numbers, y, cv=2, error_score="raise")["test_score"]
-print(json.dumps([selected.features, again.features, len(scores), sklearn.__version__]))
+contract = selected.contract.to_dict()
+print(json.dumps([contract, selected.features, again.features, len(scores), sklearn.__version__]))
 """
 
 
@@ -60,9 +61,13 @@ def test_select_a_selector_and_the_command_work(python, tmp_path):
     run = partial(subprocess.run, capture_output=True, text=True, check=False, env=env)
     done = run([python, "-W", "ignore", "-c", SCRIPT, path, store])
     assert done.returncode == 0, done.stderr
-    selected, again, n_scores, version = json.loads(done.stdout)
+    contract, selected, again, n_scores, version = json.loads(done.stdout)
     assert version.startswith("1.8.")
-    assert selected == again == chaffinch.select(path, "churned", method="gbmo").features
+    newest = chaffinch.select(path, "churned", method="gbmo")
+    assert selected == again == newest.features
+    for one in (contract, expected := newest.contract.to_dict()):
+        del one["versions"]
+    assert contract == expected
     assert n_scores == 2
 
     command = [python.with_name("chaffinch"), "run", path, "--target", "churned", "--json"]

@@ -161,7 +161,7 @@ def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(is_file, 
     data["price"] = (data["day"] * 7 % 43).where(data["day"] > 2).astype("Int64")
     padded = data.assign(
         day=data["day"].astype(str).str.zfill(5),
-        price=data["price"].map("{:05d}".format, na_action="ignore"),
+        price=data["price"].map(lambda price: f"{int(price):05d}", na_action="ignore"),
     )
     source = padded
     if is_file:

@@ -228,7 +228,7 @@ def test_what_the_model_was_given_is_not_changed(result, table):
 
 def test_categories_that_are_numbers():
     code = {"red": 7, "green": 1, "blue": 30}
-    table = good_table().replace({"colour": code}).astype({"colour": int})
+    table = good_table().assign(colour=lambda rows: rows["colour"].map(code))
     result = select(data=table, categorical=["colour"])
     expected = probabilities(result, table)
     for kind in ("float64", "str", "int8"):

@@ -1,0 +1,45 @@
+"""What is used of Prefect beyond its documented API.
+
+A release of Prefect may change it without notice: look here first when one breaks something.
+`pyproject.toml` says which releases are known to have it.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from prefect.context import FlowRunContext
+from prefect.engine import handle_engine_signals
+from prefect.events.related import related_resources_from_run_context
+from prefect.flow_engine import load_flow_and_flow_run, run_flow
+from prefect.logging.handlers import APILogWorker
+from prefect.utilities.asyncutils import run_coro_as_sync
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = [
+    "APILogWorker",
+    "FlowRunContext",
+    "dates_of_cron",
+    "handle_engine_signals",
+    "load_flow_and_flow_run",
+    "related_resources_from_run_context",
+    "run_coro_as_sync",
+    "run_flow",
+    "server_app",
+]
+
+
+async def dates_of_cron(cron: str, timezone: str, number: int) -> Sequence[datetime]:
+    """Return the next dates of a schedule; ValueError if there are none, as Prefect says it."""
+    from prefect.server.schemas.schedules import CronSchedule
+
+    return await CronSchedule(cron=cron, timezone=timezone).get_dates(number)
+
+
+def server_app() -> "FastAPI":
+    """Return a server as Prefect makes it for a program without one."""
+    from prefect.server.api.server import create_app
+
+    return create_app(ephemeral=True, final=True)
