@@ -58,8 +58,8 @@ class TextOptions:
                 f"decimal and thousands of {name} must differ but are {self.decimal!r}"
             )
         try:
-            codecs.lookup(self.encoding)
-        except LookupError as error:
+            "".encode(self.encoding)
+        except LookupError as error:  # unknown, or none of text
             raise InputError(
                 f"encoding {self.encoding!r} of {name} is unknown; give one of Python's, such as "
                 "latin-1 or cp1252"

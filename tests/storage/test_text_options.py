@@ -87,6 +87,7 @@ REFUSED = {
     "a digit": ("x.csv#thousands=1", r"^thousands of x.csv must be a single mark but is '1'"),
     "equal marks": ("x.csv#thousands=.", r"^decimal and thousands of x.csv must differ"),
     "no codec": ("x.csv#encoding=latin-99", r"^encoding 'latin-99' of x.csv is unknown; give"),
+    "no codec of text": ("x.csv#encoding=hex", r"^encoding 'hex' of x.csv is unknown; give"),
     "another codec": ("x.csv#encoding=utf-16", r"^the header of x.csv is not text in utf-16"),
     "another format": ("x.parquet#decimal=,", r"^x.parquet takes no options; leave out #decimal"),
 }
