@@ -103,7 +103,7 @@ def test_the_form_shows_titles_descriptions_and_defaults_in_order(form):
     outer = [field["title"] for field in schema["properties"].values()]
     assert outer == ["Table", "Settings", "Execution", "Promotion", "Limits"]
     assert [title for title in titles if title in outer] == outer
-    assert form.get_by_label("Target").input_value() == "yield"
+    assert form.get_by_role("textbox", name="Target").input_value() == "yield"
     assert form.get_by_label("Folds").input_value() == "5"
 
 
@@ -135,7 +135,7 @@ def test_wrong_values_are_refused_with_the_reason_and_start_nothing(form, server
     form.get_by_text(re.compile(re.escape(reason))).first.wait_for()
 
     form.get_by_label("Table").fill("orders.csv")
-    form.get_by_label("Target").fill("")
+    form.get_by_role("textbox", name="Target").fill("")
     submit(form)
     form.get_by_text(re.compile("'target' is a required property")).first.wait_for()
     assert "/run?" in form.url
@@ -156,7 +156,7 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
     form, server, deployments, table, store
 ):
     form.get_by_label("Table").fill(str(table))
-    form.get_by_label("Target").fill("yield")
+    form.get_by_role("textbox", name="Target").fill("yield")
     most = field(form, "At most this many features (Optional)")
     most.get_by_role("tab", name="Number").click()
     most.get_by_role("spinbutton").fill("2")
