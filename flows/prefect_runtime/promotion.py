@@ -7,6 +7,7 @@ in the UI.
 import shlex
 import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +17,7 @@ from prefect.client.schemas.objects import State
 from prefect.exceptions import NotPausedError
 from prefect.flow_runs import resume_flow_run
 from prefect.input import RunInput, keyset_from_paused_state
+from prefect.input.actions import read_flow_run_input
 from prefect.logging import get_run_logger
 from prefect.states import Completed, Failed, Paused
 from prefect.utilities.engine import propose_state_sync
@@ -193,18 +195,23 @@ def _answer(lines: list[str], hours: float, question: str, undecided: str) -> tu
     run_id, seconds = runtime.flow_run.id, 3600 * hours
     no_answer = {"promote": False, "reason": f"no answer came in {hours:g} h."}
     form = Answer.with_initial_data(description="\n\n".join(lines))
-    # as Prefect's pause_flow_run, whose state has no message
-    state: State = Paused(
-        timeout_seconds=int(seconds) + _SECONDS_OF_GRACE,
-        pause_key=question,
-        message=f"waits for a decision, at most {hours:g} h: {undecided}",
-    )
-    keyset = keyset_from_paused_state(state)
-    state.state_details.run_input_keyset = cast(dict[str, str], keyset)
     with get_client(sync_client=True) as client:
-        state = propose_state_sync(client, state, run_id)
-        if state.is_paused():
-            form.save(keyset)
+        for time_asked in count(1):
+            # as Prefect's pause_flow_run, whose state has no message
+            state: State = Paused(
+                timeout_seconds=int(seconds) + _SECONDS_OF_GRACE,
+                pause_key=question if time_asked == 1 else f"{question}-{time_asked}",
+                message=f"waits for a decision, at most {hours:g} h: {undecided}",
+            )
+            keyset = keyset_from_paused_state(state)
+            state.state_details.run_input_keyset = cast(dict[str, str], keyset)
+            state = propose_state_sync(client, state, run_id)
+            if state.is_paused():
+                form.save(keyset)
+                break
+            # a pause fires once: it did before this run was started again
+            if read_flow_run_input(keyset["response"]) is not None:
+                break
         end = time.monotonic() + seconds
         while not state.is_running():
             left = end - time.monotonic()

@@ -1,7 +1,10 @@
 """The gate in a flow, with a real server: who is asked, what is promoted, and who hears of it."""
 
 import json
+import os
 import shutil
+import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
@@ -14,6 +17,7 @@ from chaffinch import ExecutionSettings, InputError, PromotionSettings, Selectio
 from chaffinch.flows.cli.commands import cli
 from chaffinch.storage.runs.decisions import needed_decision
 from chaffinch.storage.runs.store import Run
+from tests.flows.cli import programs
 from tests.flows.cli.programs import eventually
 
 pytestmark = pytest.mark.e2e
@@ -180,20 +184,21 @@ def test_another_promotion_meanwhile_is_not_overtaken(flow, server, started, sto
     assert message.startswith("needs a decision: Not promoted as raced: ")
 
 
-def test_an_answer_is_about_one_contract_beside_one_that_is_promoted(flow, server, started, store):
-    """A run that starts again after another promotion asks anew; the old approval is not for it."""
+def again(run):
+    """Start a flow run again, and return its final state."""
     from prefect.client.orchestration import get_client
     from prefect.flow_engine import run_flow
-    from prefect.flow_runs import resume_flow_run
     from prefect.states import AwaitingRetry
 
-    def again(run):
-        with get_client(sync_client=True) as client:
-            client.set_flow_run_state(run, AwaitingRetry(), force=True)
-            flow_run = client.read_flow_run(run)
-        return run_flow(
-            chaffinch.feature_selection, flow_run, flow_run.parameters, return_type="state"
-        )
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run, AwaitingRetry(), force=True)
+        flow_run = client.read_flow_run(run)
+    return run_flow(chaffinch.feature_selection, flow_run, flow_run.parameters, return_type="state")
+
+
+def test_an_answer_is_about_one_contract_beside_one_that_is_promoted(flow, server, started, store):
+    """A run that starts again after another promotion asks anew; the old approval is not for it."""
+    from prefect.flow_runs import resume_flow_run
 
     known = [run["id"] for run in server.find("flow_runs")]
     asked = PromotionSettings(name="again", wait=0.02)
@@ -209,6 +214,45 @@ def test_an_answer_is_about_one_contract_beside_one_that_is_promoted(flow, serve
         resume_flow_run(run, {"promote": False, "reason": "of the second question"})
         ended.result(timeout=300)
     assert [one.run for one in chaffinch.promotions("again", store=store)] == [started[1].run]
+
+
+WAITS = """
+import sys
+import chaffinch
+
+table, store, settings = sys.argv[1:]
+chaffinch.feature_selection(
+    table,
+    chaffinch.SelectionSettings.model_validate_json(settings),
+    chaffinch.ExecutionSettings(store=store, cluster="none"),
+    chaffinch.PromotionSettings(name="killed", wait=0.1),
+)
+"""
+
+
+def test_a_run_that_is_killed_while_it_waits_asks_again(server, table, small, store, tmp_path):
+    """As often as it is killed: nobody has answered."""
+    from prefect.flow_runs import resume_flow_run
+
+    known = [run["id"] for run in server.find("flow_runs")]
+    command = (sys.executable, "-c", WAITS, str(table), str(store), json.dumps(small))
+    with programs.started(*command, env=server.env, log=tmp_path / "log") as program:
+        run, *_ = eventually(lambda: question(server, known))
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+    first = server.get(f"/flow_runs/{run}")["state"]["state_details"]["pause_key"]
+    with ThreadPoolExecutor(1) as thread:
+        ended = thread.submit(copy_context().run, again, run)
+        eventually(
+            lambda: (
+                (state := server.get(f"/flow_runs/{run}")["state"])["type"] == "PAUSED"
+                and state["state_details"]["pause_key"] != first
+            )
+        )
+        resume_flow_run(run, {"promote": True, "reason": "asked again"})
+        ended.result(timeout=300)
+    (entry,) = chaffinch.promotions("killed", store=store)
+    assert (entry.how, entry.reason) == ("by hand", "asked again")
 
 
 def test_a_run_that_a_person_promoted_while_it_waited_is_in_use_already(flow, server, store):
