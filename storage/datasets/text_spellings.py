@@ -247,9 +247,8 @@ def _refuse_text(
 def _spelling(text: str) -> tuple[str, str]:
     """Return what makes a text no plain number, and how to write it as a number."""
     if _has(text, _COMMAS):
-        how = (
-            "write them with a decimal point alone, or add #decimal=, to the path of delimited text"
-        )
+        how = "write them with a decimal point alone, or add #decimal=,&thousands=. to the path of "
+        how += "delimited text"
         return "commas", how
     marks, expression, result = _in_pandas(text)
     if not _is_float(result):  # several marks, as in (€ 1.200,50)

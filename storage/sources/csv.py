@@ -7,6 +7,7 @@ whose points may mark thousands. Options behind the path say how text is written
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -54,6 +55,10 @@ def _read_header(file: Any, name: str, options: TextOptions) -> _Header:
     """Read the header of an open text file, and no rows."""
     magic = file.read(4)
     file.seek(0)
+    if magic[:3] == codecs.BOM_UTF8 and not options.is_utf8:
+        raise InputError(
+            f"{name} begins with the mark of UTF-8; leave out encoding={options.encoding}"
+        )
     if magic == b"PAR1":
         raise InputError(f"{name} is a Parquet file; rename it so that it ends in .parquet")
     if magic[:2] == b"\x1f\x8b" and not name.lower().endswith(".gz"):
@@ -300,7 +305,14 @@ def _read_typed(text: _Text, categorical: Collection[str], aside: Path | None) -
                 else:
                     rows.clear()
         if is_whole:
-            return rows.table()
+            break
+    table = rows.table()
+    if text.options.has_own_numbers:
+        for place, name in enumerate(table.column_names):
+            if pa.types.is_string(table.column(place).type) and name not in categorical:
+                column = text.options.with_usual_numbers(table.column(place), name, text.path.name)
+                table = table.set_column(place, name, column)
+    return table
 
 
 def _types_from(kinds: _Kinds, first: pa.DataType) -> _Kinds:
@@ -326,13 +338,26 @@ def _usual(texts: pa.StringArray, kind: pa.DataType, options: TextOptions) -> pa
     """Return texts of a type in the spelling that a cast takes; others raise ArrowInvalid."""
     if kind == _DATES[1] and options.date_format:
         with suppress(pa.ArrowInvalid):
-            return pc.strptime(texts, format=options.date_format, unit=kind.unit)
+            return _dates(texts, options.date_format, kind.unit)
     if options.has_own_numbers and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         if not pc.all(pc.match_substring_regex(texts, options.number)).as_py():
             raise pa.ArrowInvalid("no numbers in the marks of this file")
         texts = pc.replace_substring(texts, options.thousands, "") if options.thousands else texts
         texts = pc.replace_substring(texts, options.decimal, ".")
     return texts
+
+
+def _dates(texts: pa.StringArray, form: str, unit: str) -> pa.Array:
+    """Return dates in a format; ArrowInvalid for a text that is none, such as a 31st of June."""
+    dates = pc.strptime(texts, format=form, unit=unit)
+    again, given = (
+        pc.replace_substring_regex(pc.utf8_trim_whitespace(text), r"\b0+(\d)", r"\1")
+        for text in (pc.strftime(dates, format=form), texts)
+    )
+    is_same = pc.all(pc.equal(again, given)).as_py() is not False
+    if not is_same or pc.any(pc.less(pc.year(dates), 1000)).as_py():
+        raise pa.ArrowInvalid("no dates in the format of this file")
+    return dates
 
 
 def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:

@@ -53,17 +53,18 @@ class FileSource(Source):
 
     def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         with self._files() as (form, files):
-            return form.read(files, categorical)
+            return form.read(files, self._unread(categorical, drop))
 
     @contextmanager
     def open(
         self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
         with self._files() as (form, files):
+            as_text = self._unread(categorical, drop)
             if form.open is None:
-                yield OpenTable.of(form.read(files, categorical))
+                yield OpenTable.of(form.read(files, as_text))
             else:
-                yield form.open(files, categorical, aside)
+                yield form.open(files, as_text, aside)
 
     def columns(self) -> list[str]:
         with self._files() as (form, files):
@@ -97,6 +98,12 @@ class FileSource(Source):
             for name, path in files.items():
                 digest.update(f"{name}\0{sha256_of_file(path)}\n".encode())
             return digest.hexdigest()
+
+    def _unread(self, categorical: Collection[str], drop: Container[str]) -> Collection[str]:
+        """Return the columns that stay text: also those to drop, whose numbers may be any."""
+        if not self.options:
+            return categorical
+        return [*categorical, *(name for name in self.columns() if name in drop)]
 
     @contextmanager
     def _files(self) -> Iterator[tuple[Format, Mapping[str, Path]]]:

@@ -156,9 +156,9 @@ def _state(path: Path) -> tuple[int, int]:
 def _open(files: Mapping[str, Path], categorical: Collection[str], aside: Path | None) -> OpenTable:
     """Open files of the same schema in order, after checking all their footers."""
     opened = [_File.of(name, path) for name, path in files.items()]
-    first = opened[0]
-    for other in opened[1:]:
-        check_same_columns(first.schema, first.path.name, other.schema, other.path.name)
+    first, first_name = opened[0], next(iter(files))
+    for name, other in zip(files, opened, strict=True):
+        check_same_columns(first.schema, first_name, other.schema, name)
     kinds = {
         key: _kind_of_partitions(file.partitions[key] for file in opened)
         for key in first.partitions

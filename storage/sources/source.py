@@ -197,7 +197,7 @@ class Columns(MutableMapping[str, pa.ChunkedArray]):
         if not len(self._rows):
             raise InputError(f"column {name!r} of {self._label} has no value in any row")
         there = {key: column for key, column in self._columns.items() if column is not None}
-        self._columns |= {key: column.take(self._rows) for key, column in there.items()}
+        self._columns |= {key: _taken(column, self._rows) for key, column in there.items()}
         return len(is_there) - len(self._rows), self._rows.cast(pa.int64())
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
@@ -214,7 +214,7 @@ class Columns(MutableMapping[str, pa.ChunkedArray]):
         some = [name for name in near if self._columns[name] is None]
         columns = self._table.load(some).columns
         if self._rows is not None:
-            columns = [column.take(self._rows) for column in columns]
+            columns = [_taken(column, self._rows) for column in columns]
         self._columns |= dict(zip(some, columns, strict=True))
 
     def __setitem__(self, name: str, column: pa.ChunkedArray) -> None:
@@ -228,6 +228,13 @@ class Columns(MutableMapping[str, pa.ChunkedArray]):
 
     def __len__(self) -> int:
         return len(self._columns)
+
+
+def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+    try:
+        return column.take(rows)
+    except pa.ArrowNotImplementedError:  # of views of text, which polars gives
+        return column.cast(pa.large_string()).take(rows)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,13 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from chaffinch.errors import InputError
 from chaffinch.storage.column_names import nearest
+
+_USUAL = r"^\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*$"  # a number with a point for decimals
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,28 @@ class TextOptions:
     @property
     def has_own_numbers(self) -> bool:
         return (self.decimal, self.thousands) != (".", "")
+
+    def with_usual_numbers(self, column: pa.ChunkedArray, name: str, file: str) -> pa.ChunkedArray:
+        """Return a column of text with its numbers in the usual marks, if most texts are numbers.
+
+        InputError for a number in other marks than the file's.
+        """
+        is_number = pc.match_substring_regex(column, self.number)
+        is_other = pc.and_not(pc.match_substring_regex(column, _USUAL), is_number)
+        if pc.any(is_other).as_py():
+            row = pc.index(is_other, True).as_py()
+            marks = f"decimal={self.decimal}" + (
+                f"&thousands={self.thousands}" * bool(self.thousands)
+            )
+            raise InputError(
+                f"column {name!r} of {file} holds {column[row].as_py()!r} in row {row + 1}, which "
+                f"is no number in the marks of #{marks}; correct the value or the marks, or name "
+                "the column as categorical"
+            )
+        if 2 * (pc.sum(is_number).as_py() or 0) <= len(column) - column.null_count:
+            return column
+        plain = pc.replace_substring(column, self.thousands, "") if self.thousands else column
+        return pc.if_else(is_number, pc.replace_substring(plain, self.decimal, "."), column)
 
     @cached_property
     def number(self) -> str:

@@ -170,6 +170,8 @@ def _sentence(
     )
     if lacking := too_few_units(judge.n_units):
         return f"{lacking}, so that no verdict is possible: {measured}"
+    if verdict == "cannot tell" and n_gone and against["interval"][0] > 0:
+        return f"The new set is worse than what is left of the former one: {measured}"
     return {
         "change": f"Change to the new set: {measured}",
         "keep the former set": f"{keep}, the new one is worse: {measured}",

@@ -89,6 +89,11 @@ def why_undecided(
     leaks = tuple(contract.comparison.leaks)
     if difference is not None and difference.is_same:
         leaks = difference.new_leaks
+    if difference is not None and not leaks:
+        if difference.loss is not None and (taken := taken_in_words(difference.loss)):
+            return taken
+        if lacking := too_few_units(contract.comparison.units):
+            return f"{lacking[0].lower()}{lacking[1:]}"
     return f"the selection rests on {quoted(leaks)}, which may be a leak" if leaks else ""
 
 

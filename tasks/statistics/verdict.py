@@ -388,6 +388,8 @@ def _sentence(
     if kept == total:
         every = "The one feature" if total == 1 else f"Every one of the {total} features"
         kept_all = f"{every} was kept, {why_all or 'so there is nothing smaller to compare'}."
+        if lacking := too_few_units(judged.units):
+            return f"{start}{kept_all} {lacking}, so that no verdict is possible."
         return f"{start}{kept_all}" + ("" if start else _constant_reason(*reason))
     folds = _chosen_in_folds(fold_sizes) if fold_sizes else ""
     measured = (

@@ -66,8 +66,9 @@ TABLES = [
     bad("text said to be numbers", "column 'a' must hold numbers but row 1 holds 'low'; correct it "
         "or leave it out of numeric", bad_table(a=["low", "high"] * 30), numeric=["a"]),
     bad("one slip of text", "column 'a' is written with commas in its numbers, such as '1,2' in "
-        "row 5; write them with a decimal point alone, or add #decimal=, to the path of delimited "
-        "text, or name the column as categorical, or leave the column out (drop=['a'])",
+        "row 5; write them with a decimal point alone, or add #decimal=,&thousands=. to the "
+        "path of delimited text, or name the column as categorical, or leave the column out "
+        "(drop=['a'])",
         bad_table(a=changed(map(str, AMOUNTS), 4, "1,2")),
         at_command=True),
     bad("values of two kinds", "column 'a' holds 1 in row 2 but 'x' in row 4; give it values of "
@@ -81,7 +82,8 @@ TABLES = [
         bad_table(a=changed(map(str, pd.date_range("2024-01-01", periods=N).date), 5,
                             "2024-02-30")), time="a"),
     bad("dates of another form", "time column 'a' is a date in text written as '00.00.0000'; write "
-        "dates as 2023-01-31, as pandas.to_datetime reads them",
+        "dates as 2023-01-31, as pandas.to_datetime reads them, or add #date_format=%d.%m.%Y or "
+        "the like to the path of delimited text",
         bad_table(a=[f"{1 + i % 28:02}.01.2024" for i in range(N)]), time="a"),
     *(bad(f"{role} of lists", f"{role} column 'a' is of type list<item: int64>; give {remedy}",
           bad_table(a=[[1]] * N), **{role: ["a"] if is_list else "a"})
@@ -111,8 +113,9 @@ TABLES = [
         "value; or leave the column out (drop=['a'])",
         bad_table(a=changed(AMOUNTS, 1, 1e300)), at_command=True),
     bad("commas in numbers", "column 'a' is written with commas in its numbers, such as '2,5' in "
-        "row 1; write them with a decimal point alone, or add #decimal=, to the path of delimited "
-        "text, or name the column as categorical, or leave the column out (drop=['a'])",
+        "row 1; write them with a decimal point alone, or add #decimal=,&thousands=. to the "
+        "path of delimited text, or name the column as categorical, or leave the column out "
+        "(drop=['a'])",
         bad_table(a=["2,5", "3,25"] * 30), at_command=True),
     bad("every column dropped", "the table has no feature: every column is dropped or has "
         "another role; drop fewer, or give more", drop=["a", "b", "c"]),

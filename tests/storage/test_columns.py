@@ -195,8 +195,8 @@ def test_commas_in_numbers_are_refused_unless_categorical(texts: list[str | None
     row, comma = next((i, t) for i, t in enumerate(texts, start=1) if t and "," in t)
     assert refused(texts, pa.string()) == (
         f"column 'x' is written with commas in its numbers, such as {comma!r} in row {row}; "
-        "write them with a decimal point alone, or add #decimal=, to the path of delimited text, "
-        "or name the column as categorical"
+        "write them with a decimal point alone, or add #decimal=,&thousands=. to the path of "
+        "delimited text, or name the column as categorical"
     )
     assert typed(texts, categorical=["x"]).type == CATEGORY
     assert typed([*texts, "x, y"]).type == CATEGORY

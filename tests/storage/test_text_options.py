@@ -102,3 +102,48 @@ def test_options_that_say_nothing_are_refused_in_one_line(
     with pytest.raises(InputError, match=message) as caught:
         source_of(f"{tmp_path}/{name}").read()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "values", "value", "row"),
+    [
+        ("decimal=,&thousands=.", ["4.364", "806", "12.50"], "12.50", 3),
+        ("decimal=,", ["28.455", "28455"], "28.455", 1),
+    ],
+)
+def test_a_number_in_other_marks_is_refused_but_in_a_category_or_a_column_to_drop(
+    tmp_path: Path, options: str, values: list[str], value: str, row: int
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(["k;b", *(f"{value};1" for value in values)]))
+    source = source_of(f"{path}#{options}")
+    said = (
+        f"^column 'k' of x.csv holds '{value}' in row {row}, which is no number in the marks of #"
+    )
+    with pytest.raises(InputError, match=said):
+        source.read()
+    assert source.read(["k"]).column("k").to_pylist() == values
+    assert source.read(drop=["k"]).column("b").to_pylist() == [1] * len(values)
+
+
+def test_words_among_numbers_leave_the_numbers_in_the_usual_marks(tmp_path: Path) -> None:
+    """So that a word is refused as a word, and no number for its marks."""
+    path = tmp_path / "x.csv"
+    path.write_text("k;size\n1.623,42;1,5\n2,5;XL\nSumme;L\n")
+    table = source_of(f"{path}#decimal=,&thousands=.").read()
+    assert table.to_pydict() == {"k": ["1623.42", "2.5", "Summe"], "size": ["1,5", "XL", "L"]}
+
+
+@pytest.mark.parametrize("text", ["31.02.2024", "01.02.98", "32.01.2024"])
+def test_what_is_no_date_in_the_format_stays_text(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"day,b\n1.2.2024,1\n{text},2\n")
+    column = source_of(f"{path}#date_format=%d.%m.%Y").read().column("day")
+    assert column.to_pylist() == ["1.2.2024", text]
+
+
+def test_a_mark_of_utf_8_contradicts_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("größe,b\n1,2\n", encoding="utf-8-sig")
+    with pytest.raises(InputError, match=r"^x.csv begins with the mark of UTF-8; leave out encod"):
+        source_of(f"{path}#encoding=cp1252").read()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import chaffinch
@@ -29,9 +30,10 @@ def test_they_are_refused_with_the_remedy() -> None:
 
 
 @pytest.mark.parametrize("target", ["churned", "noise_2"])
-@pytest.mark.parametrize("door", ["pandas", "csv", "parquet"])
+@pytest.mark.parametrize("door", ["pandas", "polars", "csv", "parquet"])
 def test_without_them_the_result_is_that_of_the_other_rows(tmp_path, target, door) -> None:
-    put = {"pandas": lambda table, _: table, "csv": csv, "parquet": parquet}[door]
+    polars = lambda table, _: pl.from_pandas(table)  # noqa: E731
+    put = {"pandas": lambda t, _: t, "polars": polars, "csv": csv, "parquet": parquet}[door]
     table = with_gaps(target)
     everything, rest = put(table, tmp_path / "all"), put(table[~LACKING], tmp_path / "rest")
     asked = {**OPTIONS, "store": tmp_path / "store"}

@@ -334,12 +334,16 @@ def test_a_score_that_differs_by_rounding_alone_is_the_same() -> None:
 
 
 def test_keeping_every_feature_is_said_plainly() -> None:
-    same = np.ones(10)
-    result = _compare(same, same, mask=(True, True))
-    assert result.verdict == "cannot tell"
-    assert result.sentence == (
-        "Every one of the 2 features was kept, so there is nothing smaller to compare."
-    )
+    for n in (10, 20):
+        same = np.ones(n)
+        result = _compare(same, same, mask=(True, True))
+        assert result.verdict == "cannot tell"
+        few = " At least 20 rows, groups or blocks of time are needed to compare by, and there are "
+        few += "10, so that no verdict is possible."
+        assert result.sentence == (
+            "Every one of the 2 features was kept, so there is nothing smaller to compare."
+            f"{few * (n == 10)}"
+        )
 
 
 def test_the_interval_of_a_mean_is_that_of_students_t_for_many_rows() -> None:
