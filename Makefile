@@ -27,7 +27,8 @@ test-e2e: $(READY)  ## Whole programs, servers, worker processes, what is killed
 LOWEST := build/lowest
 LOWEST_TESTS := tests/storage/test_columns.py tests/storage/test_tables.py tests/storage/test_text_spellings.py \
 	tests/storage/test_files.py tests/tasks/results/test_contract.py tests/tasks/api/test_select.py \
-	tests/tasks/api/test_feature_selector.py tests/tasks/data/test_rows_with_roles.py tests/selection/baselines/test_penalised.py
+	tests/tasks/api/test_feature_selector.py tests/tasks/data/test_rows_with_roles.py tests/selection/baselines/test_penalised.py \
+	tests/selection/models/test_scikit_learn_versions.py tests/flows/test_feature_selection.py
 test-lowest: $(READY)  ## Part of the tests with the lowest versions that pyproject.toml allows
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
 	@$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \

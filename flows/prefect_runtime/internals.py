@@ -12,8 +12,10 @@ from prefect.context import FlowRunContext
 from prefect.engine import handle_engine_signals
 from prefect.events.related import related_resources_from_run_context
 from prefect.flow_engine import load_flow_and_flow_run, run_flow
+from prefect.input import keyset_from_paused_state
 from prefect.logging.handlers import APILogWorker
 from prefect.utilities.asyncutils import run_coro_as_sync
+from prefect.utilities.engine import propose_state_sync
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -23,7 +25,9 @@ __all__ = [
     "FlowRunContext",
     "dates_of_cron",
     "handle_engine_signals",
+    "keyset_from_paused_state",
     "load_flow_and_flow_run",
+    "propose_state_sync",
     "related_resources_from_run_context",
     "run_coro_as_sync",
     "run_flow",

@@ -16,16 +16,16 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.exceptions import NotPausedError
 from prefect.flow_runs import resume_flow_run
-from prefect.input import RunInput, keyset_from_paused_state
+from prefect.input import RunInput
 from prefect.input.actions import read_flow_run_input
 from prefect.logging import get_run_logger
 from prefect.states import Completed, Failed, Paused
-from prefect.utilities.engine import propose_state_sync
 from pydantic import Field
 
 from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, say
 from chaffinch.flows.prefect_runtime.events import send_pending
+from chaffinch.flows.prefect_runtime.internals import keyset_from_paused_state, propose_state_sync
 from chaffinch.flows.prefect_runtime.limits import stop_retries
 from chaffinch.flows.prefect_runtime.tasks import as_task
 from chaffinch.storage.files import path_from

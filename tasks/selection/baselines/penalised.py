@@ -29,6 +29,7 @@ from chaffinch.tasks.selection.baselines.columns import columns_of, standardised
 from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats, Rows, Schema
 from chaffinch.tasks.selection.models.runtime import single_thread
+from chaffinch.tasks.selection.models.scikit_learn_versions import use_l1_ratio
 
 _STEPS, _LAST = 40, 0.02  # how many strengths, and the least as a share of the greatest
 _LASSO, _ELASTIC_NET = 1.0, 0.5
@@ -155,6 +156,7 @@ def _path_of_classes(
         solver="saga", l1_ratio=l1_ratio, tol=_TOLERANCE, max_iter=_PASSES, warm_start=True,
         random_state=seed,
     )  # fmt: skip
+    use_l1_ratio(model)
     size = share @ target
     log_odds = np.log(size[1:] / size[0]) if len(size) == 2 else np.log(size) - np.log(size).mean()
     model.intercept_ = log_odds

@@ -237,7 +237,8 @@ class LightGBMModel(Model):
         return np.asarray(self.booster.feature_importance("gain"), dtype=np.float64)
 
     def shap_values(self, X: Floats) -> Floats:
-        if self.booster.params.get("linear_tree"):
+        # LightGBM before 4.7 does not know the parameters of a booster that was read
+        if "\nis_linear=1\n" in self.booster.model_to_string():
             raise InputError(SHAP_OF_LINEAR_LEAVES)
         values = self.booster.predict(X, pred_contrib=True, num_threads=1)
         return without_expected_value(values, self.schema)

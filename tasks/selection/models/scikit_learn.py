@@ -45,6 +45,7 @@ from chaffinch.tasks.selection.models.base import (
 from chaffinch.tasks.selection.models.dense import DenseModel
 from chaffinch.tasks.selection.models.forest import Forest
 from chaffinch.tasks.selection.models.runtime import single_thread, threads_for
+from chaffinch.tasks.selection.models.scikit_learn_versions import use_l1_ratio
 
 # Families of classes, each with a Classifier and a Regressor.
 TREES = frozenset({"DecisionTree", "ExtraTree"})
@@ -233,6 +234,8 @@ def unfitted(name: str, parameters: Parameters, task: Task) -> Any:
                 f"{nearest(parameter, estimator.get_params())}"
             )
     estimator.set_params(**{**_DEFAULTS.get(name, {}), **parameters})
+    if name.startswith("LogisticRegression"):
+        use_l1_ratio(estimator)
     estimator._validate_params()
     check_task(estimator, task)
     return estimator

@@ -17,6 +17,7 @@ from chaffinch.tasks.selection.models.scikit_learn import (
     coefficients_of,
     feature_of_column,
 )
+from chaffinch.tasks.selection.models.scikit_learn_versions import is_one_against_rest
 
 # Exact types by name: a subclass may predict in another way.
 _LINEAR_REGRESSORS = frozenset(
@@ -44,9 +45,8 @@ _LINEAR_REGRESSORS = frozenset(
         "TheilSenRegressor",
     }
 )
-_LINEAR_CLASSIFIERS = frozenset(
-    {"LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV"}
-)
+_LOGISTIC = frozenset({"LogisticRegression", "LogisticRegressionCV"})
+_LINEAR_CLASSIFIERS = _LOGISTIC | {"LinearDiscriminantAnalysis"}
 _PERCEPTRONS = frozenset({"MLPClassifier", "MLPRegressor"})
 _SCALERS = frozenset({"MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"})
 
@@ -84,6 +84,8 @@ def _layers(estimator: Any) -> tuple[tuple[Floats, ...], tuple[Floats, ...], Act
         return weights, biases, estimator.activation, estimator.out_activation_
     if name not in _LINEAR_REGRESSORS | _LINEAR_CLASSIFIERS:
         raise NotCovered(f"{name or type(estimator).__name__} has no masked loss of its own")
+    if name in _LOGISTIC and is_one_against_rest(estimator):
+        raise NotCovered(f"this {name} has a model of each class, without a masked loss of its own")
     weight = np.atleast_2d(np.asarray(coefficients_of(estimator), dtype=np.float64)).T
     bias = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), weight.shape[1])
     link: Link = "identity"

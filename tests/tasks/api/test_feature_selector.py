@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score, get_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -146,8 +146,10 @@ def test_weights_and_groups_are_routed():
     given = {"sample_weight": np.linspace(0, 2, len(y)), "groups": groups}
     with sklearn.config_context(enable_metadata_routing=True):
         selector = FeatureSelector(**FAST).set_fit_request(sample_weight=True, groups=True)
-        ridge = Ridge().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        options = {"cv": GroupKFold(3), "params": given, "error_score": "raise"}
+        ridge = Ridge().set_fit_request(sample_weight=True)
+        # without a scorer, scikit-learn before 1.7 does not let weights through a pipeline
+        scorer = get_scorer("r2").set_score_request(sample_weight=True)
+        options = {"cv": GroupKFold(3), "params": given, "error_score": "raise", "scoring": scorer}
         pipeline = make_pipeline(selector, ridge)
         done = cross_validate(pipeline, X, y, return_estimator=True, **options)
     contract = done["estimator"][0][0].result_.contract

@@ -141,7 +141,7 @@ def test_the_record(result, walk, method, of_path, parts):
     assert result.seed == result.settings["seed"] == 0
     assert result.settings["target"] == "churned"
     assert result.versions["lightgbm"]
-    assert 0 < result.seconds < 60
+    assert result.seconds > 0
     assert result.folder is None
     with pytest.raises(FrozenInstanceError):
         result.seed = 1
