@@ -244,7 +244,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
 def _print_prices(console: Console, result: SelectionResult) -> None:
     """Print what other numbers of features would lose, where the search knows it."""
     curve = result.curve.to_dict("records")
-    prices = price_list(curve, len(result.features), result.settings["tolerance"])
+    prices = price_list(curve, len(result.features), result.settings.get("tolerance", 0.0))
     if prices is None:
         return
     table = Table()

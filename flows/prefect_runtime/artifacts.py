@@ -183,7 +183,7 @@ def publish(
         description="Every feature, the kept ones first, each by rank",
     )
     curve = result.curve.to_dict("records")
-    prices = price_list(curve, len(result.features), result.settings["tolerance"])
+    prices = price_list(curve, len(result.features), result.settings.get("tolerance", 0.0))
     if prices is not None:
         create_table_artifact(
             [dict(zip(prices.columns, row, strict=True)) for row in prices.rows],

@@ -214,7 +214,7 @@ class SelectionResult:
             rise = importance.set_index("feature")["rise"]
             table["importance"] = table["feature"].map(rise)
         tables.append(table.sort_values("rank"))
-        tolerance = self.settings["tolerance"]
+        tolerance = self.settings.get("tolerance", 0.0)
         if prices := price_list(self.curve.to_dict("records"), len(self.features), tolerance):
             tables.append(pd.DataFrame(prices.rows, columns=[*prices.columns]))
         return as_html(kept, [self.verdict], *tables, warnings=self.warnings, notes=self.notes)

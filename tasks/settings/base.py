@@ -72,9 +72,9 @@ def refusal(
     must = first["msg"].replace("Input should be", "must be", 1)
     if kind in _MUST:
         must = _MUST[kind].format(**first.get("ctx", {}))
-    remedy = (
-        f"; write [{short_repr(value)}]" if kind == "tuple_type" and isinstance(value, str) else ""
-    )
+    remedy = ""
+    if kind == "tuple_type" and isinstance(value, str):
+        remedy = f"; write [{value if value.isdecimal() else short_repr(value)}]"
     return f"{name} {must} but is {short_repr(value)}{remedy}"
 
 
