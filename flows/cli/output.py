@@ -41,7 +41,6 @@ from chaffinch.tasks.reporting.losses import (
     losses_of_parts,
     metric_rows,
 )
-from chaffinch.tasks.reporting.search import price_list
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     how_stable,
@@ -51,7 +50,12 @@ from chaffinch.tasks.reporting.text import (
     number,
     numbers_alike,
 )
-from chaffinch.tasks.results.result import SelectionResult, is_unfinished_comparison, summary
+from chaffinch.tasks.results.result import (
+    SelectionResult,
+    is_unfinished_comparison,
+    prices_of,
+    summary,
+)
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -243,9 +247,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
 
 def _print_prices(console: Console, result: SelectionResult) -> None:
     """Print what other numbers of features would lose, where the search knows it."""
-    curve = result.curve.to_dict("records")
-    prices = price_list(curve, len(result.features), result.settings.get("tolerance", 0.0))
-    if prices is None:
+    if (prices := prices_of(result)) is None:
         return
     table = Table()
     for heading, kind in prices.columns.items():
@@ -253,7 +255,8 @@ def _print_prices(console: Console, result: SelectionResult) -> None:
     for row in prices.rows:
         table.add_row(*map(str, row))
     console.print(table)
-    more = f" The report has all {len(curve)} numbers." * (len(curve) > len(prices.rows))
+    n_sizes = len(result.curve)
+    more = f" The report has all {n_sizes} numbers." * (n_sizes > len(prices.rows))
     _print_line(
         console,
         "At most: with 95% confidence, as the verdict, for a number that these figures did not "

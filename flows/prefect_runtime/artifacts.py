@@ -33,9 +33,8 @@ from chaffinch.tasks.reporting.losses import (
     losses_of_parts,
     metric_rows,
 )
-from chaffinch.tasks.reporting.search import price_list
 from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
-from chaffinch.tasks.results.result import SelectionResult
+from chaffinch.tasks.results.result import SelectionResult, prices_of
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.stage_titles import title_of
 from chaffinch.tasks.statistics.verdict import part_in_words
@@ -182,9 +181,7 @@ def publish(
         key=key_of(data_set, "features"),
         description="Every feature, the kept ones first, each by rank",
     )
-    curve = result.curve.to_dict("records")
-    prices = price_list(curve, len(result.features), result.settings.get("tolerance", 0.0))
-    if prices is not None:
+    if (prices := prices_of(result)) is not None:
         create_table_artifact(
             [dict(zip(prices.columns, row, strict=True)) for row in prices.rows],
             key=key_of(data_set, "prices"),

@@ -96,7 +96,7 @@ def iso_times(texts: pa.Array) -> pa.Array | None:
 
 
 def are_dates(texts: pa.Array, ordered: bool = False) -> bool:
-    """Return whether texts are dates, whatever their spelling; see `_are_mostly`."""
+    """Return whether texts are dates in any spelling; see `_are_mostly`."""
     return _are_mostly(_matches(texts, _DATE), texts, ordered)
 
 

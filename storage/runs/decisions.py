@@ -26,7 +26,7 @@ def note_decision(run: Run, name: str | None, reason: str) -> None:
 
 
 def needed_decision(run: Run) -> str:
-    """Return why a run needs a decision that nobody has taken yet; empty if it needs none."""
+    """Return why a run still needs a decision; empty if it needs none."""
     try:
         note = read_json(run.folder / _FILE, {"reason": str, "noted": str})
     except FileNotFoundError:

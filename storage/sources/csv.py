@@ -43,7 +43,7 @@ class _Header:
     delimiter: str
     n_characters: int
     n_above: int  # lines above it
-    n_left_out: int  # lines of text above it
+    n_filled_above: int  # of these, those with text
 
     @property
     def columns(self) -> list[str]:
@@ -93,13 +93,13 @@ def _unpacking(name: str) -> Iterator[None]:
 
 
 def _parse_header(text: io.TextIOWrapper, name: str, options: TextOptions) -> _Header:
-    lines, n_above, n_left_out, delimiter = iter(text), 0, 0, options.delimiter
+    lines, n_above, n_filled, delimiter = iter(text), 0, 0, options.delimiter
     for first in lines:
         if mark := re.fullmatch(r'"?sep=(.)"?', first.strip("\r\n"), re.IGNORECASE):
             delimiter = delimiter or mark[1]  # a line for Excel
         elif first.strip() and not (options.comment and first.startswith(options.comment)):
             break
-        n_above, n_left_out = n_above + 1, n_left_out + bool(first.strip())
+        n_above, n_filled = n_above + 1, n_filled + bool(first.strip())
     else:
         raise InputError(f"{name} is empty; give a header and at least one row")
     if "\0" in first:  # as in UTF-16, and in nearly all files that are no text
@@ -115,7 +115,7 @@ def _parse_header(text: io.TextIOWrapper, name: str, options: TextOptions) -> _H
         names = next(csv.reader(rest, delimiter=delimiter))
     except csv.Error as error:
         raise InputError(f"{name} has no readable header ({error}); correct it") from error
-    return _Header(names, delimiter, len(first), n_above, n_left_out)
+    return _Header(names, delimiter, len(first), n_above, n_filled)
 
 
 def _no_text(name: str, options: TextOptions) -> str:
@@ -147,7 +147,7 @@ _KINDS_OF_CATEGORIES: _Kinds = (pa.null(), *_DATES, pa.string())
 def _read(
     files: Mapping[str, Path],
     categorical: Collection[str],
-    aside: Path | None = None,
+    aside: Path | None,
     *,
     options: TextOptions,
 ) -> pa.Table:
@@ -173,7 +173,7 @@ def _column_bytes(files: Iterable[tuple[str, Path]], *, options: TextOptions) ->
 
 def _n_rows(file: Any, name: str, *, options: TextOptions) -> int:
     """Estimate the number of rows from samples of the text; exact for small files."""
-    n_left_out = _read_header(file, name, options).n_left_out
+    n_above = _read_header(file, name, options).n_filled_above
     size: int = file.seek(0, io.SEEK_END)
     starts = (0, size // 2, size - _SAMPLE)
     is_packed = name.lower().endswith(".gz")
@@ -184,7 +184,7 @@ def _n_rows(file: Any, name: str, *, options: TextOptions) -> int:
             sample = text.read(len(starts) * _SAMPLE)
             is_whole = not text.read(1)
         if is_whole:
-            return max(0, _n_lines(sample) - n_left_out - 1)
+            return max(0, _n_lines(sample) - n_above - 1)
         samples, sampled = [sample], int(file.tell())
     else:
         samples, sampled = [], int(len(starts) * _SAMPLE)
@@ -202,15 +202,13 @@ def _n_lines(text: bytes) -> int:
 
 
 def _delimited(options: TextOptions) -> Format:
-    read = partial(_read, options=options)
     return Format(
         name="delimited text",
         listed=".csv, .tsv, .txt (each plain or .gz)",
         endings=(".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
-        read=read,
         columns=lambda file, name: _read_header(file, name, options).columns,
         column_bytes=partial(_column_bytes, options=options),
-        open=lambda *arguments: OpenTable.of(read(*arguments)),
+        open=lambda *arguments: OpenTable.of(_read(*arguments, options=options)),
         n_rows=partial(_n_rows, options=options),
         has_types=False,
         with_options=lambda text, name: _delimited(TextOptions.parse(text, name)),

@@ -15,7 +15,7 @@ import pyarrow as pa
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import nearest
 from chaffinch.storage.files import check_path, check_regular, sha256_of_file
-from chaffinch.storage.sources.formats import format_of, split_options
+from chaffinch.storage.sources.formats import format_of, join_options, split_options
 from chaffinch.storage.sources.parquet import parquet_files
 from chaffinch.storage.sources.source import Format, OpenTable, Source
 
@@ -37,7 +37,7 @@ class FileSource(Source):
         return cls(Path(path), options)
 
     def __str__(self) -> str:
-        return with_options(str(self.path), self.options)
+        return join_options(str(self.path), self.options)
 
     @property
     def name(self) -> str:
@@ -45,7 +45,7 @@ class FileSource(Source):
 
     @property
     def address(self) -> str:
-        return with_options(str(self.path.absolute()), self.options)
+        return join_options(str(self.path.absolute()), self.options)
 
     def check(self) -> None:
         with self._files():
@@ -53,18 +53,14 @@ class FileSource(Source):
 
     def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         with self._files() as (form, files):
-            return form.read(files, self._unread(categorical, drop))
+            return form.read(files, self._text_columns(categorical, drop))
 
     @contextmanager
     def open(
         self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
         with self._files() as (form, files):
-            as_text = self._unread(categorical, drop)
-            if form.open is None:
-                yield OpenTable.of(form.read(files, as_text))
-            else:
-                yield form.open(files, as_text, aside)
+            yield form.open(files, self._text_columns(categorical, drop), aside)
 
     def columns(self) -> list[str]:
         with self._files() as (form, files):
@@ -99,7 +95,7 @@ class FileSource(Source):
                 digest.update(f"{name}\0{sha256_of_file(path)}\n".encode())
             return digest.hexdigest()
 
-    def _unread(self, categorical: Collection[str], drop: Container[str]) -> Collection[str]:
+    def _text_columns(self, categorical: Collection[str], drop: Container[str]) -> Collection[str]:
         """Return the columns that stay text: also those to drop, whose numbers may be any."""
         if not self.options:
             return categorical
@@ -112,10 +108,6 @@ class FileSource(Source):
             path = self.path
             files = parquet_files(path) if path.is_dir() else {path.name: path}
             yield format_of(next(iter(files)), self.options), files
-
-
-def with_options(path: str, options: str) -> str:
-    return f"{path}#{options}" if options else path
 
 
 def shape_of(form: Format, files: Iterable[tuple[str, Any]]) -> tuple[int, int]:

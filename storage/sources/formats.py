@@ -35,6 +35,11 @@ def format_of(name: str, options: str = "") -> Format:
     return known.with_options(options, name)
 
 
+def join_options(path: str, options: str) -> str:
+    """Return the text that `split_options` splits."""
+    return f"{path}#{options}" if options else path
+
+
 def split_options(path: str) -> tuple[str, str]:
     """Return the path and the options of ``prices.csv#decimal=,``; none without a known ending."""
     file, mark, options = path.partition("#")

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
+from chaffinch.storage.memory import bytes_of
 from chaffinch.storage.sources.parquet import without_unnamed_index
 from chaffinch.storage.sources.source import Format, OpenTable
 
@@ -51,11 +52,6 @@ def _open(files: Mapping[str, Path], categorical: Collection[str], aside: Path |
     return OpenTable(names, n_rows, load)
 
 
-def _read(files: Mapping[str, Path], categorical: Collection[str]) -> pa.Table:
-    table = _open(files, categorical, None)
-    return table.load(table.names)
-
-
 def _columns(file: Any, name: str) -> list[str]:
     with _opened(file, name) as opened:
         return _names(opened, name)
@@ -68,15 +64,14 @@ def _n_rows(file: Any, name: str) -> int:
 
 def _column_bytes(files: Iterable[tuple[str, Path]]) -> Mapping[str, int]:
     """Return the size of each column in memory: a file may compress batches, of all columns."""
-    table = _read(dict(files), ())
-    return {name: table.column(name).nbytes for name in table.column_names}
+    table = IPC.read(dict(files))
+    return {name: bytes_of(table.column(name)) for name in table.column_names}
 
 
 IPC = Format(
     name="Arrow IPC",
     listed=".arrow, .feather",
     endings=(".arrow", ".feather"),
-    read=_read,
     columns=_columns,
     column_bytes=_column_bytes,
     open=_open,

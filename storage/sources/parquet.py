@@ -178,11 +178,6 @@ def _kind_of_partitions(values: Iterable[str | None]) -> pa.DataType:
     return pa.int64() if is_whole else pa.string()
 
 
-def _read(files: Mapping[str, Path], categorical: Collection[str]) -> pa.Table:
-    table = _open(files, categorical, None)
-    return table.load(table.names)
-
-
 def _columns(file: Any, name: str) -> list[str]:
     """Return the names of the columns of an open file, from its footer and its name."""
     with reading_parquet(name):
@@ -217,7 +212,6 @@ PARQUET = Format(
     name="Parquet",
     listed="Parquet",
     endings=(".parquet", ".pq"),
-    read=_read,
     columns=_columns,
     column_bytes=_column_bytes,
     open=_open,

@@ -244,16 +244,20 @@ class Format:
     name: str
     listed: str  # its files, where messages list what a source may be
     endings: tuple[str, ...]  # in lower case
-    # files by their names, in a folder by the paths below it, and categorical columns
-    read: Callable[[Mapping[str, Path], Collection[str]], pa.Table]
     columns: Callable[[Any, str], list[str]]  # of an open binary file and its name
     n_rows: Callable[[Any, str], int]  # of the same; may estimate
     # of names and paths; also of names and open files where the format `has_sizes`
     column_bytes: Callable[[Iterable[tuple[str, Any]]], Mapping[str, int]]
-    # files, categorical columns, and a folder for files; by default `read`
-    open: Callable[[Mapping[str, Path], Collection[str], Path | None], OpenTable] | None = None
+    # files by their names, in a folder by the paths below it; columns that stay text; and a folder
+    # for files
+    open: Callable[[Mapping[str, Path], Collection[str], Path | None], OpenTable]
     has_types: bool = True
     has_header: bool = True
     # the format of files that are written as options say, of this text and name; by default none
     with_options: Callable[[str, str], Format] | None = None
     has_sizes: bool = False  # of columns, so that `column_bytes` reads little of a file
+
+    def read(self, files: Mapping[str, Path], as_text: Collection[str] = ()) -> pa.Table:
+        """Return the whole table; see `open`."""
+        table = self.open(files, as_text, None)
+        return table.load(table.names)

@@ -89,10 +89,9 @@ def compare(
     sizes : sequence of int or of float below 1
         Numbers of features, or shares of all, at which each method is scored in addition to its own
         choice; afs_bm and particle_swarm have no fixed sizes.
-    keep, drop, constraints, categorical, numeric, weight, group, time, embargo, drop_leaks, \
-drop_rows_without_target
+    keep, drop, constraints, categorical, numeric, weight, group, time, embargo, drop_leaks
         See `chaffinch.select`; the same for every table.
-    task, loss, baseline, tolerance
+    task, loss, baseline, tolerance, drop_rows_without_target
         Likewise.
     cluster : "none", "local" or a scheduler's address, optional
         Workers; None is this process. The result does not depend on it.

@@ -64,6 +64,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
         return
     n_shown, n_measured = min(len(features), _BARS), len(features)
     which, refitted, intervals = "", "", ""
+    are_joint = "share_lost_at_most" in features[0]  # earlier releases had one for each feature
     if is_part := n_measured < measured["n_kept"]:
         which = f" of {n_measured} measured, those that the search kept longest"
     if is_part or n_shown < n_measured:
@@ -72,7 +73,8 @@ def importance(content: ReportContent) -> Iterator[Block]:
         refitted = " The models were refitted on the kept features without the rows that they "
         refitted += "predict."
     if any(feature["interval"] is not None for feature in features):
-        intervals = f" A line is an interval; all hold together at {measured['confidence']:.0%}."
+        together = "; all hold together" * are_joint
+        intervals = f" A line is the {measured['confidence']:.0%} interval{together}."
         intervals += _count_undecided(features, is_cross_fitted=content.traits.is_cross_fitted)
     yield Figure(
         _importance_chart(features[:_BARS]),
@@ -82,7 +84,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
     )
     if measured["why_no_interval"]:
         yield note(f"There are no intervals: {measured['why_no_interval']}.")
-    if measured["why_no_interval"] == "":
+    if are_joint and not measured["why_no_interval"]:
         yield note(
             "What the model explains less without a feature is a share of what it explains beyond "
             "a constant. The bounds hold together as well. A model that is fitted again without "

@@ -35,6 +35,7 @@ from chaffinch.tasks.reporting import ReportContent, render_report
 from chaffinch.tasks.reporting.features import rank_of_each
 from chaffinch.tasks.reporting.notebook import as_html, draw_curve
 from chaffinch.tasks.reporting.search import price_list
+from chaffinch.tasks.reporting.section import Table
 from chaffinch.tasks.results.alternatives import ScoredAlternatives
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.model import SelectedModel, check_there
@@ -49,6 +50,12 @@ from chaffinch.tasks.warnings import warn_of_data
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+
+def prices_of(result: SelectionResult) -> Table | None:
+    """Return what about eight numbers of features cost; None where the search knows no prices."""
+    curve, tolerance = result.curve.to_dict("records"), result.settings.get("tolerance", 0.0)
+    return price_list(curve, len(result.features), tolerance)
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -214,8 +221,7 @@ class SelectionResult:
             rise = importance.set_index("feature")["rise"]
             table["importance"] = table["feature"].map(rise)
         tables.append(table.sort_values("rank"))
-        tolerance = self.settings.get("tolerance", 0.0)
-        if prices := price_list(self.curve.to_dict("records"), len(self.features), tolerance):
+        if prices := prices_of(self):
             tables.append(pd.DataFrame(prices.rows, columns=[*prices.columns]))
         return as_html(kept, [self.verdict], *tables, warnings=self.warnings, notes=self.notes)
 

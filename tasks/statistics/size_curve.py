@@ -103,7 +103,8 @@ class SizeCurve:
     def intervals(self, widen: float, n_bounds: int = 1) -> list[Interval]:
         """Return Student's interval, at 95 %, of each mean loss less that of all features.
 
-        `widen` multiplies its width. Together so many hold with 95 % confidence (Bonferroni).
+        `widen`, at least 1, multiplies its width. Any `n_bounds` of them hold together with 95 %
+        confidence (Bonferroni).
         """
         from scipy import stats
 
@@ -117,9 +118,9 @@ class SizeCurve:
     ) -> list[tuple[float | None, float | None]]:
         """Return the share of what all features explain that each size loses, and its upper bound.
 
-        The bound, at least 0, is one-sided at 95 %; `widen` multiplies its distance, and so many
-        bounds hold together (Bonferroni). Both are None where all features are not shown to explain
-        anything.
+        The bound, at least 0, is one-sided at 95 %; `widen` multiplies its distance, and any
+        `n_bounds` hold together (Bonferroni). Both are None where all features are not shown to
+        explain anything.
         """
         bounds = self._least_tolerances(widen, n_bounds)
         if self._skill <= 0 or not np.isfinite(bounds).all():

@@ -26,7 +26,7 @@ from chaffinch import InputError
 from chaffinch.storage import sources
 from chaffinch.storage.sources import Source, formats, source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set
-from chaffinch.storage.sources.source import Format
+from chaffinch.storage.sources.source import Format, OpenTable
 from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.comparing.plan import labels_of
 from chaffinch.tasks.settings.descent import ShuffleSettings
@@ -298,7 +298,7 @@ LINES = Format(
     name="JSON Lines",
     listed=".jsonl",
     endings=(".jsonl",),
-    read=lambda files, categorical: pa.json.read_json(*files.values()),
+    open=lambda files, *_: OpenTable.of(pa.json.read_json(*files.values())),
     columns=lambda file, name: pa.json.read_json(file).column_names,
     n_rows=lambda file, name: pa.json.read_json(file).num_rows,
     column_bytes=lines_bytes,

@@ -22,8 +22,8 @@ from pyarrow import fs
 
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.sources.addresses import credentials, without
-from chaffinch.storage.sources.files import FileSource, shape_of, with_options
-from chaffinch.storage.sources.formats import find_format, format_of, split_options
+from chaffinch.storage.sources.files import FileSource, shape_of
+from chaffinch.storage.sources.formats import find_format, format_of, join_options, split_options
 from chaffinch.storage.sources.parquet import PARQUET, parquet_names
 from chaffinch.storage.sources.source import Format, OpenTable, Source
 
@@ -87,7 +87,7 @@ class ObjectSource(Source):
 
     @property
     def address(self) -> str:
-        return with_options(f"{self.scheme}://{self.bucket}/{self.key}".rstrip("/"), self.options)
+        return join_options(f"{self.scheme}://{self.bucket}/{self.key}".rstrip("/"), self.options)
 
     @property
     def root(self) -> str:

@@ -18,9 +18,9 @@ def use_l1_ratio(model: Any) -> None:
         return
     parameters = model.get_params(deep=False)
     name = "l1_ratios" if "l1_ratios" in parameters else "l1_ratio"
-    if (given := parameters[name]) is None:
+    if (value := parameters[name]) is None:
         return
-    ratios = given if isinstance(given, Sequence) else [given]
+    ratios = value if isinstance(value, Sequence) else [value]
     # two have names of their own, which solvers other than SAGA know too
     for penalty, only in (("l2", 0), ("l1", 1)):
         if all(ratio == only for ratio in ratios):
