@@ -73,7 +73,7 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
     kind = kind_of(name, column)
     if kind == "timestamp":
         raise InputError(f"target {name!r} holds timestamps: give a number or a class instead")
-    refuse_missing(f"target {name!r}", column, ", or leave them out by drop_rows_without_target")
+    refuse_missing(f"target {name!r}", column, ", or set drop_rows_without_target")
     values = None if kind == "category" else np.unique(_values(column, kind))
     n_distinct = len(categories_of(column)) if values is None else len(values)
     if n_distinct == 1:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.column_names import quoted, quoted_with_reasons
+from chaffinch.storage.column_names import nearest, quoted, quoted_with_reasons
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
@@ -338,7 +338,8 @@ def _gone(before: Former, after: Former, run: SelectionRun | None) -> dict[str, 
         # a database may write true and false as 1 and 0; early contracts call both numbers
         is_alike = kinds <= {"number", "boolean"} and feature.values != "number"
         if name not in contract.candidates:
-            gone[name] = reasons.get(name, NO_COLUMN)
+            renamed = nearest(name, sorted({*contract.candidates} - {*before.contract.candidates}))
+            gone[name] = reasons.get(name) or f"{NO_COLUMN}{renamed}"
         elif len(kinds) > 1 and not is_alike:
             gone[name] = f"was a {kind}, is a {now[name]} now"
         elif name in categories and set(categories[name]).isdisjoint(feature.categories or ()):

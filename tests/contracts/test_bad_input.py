@@ -56,7 +56,7 @@ TABLES = [
     bad("two columns of one name", "the table names column 'a' twice, at positions 1 and 2; "
         "rename one", bad_table().set_axis(["a", "a", "c", "y"], axis=1)),
     bad("target with gaps", "target 'y' is missing in 2 of 60 rows, first in row 8: fill or "
-        "remove these rows, or leave them out by drop_rows_without_target",
+        "remove these rows, or set drop_rows_without_target",
         bad_table(y=changed(changed(["no", "yes"] * 30, 7, None), 20, None)), at_command=True),
     bad("infinite feature", "column 'b' must hold finite numbers but row 4 is infinite; correct "
         "it, or leave it empty where it is a feature, or leave the column out (drop=['b'])",

@@ -24,7 +24,7 @@ def with_gaps(target: str = "churned") -> pd.DataFrame:
 
 
 def test_they_are_refused_with_the_remedy() -> None:
-    said = r"'churned' is missing in 30 of 300 rows, first in row 4: .* by drop_rows_without_target"
+    said = "'churned' is missing in 30 of 300 rows, first in row 4: .* drop_rows_without_target"
     with pytest.raises(InputError, match=said):
         chaffinch.select(with_gaps(), "churned", **OPTIONS)
 

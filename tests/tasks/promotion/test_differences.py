@@ -209,6 +209,12 @@ def test_what_the_newer_rows_lack_is_gone_and_the_rest_is_refitted(before, store
     assert found.loss.before == alone.losses["test"]["selected"]
 
 
+def test_a_column_that_is_gone_names_the_new_one_that_it_may_be(before, store):
+    newer = causes("x2", "x3", seed=1).rename(columns={"x1": "X1"})
+    found = chaffinch.difference(before, run_of(newer, store))
+    assert found.gone == {"x1": "no such column; nearest: X1"}
+
+
 @pytest.mark.parametrize(
     ("columns", "options", "why"),
     [
