@@ -9,7 +9,7 @@ export DO_NOT_TRACK := 1
 # the programs that tests start share what is compiled
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-dfs bench-pefs bench-scale bench-eta reproduce
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-gate bench-dfs bench-pefs bench-scale bench-eta reproduce
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -82,6 +82,9 @@ bench-choice-cost: $(READY)  ## CPU seconds of a selection against RFECV and Sel
 
 bench-verdict: $(READY)  ## How often the verdict of a default selection is wrong, on made-up tables; OPTIONS="--trials 20"
 	@$(BIN)/python -m tests.benchmarks.verdict $(OPTIONS)
+
+bench-gate: $(READY)  ## How often a year of nights changes the promoted set; OPTIONS="--rows 2000"
+	@$(BIN)/python -m tests.benchmarks.gate $(OPTIONS)
 
 bench-dfs: $(READY)  ## Differentiable selection against the paper's recurrence in torch; TABLES=folder
 	@$(BIN)/python -m tests.benchmarks.dfs $(TABLES)

@@ -33,7 +33,7 @@ from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source
 from chaffinch.storage.sources.data_set_name import name_of_data_set
-from chaffinch.tasks.promotion.gate import decide, why_undecided
+from chaffinch.tasks.promotion.gate import GATE_CONFIDENCE, decide, why_undecided
 from chaffinch.tasks.promotion.promote import (
     AgainstPromoted,
     against_promoted,
@@ -120,7 +120,7 @@ def _concluded(
         publish(run, result, data_set, _logged([f"Not promoted as {name}: {error}."]), None)
         return str(error)
     _send_events(name, run)  # events of a promotion that was killed
-    against = as_task(against_promoted)(run, name)
+    against = as_task(against_promoted)(run, name, GATE_CONFIDENCE)
     differs = lines_against(against)
     last = against.history[-1] if against.history else None
     decision = decide(against.difference, last, promotion)

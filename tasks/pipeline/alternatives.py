@@ -30,7 +30,7 @@ from chaffinch.tasks.methods.alternatives import (
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.protocol import Problem, Seen
 from chaffinch.tasks.methods.refits import Refit
-from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
+from chaffinch.tasks.pipeline.judge import Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
@@ -38,6 +38,7 @@ from chaffinch.tasks.selection.alternatives.result import Alternatives
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.core import FittedModel, Mask, Rows
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
+from chaffinch.tasks.statistics.verdict import CONFIDENCE
 from chaffinch.tasks.workers.interface import InProcess, OnDone
 
 

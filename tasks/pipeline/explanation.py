@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.methods.refits import Refit
-from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge
+from chaffinch.tasks.pipeline.judge import Judge
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows
 from chaffinch.tasks.settings.search_result import step_of_each
@@ -29,7 +29,7 @@ from chaffinch.tasks.statistics.associations import stand_ins
 from chaffinch.tasks.statistics.bootstrap import Interval, difference_of
 from chaffinch.tasks.statistics.metrics import prediction_figures
 from chaffinch.tasks.statistics.size_curve import SizeCurve
-from chaffinch.tasks.statistics.verdict import loss_if_any, too_few_units
+from chaffinch.tasks.statistics.verdict import CONFIDENCE, loss_if_any, too_few_units
 
 _MOST_ROWS = 2_000
 _MOST_FEATURES = 200

@@ -18,9 +18,12 @@ from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.selection.core import Floats, Mask, Rows
 from chaffinch.tasks.statistics.bootstrap import Interval, difference_of, paired_interval
-from chaffinch.tasks.statistics.verdict import Judgement, constant_prediction, judgement_of
-
-CONFIDENCE = 0.95
+from chaffinch.tasks.statistics.verdict import (
+    CONFIDENCE,
+    Judgement,
+    constant_prediction,
+    judgement_of,
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,13 @@ class Judge:
         return {"difference": difference, "interval": interval}
 
     def judgement(
-        self, prediction: Floats, other: Floats, *, is_smaller: bool, tolerance: float
+        self,
+        prediction: Floats,
+        other: Floats,
+        *,
+        is_smaller: bool,
+        tolerance: float,
+        confidence: float = CONFIDENCE,
     ) -> Judgement:
         """Return the verdict on the first prediction against the second and a constant."""
         return judgement_of(
@@ -81,6 +90,7 @@ class Judge:
             seed=self.seed,
             tolerance=tolerance,
             widen=self.widen,
+            confidence=confidence,
         )
 
 

@@ -16,13 +16,18 @@ from chaffinch.storage.column_names import quoted_with_reasons
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.data.reselection_fit import DROPPED, TARGET_NOW, why_gone
 from chaffinch.tasks.pipeline.evaluation import leaks_in
-from chaffinch.tasks.pipeline.judge import CONFIDENCE, Judge, judge_of, predicted
+from chaffinch.tasks.pipeline.judge import Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.statistics.bootstrap import Interval, interval_in_words, signed
-from chaffinch.tasks.statistics.verdict import is_decisive, leaks_in_words, too_few_units
+from chaffinch.tasks.statistics.verdict import (
+    CONFIDENCE,
+    is_decisive,
+    leaks_in_words,
+    too_few_units,
+)
 
 CHANGES_FILE = "changes.json"
 

@@ -32,7 +32,7 @@ from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, emptyings, rescalings
-from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, Verdict, too_few_units
+from chaffinch.tasks.statistics.verdict import CONFIDENCE, FEWEST_UNITS, Verdict, too_few_units
 
 _KINDS = {"category": "category", "bool": "boolean"}  # of columns; all others are numbers
 Made = TypeVar("Made")
@@ -207,8 +207,13 @@ def difference(
     )
 
 
-def difference_of(before: Former, after: Former, store: Path) -> Difference:
-    """Return what differs between two contracts that were read; see `difference`."""
+def difference_of(
+    before: Former, after: Former, store: Path, confidence: float = CONFIDENCE
+) -> Difference:
+    """Return what differs between two contracts that were read; see `difference`.
+
+    `confidence` is that of the interval and the verdict of the losses.
+    """
     _check_targets(before, after)
     first, second = before.contract.types, after.contract.types
     gained = tuple(name for name in second if name not in first)
@@ -227,7 +232,9 @@ def difference_of(before: Former, after: Former, store: Path) -> Difference:
         if run is not None:
             left = [name for name in first if name not in gone]
             new = [name for name in gained if name not in before.contract.candidates]
-            loss, why_no_loss = _attempt(lambda: _loss_difference(run, left, list(second), new))
+            loss, why_no_loss = _attempt(
+                lambda: _loss_difference(run, left, list(second), new, confidence)
+            )
     drift: tuple[FeatureDrift, ...] = ()
     if older is not None and newer is not None:
         moved = [
@@ -348,7 +355,11 @@ def _gone(before: Former, after: Former, run: SelectionRun | None) -> dict[str, 
 
 
 def _loss_difference(
-    run: SelectionRun, before: Sequence[str], after: Sequence[str], new: Sequence[str]
+    run: SelectionRun,
+    before: Sequence[str],
+    after: Sequence[str],
+    new: Sequence[str],
+    confidence: float,
 ) -> LossDifference:
     """Refit the first set, and compare it with the run's on the rows that judged the run.
 
@@ -360,7 +371,11 @@ def _loss_difference(
     features = judge.refit.schema.features
     first, second = predicted(judge, np.isin(features, before)), judge.with_selected
     judged = judge.judgement(
-        second, first, is_smaller=len(after) < len(before), tolerance=run.settings.tolerance
+        second,
+        first,
+        is_smaller=len(after) < len(before),
+        tolerance=run.settings.tolerance,
+        confidence=confidence,
     )
     return LossDifference(
         name=judge.refit.loss.name,
@@ -474,7 +489,7 @@ def _loss_line(difference: Difference, loss: LossDifference) -> str:
     ) + (
         "of one unit there is no interval"
         if loss.interval is None
-        else f"{loss.confidence:.0%} interval {interval(loss.interval)}"
+        else f"{100 * loss.confidence:.4g}% interval {interval(loss.interval)}"
     )
     if loss.units < FEWEST_UNITS:
         return f"{text}. {too_few_units(loss.units)}."

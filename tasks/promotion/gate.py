@@ -1,10 +1,14 @@
 """The gate: whether a new contract replaces the promoted contract, or a person decides.
 
-A set is promoted without a person if it is worth it and harmless. Worth it: the verdict on it
-against the promoted set is "better" or "as good with fewer columns". Harmless: few features change,
-none of them is a leak, no new column takes away most of the error, and the last promotion was
-not rolled back. If a set is not worth it, the promoted set stays without a decision, so that sets
-do not flap.
+A set is promoted without a person if it is better and harmless. Better: it has that verdict against
+the promoted set. Harmless: few features change, none of them is a leak, no new column takes away
+most of the error, and the last promotion was not rolled back. If a set is not better, the promoted
+set stays without a decision. It stays also where the new set is as good with fewer columns: sets
+would change with the rows of each night, and lose up to the tolerance each time.
+
+Every night is one more chance to be wrong. That a set is better has the probability of error of
+0.05 / 365, so that in a year of nights none is, with 95 % confidence. This is Bonferroni's
+inequality, which holds also where a table shares rows with those of the nights before.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from chaffinch.tasks.reporting.text import interval, number, share
 from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.statistics.bootstrap import Interval
 from chaffinch.tasks.statistics.verdict import (
+    CONFIDENCE,
     FEWEST_UNITS,
     share_in_words,
     too_few_units,
@@ -28,6 +33,9 @@ from chaffinch.tasks.statistics.verdict import (
 
 # Promote the new contract; keep the promoted contract; a person decides.
 Outcome = Literal["promote", "keep", "wait"]
+
+_NIGHTS = 365
+GATE_CONFIDENCE = 1 - 2 * (1 - CONFIDENCE) / _NIGHTS  # of an interval of two ends
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,10 @@ class Decision:
 def decide(
     difference: Difference | None, last: Promotion | None, settings: PromotionSettings
 ) -> Decision:
-    """Return whether the new contract of a difference replaces the promoted contract."""
+    """Return whether the new contract of a difference replaces the promoted contract.
+
+    The losses of the difference have `GATE_CONFIDENCE`.
+    """
     # A first set with a column that is not known in time would have an unbeatable loss.
     if last is None:
         return Decision(
@@ -62,13 +73,13 @@ def decide(
         return Decision("wait", f"the loss cannot be compared: {difference.why_no_loss}.")
     if loss.interval is None or loss.units < FEWEST_UNITS:
         return Decision("wait", f"{too_few_units(loss.units)}.")
-    worth = _worth(loss, loss.interval, is_smaller=difference.n_after < difference.n_before)
-    if worth.outcome == "keep":
-        return worth
+    gain = _gain(loss, loss.interval, is_smaller=difference.n_after < difference.n_before)
+    if gain.outcome == "keep":
+        return gain
     if not (harms := "; ".join(_harms(difference, last, settings))):
-        return worth
+        return gain
     # beside a leak, the loss shows nothing
-    passes = "." if difference.leaks or loss.halved_by else f"; else it would pass: {worth.reason}"
+    passes = "." if difference.leaks or loss.halved_by else f"; else it would pass: {gain.reason}"
     return Decision("wait", f"{harms}{passes}")
 
 
@@ -119,20 +130,24 @@ def _misfit(difference: Difference) -> str:
     return ""
 
 
-def _worth(loss: LossDifference, ends: Interval, *, is_smaller: bool) -> Decision:
+def _gain(loss: LossDifference, ends: Interval, *, is_smaller: bool) -> Decision:
     measured = (
         f"difference {number(loss.difference, '+')}, "
-        f"{loss.confidence:.0%} interval {interval(ends)}"
+        f"{100 * loss.confidence:.4g}% interval {interval(ends)}"
     )
     if loss.share_lost_at_most is not None and is_smaller:
         share_lost = share_in_words(
-            loss.share_lost_at_most, loss.tolerance, "the promoted set explains"
+            loss.share_lost_at_most, loss.tolerance, "the promoted set explains", loss.confidence
         )
         measured += f"; it {share_lost}"
     if loss.verdict == "better":
         return Decision("promote", f"its loss is lower: {measured}.")
     if loss.verdict == "as good with fewer columns":
-        return Decision("promote", f"it is as good with fewer columns: {measured}.")
+        return Decision(
+            "keep",
+            "the new set is as good with fewer columns, but only a better one is promoted without "
+            f"a person: {measured}.",
+        )
     if loss.verdict == "worse":
         return Decision("keep", f"the new set's loss is higher: {measured}.")
     if ends[1] < 0:

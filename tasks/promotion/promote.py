@@ -19,6 +19,7 @@ from chaffinch.tasks.reporting.page import with_decision
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.previous_run import Former
 from chaffinch.tasks.results.result import SelectionResult, load_result
+from chaffinch.tasks.statistics.verdict import CONFIDENCE
 
 
 def read_contract(histories: Promotions, promotion: Promotion) -> FeatureContract:
@@ -205,8 +206,11 @@ def promote_by(
     )
 
 
-def against_promoted(run: Run, name: str) -> AgainstPromoted:
-    """Return how a finished run differs from what is promoted under a name."""
+def against_promoted(run: Run, name: str, confidence: float = CONFIDENCE) -> AgainstPromoted:
+    """Return how a finished run differs from what is promoted under a name.
+
+    `confidence` is that of the interval and the verdict of the losses.
+    """
     histories, result = _histories_of(run), load_result(run)
     target = result.contract.target
     check_target(histories, name, target.name, target.task)
@@ -219,7 +223,8 @@ def against_promoted(run: Run, name: str) -> AgainstPromoted:
         damage, _, _ = str(error).rpartition("; ")  # to promote is the remedy after it
         return AgainstPromoted(name, history, None, damage)
     after = Former(result.run, result.contract, run.folder)
-    return AgainstPromoted(name, history, difference_of(before, after, Store.of(run.folder).path))
+    difference = difference_of(before, after, Store.of(run.folder).path, confidence)
+    return AgainstPromoted(name, history, difference)
 
 
 def compare_with_promoted(

@@ -47,6 +47,7 @@ _RESAMPLES_OF_A_SCORE = 500  # a scorer is called once per resample
 _ROUNDING = 1e-9  # relative; log losses near 0 inherit the rounding of probabilities near 1
 _CELLS_AT_ONCE = 2_000_000  # bounds the memory of the resamples: 16 MB an array
 _MOST_UNITS = 100_000  # for resampling; more are put into bundles
+_LEAST_TAIL = 0.01  # that resamples show; beyond it, ends move out as quantiles of Student's do
 
 
 def resampling_units(
@@ -151,6 +152,7 @@ def contrast_intervals_of(
     if not units.any():
         return lambda contrasts: [None] * len(contrasts)  # nothing varies from unit to unit
     units = _bundle(units)
+    n_units = int(units.max()) + 1
     losses = [loss(rows.y, prediction, rows.weight) for prediction in predictions]
     if loss.is_mean_over_rows:
         measured = [loss.per_row(rows.y, prediction) for prediction in predictions]
@@ -158,18 +160,18 @@ def contrast_intervals_of(
         least, most = _resampled_scores(loss, rows, predictions, units, seed)
 
     def interval_of(contrast: Contrast) -> Interval:
-        estimate, tail = contrast.of(losses), contrast.tail
+        estimate, tail = contrast.of(losses), max(contrast.tail, _LEAST_TAIL)
         if loss.is_mean_over_rows:
             sums, weights = _sums_of_units(rows, contrast.of(measured), units)
             ends = _interval_of_a_mean(sums, weights, tail, np.random.default_rng(seed))
         else:
-            n_units = int(units.max()) + 1
             ends = (
                 _student_interval(estimate, contrast.of(least, most), n_units, tail)[0],
                 _student_interval(estimate, contrast.of(most, least), n_units, tail)[1],
             )
-        if widen != 1:
-            ends = estimate + widen * (ends[0] - estimate), estimate + widen * (ends[1] - estimate)
+        wider = widen * _student(contrast.tail, n_units) / _student(tail, n_units)
+        if wider != 1:
+            ends = estimate + wider * (ends[0] - estimate), estimate + wider * (ends[1] - estimate)
         terms = [w * value for w, value in zip(contrast.weights, losses, strict=False)]
         return _zero_if_rounding(ends[0], terms), _zero_if_rounding(ends[1], terms)
 
@@ -308,9 +310,16 @@ def _student_interval(estimate: float, spread: Floats, n_units: int, tail: float
     from scipy import stats
 
     low, high = _quantiles(spread, tail)
-    student, normal = stats.t.ppf(1 - tail, n_units - 1), stats.norm.ppf(1 - tail)
-    wider = float(student / normal * math.sqrt(n_units / (n_units - 1)))
+    normal = float(stats.norm.ppf(1 - tail))
+    wider = _student(tail, n_units) / normal * math.sqrt(n_units / (n_units - 1))
     return estimate + wider * (low - estimate), estimate + wider * (high - estimate)
+
+
+def _student(tail: float, n_units: int) -> float:
+    """Return the quantile of Student's distribution that a tail lies beyond."""
+    from scipy import stats
+
+    return float(stats.t.ppf(1 - tail, n_units - 1))
 
 
 def _quantiles(values: Floats, tail: float) -> Interval:

@@ -41,7 +41,7 @@ Verdict = Literal["better", "as good with fewer columns", "worse", "cannot tell"
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 FEWEST_UNITS = 20  # with fewer, the interval is not reliable enough for a verdict
-_CONFIDENCE = 0.95
+CONFIDENCE = 0.95
 _MOST_SECANTS, _CLOSE = 5, 0.001  # of a share
 _LEAST_P = 0.0001  # smaller p-values are shown as "< 0.0001"
 _MOST_TIMES = 100  # more rows by a larger factor are no remedy
@@ -99,18 +99,19 @@ def judgement_of(
     seed: int,
     tolerance: float,
     widen: float = 1.0,
+    confidence: float = CONFIDENCE,
 ) -> Judgement:
     """Compare predictions with two sets of features, of which `after` may have fewer.
 
     Predictions have shape (n,) or (n, n_classes), the units (n,). `widen` multiplies the distance
-    of the intervals' ends from the estimate.
+    of the intervals' ends from the estimate. What the verdict says has the confidence.
     """
     predictions, weights = [after, before], [(1.0, -1.0, 0.0)]
     constant_loss = loss_if_any(loss, rows.y, constant, rows.weight)
     if constant_loss is not None:
         predictions.append(constant)
         weights += [(1, 0, -1), (0, 1, -1), (1, tolerance - 1, -tolerance)]
-    contrasts = [Contrast(w, _CONFIDENCE, i == 3) for i, w in enumerate(weights)]
+    contrasts = [Contrast(w, confidence, i == 3) for i, w in enumerate(weights)]
     intervals_of = contrast_intervals_of(loss, rows, predictions, units, seed=seed, widen=widen)
     intervals = intervals_of(contrasts)
     interval, over_constant, all_over_constant, beyond = [*intervals, None, None, None][:4]
@@ -119,11 +120,16 @@ def judgement_of(
         loss(rows.y, prediction, rows.weight) for prediction in (before, after)
     )
     if beyond is not None and constant_loss is not None and constant_loss > before_loss:
-        share = _least_tolerance(intervals_of, tolerance, beyond[1], constant_loss - before_loss)
+        share = _least_tolerance(
+            lambda weights: intervals_of([Contrast(weights, confidence, True)])[0],
+            tolerance,
+            beyond[1],
+            constant_loss - before_loss,
+        )
     return Judgement(
         difference=difference_of(after_loss, before_loss),
         interval=interval,
-        confidence=_CONFIDENCE,
+        confidence=confidence,
         units=n_units,
         verdict=_verdict(interval, over_constant, all_over_constant, beyond, n_units, is_smaller),
         constant_loss=constant_loss,
@@ -135,7 +141,7 @@ def judgement_of(
 
 
 def _least_tolerance(
-    intervals_of: Callable[..., list[Interval | None]],
+    interval_of: Callable[[tuple[float, ...]], Interval | None],
     tolerance: float,
     bound: float,
     explained: float,
@@ -147,7 +153,7 @@ def _least_tolerance(
     """
     before, share = tolerance, tolerance + bound / explained
     for _ in range(_MOST_SECANTS):
-        (interval,) = intervals_of([Contrast((1, share - 1, -share), _CONFIDENCE, True)])
+        interval = interval_of((1, share - 1, -share))
         if interval is None or (bound - interval[1]) * (share - before) <= 0:
             break
         step = interval[1] * (share - before) / (bound - interval[1])
@@ -326,7 +332,7 @@ def is_nothing_to_select_from(
 
 def _is_more_accurate(accuracy: Accuracy) -> bool:
     """Return whether a model's accuracy is shown to be above a constant's."""
-    return accuracy.model > accuracy.constant and accuracy.p_value <= 1 - _CONFIDENCE
+    return accuracy.model > accuracy.constant and accuracy.p_value <= 1 - CONFIDENCE
 
 
 def leaks_in_words(leaks: Sequence[str]) -> str:
@@ -395,7 +401,7 @@ def _sentence(
     measured = (
         f"with {kept} of {total} features{folds} the {words} loss ({name}) is {after:.4g} against "
         f"{before:.4g} with all; difference {signed(judged.difference)}, "
-        f"{interval_in_words(judged.interval, _CONFIDENCE)}."
+        f"{interval_in_words(judged.interval, CONFIDENCE)}."
     )
     if lacking := too_few_units(judged.units):
         sentence = f"{lacking}, so that no verdict is possible: {measured}"
@@ -467,7 +473,7 @@ def _against_constant(
     figures = (
         f"its {words} loss ({name}) is {loss:.4g} against {constant:.4g} of the constant; "
         f"difference {signed(difference_of(loss, constant))}, "
-        f"{interval_in_words(interval, _CONFIDENCE)}"
+        f"{interval_in_words(interval, CONFIDENCE)}"
     )
     if accuracy is not None and _is_more_accurate(accuracy):
         return (
@@ -509,7 +515,12 @@ def _constant_reason(
     return f" It {share_in_words(share, judged.tolerance)}."
 
 
-def share_in_words(share: float, tolerance: float, of: str = "all features explain") -> str:
+def share_in_words(
+    share: float,
+    tolerance: float,
+    of: str = "all features explain",
+    confidence: float = CONFIDENCE,
+) -> str:
     """Return the upper bound of a loss, as a share of what a set explains beyond a constant."""
     if share <= 0:
         return f"is shown to lose nothing of what {of} beyond a constant"
@@ -517,7 +528,7 @@ def share_in_words(share: float, tolerance: float, of: str = "all features expla
         return f"may lose all of what {of} beyond a constant"
     return (
         f"loses at most {100 * share:.3g}% of what {of} beyond a constant, with "
-        f"{_CONFIDENCE:.0%} confidence; {100 * tolerance:.3g}% is tolerated"
+        f"{100 * confidence:.4g}% confidence; {100 * tolerance:.3g}% is tolerated"
     )
 
 

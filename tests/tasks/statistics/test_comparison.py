@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
+from chaffinch.tasks.promotion.gate import GATE_CONFIDENCE
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.statistics import bootstrap
@@ -48,10 +49,10 @@ def compared(loss, y, before, after, constant, weight=None, units=None, *, mask=
                    tolerance=tolerance, **how)  # fmt: skip
 
 
-def interval_of(loss, y, before, after, *, units=None, seed=0):
+def interval_of(loss, y, before, after, *, units=None, seed=0, confidence=0.95):
     units = resampling_units(len(y)) if units is None else units
     rows = Rows(np.zeros((len(y), 1)), y)
-    return paired_interval(loss, rows, before, after, units, confidence=0.95, seed=seed)
+    return paired_interval(loss, rows, before, after, units, confidence=confidence, seed=seed)
 
 
 def of_sure(y, of_truth):
@@ -352,6 +353,17 @@ def test_the_interval_of_a_mean_is_that_of_students_t_for_many_rows() -> None:
     difference = after**2 - before**2
     low, high = stats.t.interval(0.95, 2999, difference.mean(), stats.sem(difference))
     assert _compare(before, after).interval == pytest.approx((low, high), abs=0.008)
+
+
+@pytest.mark.parametrize("confidence", [0.98, 0.999, GATE_CONFIDENCE])
+def test_so_it_is_where_no_resample_reaches(confidence: float) -> None:
+    rng = np.random.default_rng(1)
+    before, after = rng.normal(0, 1, 3000), rng.normal(0, 1.05, 3000)
+    difference = after**2 - before**2
+    low, high = stats.t.interval(confidence, 2999, difference.mean(), stats.sem(difference))
+    zeros = np.zeros(3000)
+    found = interval_of(SQUARED, zeros, before, after, confidence=confidence)
+    assert found == pytest.approx((low, high), rel=0.15)
 
 
 def test_many_units_are_resampled_in_bundles_with_the_same_interval(monkeypatch) -> None:
