@@ -7,7 +7,12 @@ The UI shows the progress and the result as artifacts.
 from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
-from chaffinch.flows.prefect_runtime.artifacts import ProgressArtifact, key_of, summary_line
+from chaffinch.flows.prefect_runtime.artifacts import (
+    ProgressArtifact,
+    key_of,
+    log_warnings,
+    summary_line,
+)
 from chaffinch.flows.prefect_runtime.limits import within_limits
 from chaffinch.flows.prefect_runtime.promotion import check_promotion, conclude, ended
 from chaffinch.flows.prefect_runtime.tasks import (
@@ -121,6 +126,7 @@ def selected(
                     with_changes=settings.method.kind == "reselect",
                 ),
             ),
+            warn=log_warnings,  # the command line has shown them before the server started
             promoted_as=promoted_as,
         )
     result = load_result(run)

@@ -24,7 +24,6 @@ from chaffinch.tasks.pipeline.memory import gigabytes
 from chaffinch.tasks.pipeline.progress import STEPS, RunProgress, duration
 from chaffinch.tasks.pipeline.progress_display import bar, lines
 from chaffinch.tasks.pipeline.run import Preflight
-from chaffinch.tasks.promotion.promote import read_contract
 from chaffinch.tasks.reporting.alternatives import (
     joint_proof,
     proof,
@@ -50,6 +49,7 @@ from chaffinch.tasks.reporting.text import (
     number,
     numbers_alike,
 )
+from chaffinch.tasks.results.previous_run import read_contract
 from chaffinch.tasks.results.result import (
     SelectionResult,
     is_unfinished_comparison,
@@ -61,7 +61,7 @@ from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.settings.stage_titles import title_of
 from chaffinch.tasks.statistics.bootstrap import signed
-from chaffinch.tasks.statistics.verdict import judged_on, part_in_words
+from chaffinch.tasks.statistics.verdict import judged_on, part_in_words, too_few_units
 from chaffinch.tasks.workers.logging import ContextFilter
 
 NAMES_SHOWN, NAMES_MISSING = 40, 5
@@ -259,8 +259,8 @@ def _print_prices(console: Console, result: SelectionResult) -> None:
     more = f" The report has all {n_sizes} numbers." * (n_sizes > len(prices.rows))
     _print_line(
         console,
-        "At most: with 95% confidence, as the verdict, for a number that these figures did not "
-        f"pick. The test that chose is less strict.{more}",
+        "At most: with 95% confidence, by Student's t, for a number that these figures did not "
+        f"pick. The test that chose is less strict; the verdict resamples rows.{more}",
     )
     if result.folder is not None:
         _print_line(console, f"To keep K features: chaffinch at {result.run} K")
@@ -279,6 +279,7 @@ def show_check(preflight: Preflight, settings: SelectionSettings, *, as_json: bo
             "features": list(description.features),
             "left_out": description.excluded,
             "rows_by_part": parts,
+            "units": preflight.n_units,
             "memory": {"needed": round(preflight.bytes_needed), "free": preflight.bytes_free},
             "seconds_of_fits": None if seconds is None else round(seconds, 1),
             "warnings": list(description.warnings),
@@ -309,7 +310,10 @@ def show_check(preflight: Preflight, settings: SelectionSettings, *, as_json: bo
         named = ", ".join(f"{name!r} {shares[name]:.1%}" for name in most)
         more = f" and {len(shares) - len(most)} more" if len(shares) > len(most) else ""
         echo(f"Missing values: {named}{more}.")
-    for warning in description.warnings:
+    warnings = list(description.warnings)
+    if lacking := too_few_units(preflight.n_units):
+        warnings.append(f"{lacking}, so that no verdict will be possible; give more of these")
+    for warning in warnings:
         echo(f"Warning: {warning}")
     for note in description.notes:
         echo(f"Note: {note}")

@@ -53,12 +53,14 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
     server is configured, it receives the event chaffinch.promoted.
     """
     from chaffinch.tasks.promotion.difference import lines_of_difference
+    from chaffinch.tasks.promotion.gate import rests_on_leaks
     from chaffinch.tasks.promotion.promote import (
         against_promoted,
         default_name,
         kept_run,
         promote_by,
     )
+    from chaffinch.tasks.results.result import load_result
 
     kept = kept_run(run, _store(store))
     against = against_promoted(kept, default_name(kept) if name is None else name)
@@ -77,6 +79,8 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
         lines = [f"What that changes is not known: {against.damage}."]
     else:
         lines = ["Nothing was promoted before."]
+        if rests := rests_on_leaks(load_result(kept).contract.comparison.leaks):
+            lines.append(f"Make sure that this is meant: {rests}.")
     _show(
         [*lines, f"Promoted {kept.name} as {against.name}."],
         {

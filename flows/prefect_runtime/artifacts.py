@@ -61,10 +61,15 @@ def say(line: str) -> None:
     _shown.get().say(line)
 
 
-def warn(warnings: Sequence[str]) -> None:
-    """Send data-quality warnings to the log of the present flow run, and to `watching`."""
+def log_warnings(warnings: Sequence[str]) -> None:
+    """Send data-quality warnings to the log of the present flow run."""
     for warning in warnings:
         get_run_logger().warning(printable(warning))
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Send data-quality warnings to the log of the present flow run, and to `watching`."""
+    log_warnings(warnings)
     _shown.get().warn(warnings)
 
 

@@ -23,7 +23,7 @@ from chaffinch.flows.prefect_runtime.internals import (
 from chaffinch.flows.prefect_runtime.server import ServerError, unauthorized
 from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.storage.runs.store import Store
-from chaffinch.tasks.promotion.promote import read_contract
+from chaffinch.tasks.results.previous_run import read_contract
 
 EVENT = "chaffinch.promoted"
 

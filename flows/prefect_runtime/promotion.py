@@ -50,6 +50,7 @@ from chaffinch.tasks.settings.identity import digest
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 NEEDS_DECISION = "NeedsDecision"  # name of the final state, as in prefect.flow-run.NeedsDecision
+_IN_USE = "It is in use as {} already."
 _SECONDS_BETWEEN_LOOKS = 5
 # Prefect fails a run whose pause times out, so ours ends before.
 _SECONDS_OF_GRACE = 600
@@ -123,7 +124,8 @@ def _concluded(
     against = as_task(against_promoted)(run, name, GATE_CONFIDENCE)
     differs = lines_against(against)
     last = against.history[-1] if against.history else None
-    decision = decide(against.difference, last, promotion)
+    leaks = result.contract.comparison.leaks
+    decision = decide(against.difference, last, promotion, leaks)
     undecided = why_undecided(result.contract, against.difference, decision)
     if decision.outcome == "promote":
         said, is_done = _promoted(run, against, "automatic", decision.reason)
@@ -147,6 +149,8 @@ def _concluded(
         is_done = True
         if answer.promote:
             answered, is_done = _promoted(run, against, "by hand", answer.reason)
+        elif _is_in_use(run, name):  # a person promoted it meanwhile by the command line
+            answered, is_answered = _IN_USE.format(name), True
         publish_again(verdict, result, [*_logged([answered]), *differs])
         if is_answered:
             return "" if is_done else answered.rstrip(".")
@@ -178,9 +182,8 @@ def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> tupl
     try:
         promote_by(run, against.name, how, reason, seen=len(against.history), owes_event=True)
     except InputError as error:  # something was promoted meanwhile
-        history = _promotions_of(run).history(against.name)
-        if history and history[-1].run == run.name:
-            return f"It is in use as {against.name} already.", True
+        if _is_in_use(run, against.name):
+            return _IN_USE.format(against.name), True
         return f"Not promoted as {against.name}: {error}.", False
     _send_events(against.name, run)
     return f"Promoted as {against.name}{f': {reason}' if reason else '.'}", True
@@ -230,6 +233,10 @@ def _send_events(name: str, run: Run) -> None:
     problem = send_pending(name, Store.of(run.folder).path)
     if problem is not None:
         say(f"Warning: {problem}")
+
+
+def _is_in_use(run: Run, name: str) -> bool:
+    return [entry.run for entry in _promotions_of(run).history(name)[-1:]] == [run.name]
 
 
 def _promotions_of(run: Run) -> Promotions:

@@ -34,6 +34,7 @@ _DIGITS = (
 )
 _BODY = rf"(?:{_DIGITS})(?:[eE][+-]?\d+)?"
 _SIGN = rf"(?:[+-]|{_MINUS})?"
+_THOUSANDS, _GROUPED = "marks of thousands", rf"\d{_MARK}\d{{3}}"
 _LIKE_NUMBER = (
     rf"^{_BLANK}*{_SIGN}{_BLANK}*(?:{_CURRENCY}{_BLANK}*)?(?:{_SIGN}{_BLANK}*{_BODY}"
     rf"|\({_BLANK}*(?:{_CURRENCY}{_BLANK}*)?{_BODY}{_BLANK}*(?:{_CURRENCY}|{_PERCENT})?\))"
@@ -231,9 +232,11 @@ def _refuse_text(
 ) -> NoReturn:
     row, text = _first(codes, texts, is_meant)
     if _has(text, _PLACEHOLDER):
+        word = text.strip()
+        option = f", or add #na={word} to the path of delimited text" * word.isalnum()
         how = (
-            f"if it stands for a missing value, leave it empty, as na_values=[{text.strip()!r}] "
-            "of pandas.read_csv does; else correct it"
+            f"if it stands for a missing value, leave it empty, as na_values=[{word!r}] of "
+            f"pandas.read_csv does{option}; else correct it"
         )
     elif _has(text, _LIKE_NUMBER):
         how = f"{_spelling(text)[1]},"
@@ -254,7 +257,11 @@ def _spelling(text: str) -> tuple[str, str]:
     if not _is_float(result):  # several marks, as in (€ 1.200,50)
         return marks, "write them as plain numbers"
     converted = f"column.{expression}.astype(float)"
-    return marks, f"write them as plain numbers, as {converted} does in pandas"
+    how = f"write them as plain numbers, as {converted} does in pandas"
+    if marks == _THOUSANDS:
+        mark = _part(text.strip(), _GROUPED)[1]
+        how += f", or add #thousands={mark} to the path of delimited text"
+    return marks, how
 
 
 def _is_mended_alike(texts: pa.Array) -> bool:
@@ -299,8 +306,8 @@ def _in_pandas(text: str) -> tuple[str, str, str]:
         # 3.0k is no 3.0
         result = "" if _has(unit, rf"^{_MULTIPLE}$") else text.removesuffix(unit)
         return "a unit", f"str.removesuffix({unit!r})", result
-    if mark := _part(text.strip(), rf"\d{_MARK}\d{{3}}"):
-        return "marks of thousands", f"str.replace({mark[1]!r}, '')", text.replace(mark[1], "")
+    if mark := _part(text.strip(), _GROUPED):
+        return _THOUSANDS, f"str.replace({mark[1]!r}, '')", text.replace(mark[1], "")
     strange = "".join(sorted({c for c in text if not c.isalnum() and c not in "+-."}))
     return "stray blanks", f"str.strip({strange!r})", text.strip(strange)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from chaffinch.storage.files import (
     to_json,
     write_file,
 )
-from chaffinch.storage.runs.promotions import Promotions
+from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.stages import Run
 
 __all__ = ["Run", "Store"]
@@ -93,6 +93,10 @@ class Store:
         """Return the run of that name, created if missing."""
         return Run(make_folder(path_in(self.path / _RUNS, check_name(name))))
 
+    def named(self, name: str) -> Run:
+        """Return the run of that name, which may be missing."""
+        return Run(path_in(self.path / _RUNS, check_name(name)))
+
     def comparison(self, name: str) -> Run:
         """Return the comparison of that name, created if missing."""
         return Run(make_folder(path_in(self.path / _COMPARISONS, check_name(name))))
@@ -124,12 +128,26 @@ class Store:
 
         InputError for another name, or if several begin so.
         """
-        run = Run(path_in(self.path / _RUNS, check_name(name)))
+        promotion = self.in_use(name)
+        run = self.named(promotion.run if promotion else name)
         if run.exists:
             return run
-        if name not in self.promotions.names():
+        if promotion is None:
             return self.existing(self.full_name(name))
-        return self.existing(self.promotions.existing(name)[-1].run)
+        raise InputError(
+            f"run {run.name!r}, which is in use as {name!r}, is no longer in {self.path}; its "
+            f"contract is kept, and `chaffinch columns {name}` reads it"
+        )
+
+    def in_use(self, name: str) -> Promotion | None:
+        """Return what is promoted under a name, or the beginning of it; None if it names a run."""
+        if self.named(name).exists:
+            return None
+        names = self.promotions.names()
+        if name not in names:
+            with suppress(InputError):  # there is none, or several begin so
+                name = self.full_name(name)
+        return self.promotions.existing(name)[-1] if name in names else None
 
     def full_name(self, begin: str, *, with_comparisons: bool = False) -> str:
         """Return the only name of a run or a promotion that is or begins with a text.

@@ -179,6 +179,7 @@ class Preflight:
 
     description: TableDescription
     rows_by_part: Mapping[str, int]
+    n_units: int  # rows, groups or blocks of time of the part that judges
     bytes_needed: float
     bytes_free: int
     seconds_of_fits: float | None  # None if the number of fits is not known
@@ -199,8 +200,10 @@ def preflight(
         split(run)
         shape = run.dataset.n_rows, len(run.dataset.columns)
         rows = run.records["split"].result["rows"]
+        n_units = int(run.units("test" if rows.get("test") else "train").max()) + 1
         seconds = seconds_of_fits(run) if is_timed else None
-        return Preflight(run.description, rows, needed_memory(*shape, settings), free, seconds)
+        needed = needed_memory(*shape, settings)
+        return Preflight(run.description, rows, n_units, needed, free, seconds)
 
 
 def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:

@@ -366,7 +366,7 @@ def _loss_difference(
     `new` are features of `after` that were no candidates of the first set.
     """
     if not before:
-        raise InputError("the newer rows have no feature of the first set")
+        raise InputError("no feature of the first set is left in the newer rows")
     judge = judge_of(run)
     features = judge.refit.schema.features
     first, second = predicted(judge, np.isin(features, before)), judge.with_selected

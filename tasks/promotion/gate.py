@@ -47,18 +47,19 @@ class Decision:
 
 
 def decide(
-    difference: Difference | None, last: Promotion | None, settings: PromotionSettings
+    difference: Difference | None,
+    last: Promotion | None,
+    settings: PromotionSettings,
+    leaks: Sequence[str] = (),
 ) -> Decision:
     """Return whether the new contract of a difference replaces the promoted contract.
 
-    The losses of the difference have `GATE_CONFIDENCE`.
+    The losses of the difference have `GATE_CONFIDENCE`. `leaks` are those of the new set.
     """
     # A first set with a column that is not known in time would have an unbeatable loss.
     if last is None:
-        return Decision(
-            "wait",
-            "nothing was promoted yet, and all later contracts are measured against the first.",
-        )
+        first = "nothing was promoted yet, and all later contracts are measured against the first."
+        return Decision("wait", "; ".join(filter(None, [rests_on_leaks(leaks), first])))
     if difference is None:
         return Decision("wait", f"the promoted contract, of {last.run}, cannot be read.")
     if misfit := _misfit(difference):
@@ -105,6 +106,11 @@ def why_undecided(
             return taken
         if lacking := too_few_units(contract.comparison.units):
             return f"{lacking[0].lower()}{lacking[1:]}"
+    return rests_on_leaks(leaks)
+
+
+def rests_on_leaks(leaks: Sequence[str]) -> str:
+    """Return that a set rests on leaks, in words; empty without any."""
     return f"the selection rests on {quoted(leaks)}, which may be a leak" if leaks else ""
 
 
@@ -117,7 +123,7 @@ def _misfit(difference: Difference) -> str:
     """Return how the newer rows do not fit the promoted contract; empty if they do."""
     if difference.gone:
         reasons = quoted_with_reasons(difference.gone)
-        return f"the newer rows lack features of the promoted set, {reasons}"
+        return f"features of the promoted set are gone from the newer rows: {reasons}"
     if difference.target_change:
         return f"the target {difference.target_change}"
     if difference.emptied:

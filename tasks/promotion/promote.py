@@ -17,13 +17,9 @@ from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.promotion.difference import Difference, difference_of, lines_of_difference
 from chaffinch.tasks.reporting.page import with_decision
 from chaffinch.tasks.results.contract import FeatureContract
-from chaffinch.tasks.results.previous_run import Former
+from chaffinch.tasks.results.previous_run import Former, read_contract
 from chaffinch.tasks.results.result import SelectionResult, load_result
 from chaffinch.tasks.statistics.verdict import CONFIDENCE
-
-
-def read_contract(histories: Promotions, promotion: Promotion) -> FeatureContract:
-    return FeatureContract.read(histories.contract(promotion), histories.path(promotion))
 
 
 def check_target(histories: Promotions, name: str, target: str, task: str | None) -> None:

@@ -106,7 +106,7 @@ def _count_undecided(features: Sequence[Mapping[str, Any]], *, is_cross_fitted: 
         return ""
     kept = ""
     if is_cross_fitted:
-        kept = " They were kept because smaller sets were not shown to be as good."
+        kept = " The number of features was chosen by the losses of whole sets, not by these."
     return (
         f" {n} of the intervals reach{'es' * (n == 1)} zero or below: these rows do not show that "
         f"the model needs such a feature beside the others.{kept}"

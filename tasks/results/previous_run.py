@@ -11,6 +11,7 @@ from pathlib import Path
 
 from chaffinch.errors import InputError, LaterReleaseError, StorageError, short_repr
 from chaffinch.storage.files import check_regular, parse_json, path_from
+from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.files import reading
 from chaffinch.tasks.pipeline.run import may_be_own_estimator
@@ -50,12 +51,29 @@ def read_former(run: SelectionResult | str | Path, store: str | Path) -> Former:
         result = load_result(Store.find(Store.of(home).path).existing(home.name))
     else:
         try:  # a name of the store may be that of a folder here as well, such as of a data set
+            found = Store.find(store)
+            if (promotion := found.in_use(str(run))) is not None:
+                return _promoted(found, promotion)
             result = load_run(str(run), store=store)
         except (InputError, StorageError):
             if path.is_dir():
                 raise InputError(f"folder {run} is no run; {_GIVE}") from None
             raise
     return Former(result.run, result.contract, result.folder)
+
+
+def _promoted(store: Store, promotion: Promotion) -> Former:
+    """Return the contract in use as it was promoted, with its run's folder if that is still there.
+
+    A job reads by it, so that another file than the one in use, or a changed one, is no stand-in.
+    """
+    contract = read_contract(store.promotions, promotion)
+    run = store.named(promotion.run)
+    return Former(promotion.run, contract, run.folder if run.exists else None)
+
+
+def read_contract(histories: Promotions, promotion: Promotion) -> FeatureContract:
+    return FeatureContract.read(histories.contract(promotion), histories.path(promotion))
 
 
 def _read_contract(path: Path) -> FeatureContract:

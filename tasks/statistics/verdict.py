@@ -522,13 +522,14 @@ def share_in_words(
     confidence: float = CONFIDENCE,
 ) -> str:
     """Return the upper bound of a loss, as a share of what a set explains beyond a constant."""
+    sure = f"{100 * confidence:.4g}% confidence"
     if share <= 0:
-        return f"is shown to lose nothing of what {of} beyond a constant"
+        return f"loses nothing of what {of} beyond a constant, with {sure}"
     if share >= 1:
         return f"may lose all of what {of} beyond a constant"
     return (
-        f"loses at most {100 * share:.3g}% of what {of} beyond a constant, with "
-        f"{100 * confidence:.4g}% confidence; {100 * tolerance:.3g}% is tolerated"
+        f"loses at most {100 * share:.3g}% of what {of} beyond a constant, with {sure}; "
+        f"{100 * tolerance:.3g}% is tolerated"
     )
 
 

@@ -55,6 +55,13 @@ def test_the_settings_count(check):
     assert [column["name"] for column in found["columns"]] == ["a", "b", "price", "customer"]
 
 
+def test_too_few_units_for_a_verdict_are_told_before_the_run(check):
+    options = ("--target", "price", "--drop", "leak,customer")
+    few = check(*options, "--method", "gbmo", "--shares", "60,20,15,5").splitlines()[-1]
+    assert few.startswith("Warning: At least 20 rows, groups or blocks of time are needed to comp")
+    assert not any("At least" in line for line in check(*options).splitlines())
+
+
 def test_time_is_none_where_the_number_of_fits_is_not_known(check):
     options = ("--target", "price", "--drop", "leak", "--json")
     assert json.loads(check(*options, "--method", "afs_bm"))["seconds_of_fits"] is None

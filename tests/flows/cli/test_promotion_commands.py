@@ -144,7 +144,7 @@ def test_a_run_that_lacks_a_promoted_column_has_an_exit_code_of_its_own(tmp_path
     again = in_process("reselect", table.stem, str(newer), "--store", str(store))
     for command_ended in (ended, again):
         assert command_ended.returncode == 5
-        said = "Needs a decision: the newer rows lack features of the promoted set"
+        said = "Needs a decision: features of the promoted set are gone from the newer rows"
         assert said in command_ended.stderr
     fine = in_process("run", str(table), *command[2:], "--store", str(store))
     assert fine.returncode == 0, fine.stderr
@@ -185,7 +185,7 @@ def test_what_a_person_has_to_decide_is_said_again_until_something_is_promoted(
     chaffinch.promote(run_of("orders.csv", "store"))
     table.drop(columns="x1").to_csv("orders.csv", index=False)
     ended = say("run", "orders.csv", "--target", "y", "--model", "linear", "--json", "--quiet")
-    reason = "the newer rows lack features of the promoted set, 'x1' (no such column)"
+    reason = "features of the promoted set are gone from the newer rows: 'x1' (no such column)"
     assert ended.stderr == f"Needs a decision: {reason}\n"
     newer = json.loads(ended.stdout)
     assert newer["needs_decision"] == reason

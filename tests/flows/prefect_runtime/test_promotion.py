@@ -398,7 +398,7 @@ def test_a_night_that_lacks_a_promoted_column_needs_a_decision(
     flow_run, result = flow(gate, newer)
     kind, name, message = ended_as(server, flow_run)
     assert (kind, name) == ("COMPLETED", "NeedsDecision")
-    assert message.startswith("needs a decision: the newer rows lack features of the promoted set")
+    assert message.startswith("needs a decision: features of the promoted set are gone from the ne")
     assert "'noise_a'" in message
     assert result.features
     assert needed_decision(Run(result.folder)) == message.removeprefix("needs a decision: ")

@@ -259,7 +259,7 @@ def test_where_nothing_of_the_first_set_is_left_the_loss_cannot_be_said(before, 
     after = run_of(causes("x3", "x4").drop(columns=["x1", "x2"]), store)
     found = chaffinch.difference(before, after)
     assert found.loss is None
-    assert found.why_no_loss == "the newer rows have no feature of the first set"
+    assert found.why_no_loss == "no feature of the first set is left in the newer rows"
     assert found.share_changed == 1
 
 

@@ -134,6 +134,25 @@ def test_what_is_promoted_and_damaged_is_mended_by_promoting_the_run_again(runs,
     assert chaffinch.promoted("orders", store=store) == second.contract
 
 
+def test_a_job_reads_the_contract_in_use_also_where_its_run_was_removed(runs, store):
+    first, second, _ = runs
+    chaffinch.promote(first.run, store=store)
+    shutil.rmtree(store / "runs" / first.run)
+    assert chaffinch.load_contract("orders", store=store) == first.contract
+    assert chaffinch.difference("orders", second.run, store=store).before == first.run
+    with pytest.raises(InputError, match=f"run '{first.run}', which is in use as 'orders', is no"):
+        chaffinch.load_run("orders", store=store)
+
+
+def test_a_job_reads_no_contract_in_use_that_was_changed(runs, store):
+    first, _, _ = runs
+    chaffinch.promote(first.run, store=store)
+    (store / "promotions" / "contracts" / contract_of(store)).write_bytes(b"{}")
+    with pytest.raises(StorageError, match="has changed since it was promoted"):
+        chaffinch.load_contract("orders", store=store)
+    assert chaffinch.load_contract(first.run, store=store) == first.contract
+
+
 def test_over_a_damaged_contract_the_ones_before_say_what_the_target_is(runs, of_classes, store):
     first, second, _ = runs
     for run in (first, second):

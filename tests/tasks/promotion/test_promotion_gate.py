@@ -95,13 +95,13 @@ TABLE = [
      "'d' alone predicts the target, and may not be known before it is; on the promoted rows"),
     (with_interval(0.1, 0.3, WORSE, leaks=("d",), new_leaks=("d",)), "wait", "'d' alone predicts"),
     (with_interval(0.1, 0.3, WORSE, leaks=("b",), new_leaks=("b",)), "keep", "the new set's loss"),
-    (replace(ONE_CHANGED, gone={"a": "constant"}), "wait", "the newer rows lack features"),
+    (replace(ONE_CHANGED, gone={"a": "constant"}), "wait", "features of the promoted set are gone"),
     (replace(ONE_CHANGED, target_change="has other classes (new: 'b')"), "wait",
      "the target has other classes (new: 'b')."),
     (replace(ONE_CHANGED, **NONE_CHANGED, target_change="has other classes (new: 'b')"), "wait",
      "the target has other classes (new: 'b')."),
     (replace(ONE_CHANGED, **NONE_CHANGED, gone={"c": "was a number, is a category now"}), "wait",
-     "the newer rows lack features of the promoted set, 'c' (was a number, is a category now)"),
+     "features of the promoted set are gone from the newer rows: 'c' (was a number, is a category"),
     # less than a tenth of the values is left
     (replace(ONE_CHANGED, **NONE_CHANGED, drift=(EMPTIED,)), "wait",
      "columns of the promoted contract have lost most of their values: 'c' (95% missing, was 2%)."),
@@ -140,6 +140,13 @@ def test_the_first_contract_and_one_that_cannot_be_read_are_for_a_person():
         decision = decide(None, last, PromotionSettings(most_changed=1))
         assert decision.outcome == "wait"
         assert reason in decision.reason
+
+
+def test_the_first_contract_says_what_leak_it_rests_on():
+    decision = decide(None, None, PromotionSettings(), leaks=["total_with_tax"])
+    assert decision.reason.startswith(
+        "the selection rests on 'total_with_tax', which may be a leak"
+    )
 
 
 def test_after_a_rollback_nothing_is_promoted_until_a_person_did():

@@ -104,7 +104,7 @@ def test_equal_predictions_are_as_good_with_fewer_columns() -> None:
         assert result.verdict == "as good with fewer columns"
         assert result.share_lost_at_most <= tolerance
     assert _compare(same, same, tolerance=0.0).sentence.endswith(
-        "It is shown to lose nothing of what all features explain beyond a constant."
+        "It loses nothing of what all features explain beyond a constant, with 95% confidence."
     )
 
 
