@@ -10,6 +10,7 @@ from collections.abc import (
     Iterator,
     Mapping,
     MutableMapping,
+    Sequence,
 )
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,6 +57,11 @@ class Source(Protocol):
 
         `scheme` is ``s3`` for ``s3://bucket/key``, empty for a path, None for other objects.
         """
+
+    @classmethod
+    def joined(cls, sources: Sequence[Self]) -> Self:
+        """Return one table of the files of all sources, in this order."""
+        raise InputError(f"a list names files of one table, but {sources[0]} is no file")
 
     @property
     def name(self) -> str:
@@ -176,6 +182,44 @@ class OpenTable:
         columns = dict(zip(table.column_names, table.columns, strict=True))
         names = table.column_names
         return cls(names, len(table), lambda some: pa.table({n: columns.pop(n) for n in some}))
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """A file of which columns can be read by `load`."""
+
+    schema: pa.Schema
+    n_rows: int
+    load: Callable[[list[str]], pa.Table]
+
+
+def one_after_another(
+    files: Mapping[str, Path], open_file: Callable[[str, Path], OpenFile]
+) -> OpenTable:
+    """Open files of the same schema as one table of their rows."""
+    opened = {name: open_file(name, path) for name, path in files.items()}
+    first, *_ = opened
+    for name, file in opened.items():
+        check_same_columns(opened[first].schema, first, file.schema, name)
+    return OpenTable(
+        opened[first].schema.names,
+        sum(file.n_rows for file in opened.values()),
+        lambda some: pa.concat_tables([file.load(some) for file in opened.values()]),
+    )
+
+
+def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
+    """Refuse two files of a table whose columns differ; InputError names the first that does."""
+    if first.names == other.names and first.types == other.types:
+        return
+    for column in dict.fromkeys([*first.names, *other.names]):
+        a, b = (s.field(column).type if column in s.names else "missing" for s in (first, other))
+        if a != b:
+            raise InputError(
+                f"column {column!r} is {a} in {first_name} but {b} in {name}; "
+                "write both with one schema"
+            )
+    raise InputError(f"{first_name} and {name} order their columns differently; write both alike")
 
 
 class Columns(MutableMapping[str, pa.ChunkedArray]):

@@ -502,3 +502,86 @@ def test_a_file_that_may_not_be_read() -> None:
     assert done.stderr == ""
     refusal = "reading {} is not allowed; change its permissions\n"
     assert done.stdout == "".join(2 * refusal.format(path) for path in paths)
+
+
+def test_a_pattern_stands_for_files_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    for name, value in (("b", 2), ("a", 1), ("deep/er/c", 3), ("deep/d", 4), (".hidden", 5)):
+        write(tmp_path / f"{name}.csv", f"x\n{value}\n")
+    write(tmp_path / "a[1].csv", "x\n6\n")
+    for pattern, values in {
+        "*.csv": [1, 6, 2],
+        "deep/*.csv": [4],
+        "**/*.csv": [1, 6, 2, 4, 3],
+        "*/er/*.csv": [3],
+        "a[1]*": [6],
+    }.items():
+        assert read_source(f"{tmp_path}/{pattern}")["x"].to_pylist() == values, pattern
+    write(tmp_path / "literal*.csv", "x\n7\n")
+    assert read_source(tmp_path / "literal*.csv")["x"].to_pylist() == [7]
+
+
+def test_the_types_of_text_are_those_of_the_rows_of_all_files(tmp_path: Path) -> None:
+    for name, text in {"a": "x;y\n1,5;1\n;2", "b": "x;y\n1.234,5;0x\n", "c": "x;y\n"}.items():
+        write(tmp_path / f"{name}.csv", text)
+    table = read_source(f"{tmp_path}/*.csv#decimal=,&thousands=.")
+    assert table.to_pydict() == {"x": [1.5, None, 1234.5], "y": ["1", "2", "0x"]}
+    write(tmp_path / "b.csv", "x;y\n1234.5;1\n")
+    with pytest.raises(InputError, match=r"column 'x' of b.csv holds '1234.5' in row 1, which is"):
+        read_source([tmp_path / f"{name}.csv#decimal=," for name in "ab"])
+
+
+def _files_of_many_kinds(folder: Path) -> None:
+    write(folder / "a.csv", "x,y\n1,2\n")
+    write(folder / "b.csv", "x,z\n1,2\n")
+    write(folder / "bad.csv", "x,y\n1,2\n1,2,3\n")
+    write(folder / "index.csv", ",x,y\n1,1,2\n1,1,2\n")
+    (folder / "link.csv").symlink_to(folder / "a.csv")
+    pa.parquet.write_table(pa.table({"x": [1]}), folder / "a.parquet")
+    pa.parquet.write_table(pa.table({"x": [1.5]}), folder / "b.parquet")
+    (folder / "year=1").mkdir()
+    pa.parquet.write_table(pa.table({"x": [1]}), folder / "year=1" / "c.parquet")
+    (folder / "orders.delta" / "_delta_log").mkdir(parents=True)
+    pa.parquet.write_table(pa.table({"x": [1]}), folder / "orders.delta" / "old.parquet")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("2026-*.csv", r"^no file in .* is named as 2026-\*.csv; correct the pattern$"),
+        ("[ab].csv*", r"^no file in .* is named as \[ab\].csv\*; correct the pattern$"),
+        ("[ab].csv", r"^there is no file .*; nearest: "),
+        ("no/*.csv", r"^there is no file .*/no"),
+        ("?.*", r"^no file in .* is named as \?"),
+        ("*.parquet", r"^column 'x' is int64 in a.parquet but double in b.parquet; write both"),
+        ("a.*", r"^a.csv and a.parquet are of different formats; give files of one format"),
+        ("year*", r"^year=1 is a folder; name its files, as in year=1/\*.parquet$"),
+        ("orders.delta/*.parquet", r"orders.delta is a Delta table; give that folder as the table"),
+        ("**/old.parquet", r"orders.delta is a Delta table; give that folder as the table"),
+        (["a.csv", "a.csv"], r"^a.csv and a.csv are one file; give each file once$"),
+        (["a.csv", "*.csv"], r"^a.csv and a.csv are one file; give each file once$"),
+        (["a.csv", "link.csv"], r"^a.csv and link.csv are one file; give each file once$"),
+        (["a.csv", "b.csv"], r"^column 'y' is string in a.csv but missing in b.csv; write both"),
+        (["a.csv", "bad.csv"], r"^row 2 of bad.csv must have 2 fields as the header but has 3"),
+        (["index.csv"], r"^column 1 of index.csv has no name; give it one or remove it$"),
+        (["a.csv", "aa.csv"], r"^there is no file .*/aa.csv; nearest: a.csv"),
+        (["a.csv#na=x", "b.csv"], r"^the files of a list are written with other options each, 'na"),
+        (["a.parquet", "year=1/c.parquet"], r"has partitions of different columns, a.parquet and"),
+        (["a.csv", "s3://shop/a.csv"], r"^a list names files in one place, but .* and s3://shop/a"),
+        (["s3://shop/a.csv", "s3://other/a.csv"], r"^a list names files in one bucket, but shop"),
+        (["duckdb:///a.duckdb#x"], r"^a list names files of one table, but .* is no file$"),
+        (["a.csv", 1], r"^a source must be a path to .* but is list; give one table"),
+        ([], r"^a source must be a path to .* but is list; give one table"),
+    ],
+)
+def test_files_that_are_no_table_together_are_one_line(
+    names: Any, message: str, tmp_path: Path
+) -> None:
+    _files_of_many_kinds(tmp_path)
+
+    def at(name: Any) -> Any:
+        return name if "://" in str(name) or name == 1 else f"{tmp_path}/{name}"
+
+    with pytest.raises(InputError, match=message) as one:
+        read_source([at(name) for name in names] if isinstance(names, list) else at(names))
+    assert "\n" not in str(one.value)
