@@ -71,8 +71,8 @@ def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]
     entries = sorted(entries)
     if (DELTA_LOG, True) in entries:  # its files hold removed rows too
         raise InputError(
-            f"folder {folder} is a Delta table, which is read only from this disk, by a run; copy "
-            "the table here, or its rows into Parquet files"
+            f"folder {folder} is a Delta table, which is read by a run alone; copy its rows into "
+            "Parquet files"
         )
     seen = [e for e in entries if not any(part[0] in "._" for part in e[0].split("/"))]
     inner = [name for name, is_folder in seen if is_folder]

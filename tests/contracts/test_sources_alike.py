@@ -30,6 +30,7 @@ from chaffinch.storage.sources.source import Format, OpenTable
 from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.comparing.plan import labels_of
 from chaffinch.tasks.settings.descent import ShuffleSettings
+from tests.delta_tables import delete_by_vector, rename_columns
 from tests.object_storage import GoogleStorage, ObjectStorage
 from tests.sources import ingest, read_source
 
@@ -174,6 +175,17 @@ def delta(folder: Path) -> Path:
     return path
 
 
+def delta_of_spark(folder: Path) -> Path:
+    """Write a table with deleted rows in its file, and a column that has another name there."""
+    path = folder / "spark.delta"
+    rows = FRAME.rename(columns={"whole": "integer"})
+    options = {"configuration": {"delta.enableDeletionVectors": "true"}}
+    write_deltalake(path, pd.concat([rows[:9], rows], ignore_index=True), **options)
+    rename_columns(path, {"integer": "whole"})
+    delete_by_vector(path, range(9))
+    return path
+
+
 def duck(folder: Path) -> str:
     with duckdb.connect(folder / "shop.duckdb") as connection:
         connection.register("frame", FRAME)
@@ -197,6 +209,7 @@ KINDS: dict[str, Callable[[Path, Any], Any]] = {
     "table": lambda folder, request: f"{sqlite(folder)}#orders",
     "query": lambda folder, request: "#".join((sqlite(folder), "SELECT * FROM orders")),
     "delta": on_disk(delta),
+    "delta of Spark": on_disk(delta_of_spark),
     "duckdb table": lambda folder, request: f"{duck(folder)}#orders",
     "duckdb query": lambda folder, request: "#".join((duck(folder), "SELECT * FROM orders")),
     "pandas": lambda folder, request: FRAME,
@@ -213,6 +226,8 @@ KINDS: dict[str, Callable[[Path, Any], Any]] = {
     "s3 partitions": in_s3(partitions),
     **{f"gs {ending}": in_gcs(file(ending)) for ending in FILES},
     "gs folder": in_gcs(parts),
+    "s3 delta": in_s3(delta),
+    "s3 delta of Spark": in_s3(delta_of_spark),
 }
 pytestmark = pytest.mark.xdist_group("objects")
 
@@ -237,7 +252,7 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
     }
     assert source.has_header() == (form in with_header or " of " in form)
     n_columns = len(FRAME.columns)
-    without = ("query", "lazy", "data set", "dask")
+    without = ("query", "lazy", "data set", "dask", "of Spark")
     if not any(word in kind for word in without):
         assert source.shape() == (N_ROWS, n_columns)
 

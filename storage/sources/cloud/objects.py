@@ -1,7 +1,8 @@
 """Tables in object storage: S3, Google Cloud Storage, Azure.
 
 A table is copied and then read as a file on this disk: text is read more than once, and wide
-Parquet would need a request for each column chunk. The copy is in the folder for temporary files
+Parquet would need a request for each column chunk. Of a Delta table, only the log and the files of
+the newest version are copied. The copy is in the folder for temporary files
 (``TMPDIR``) and is removed after reading. The names and sizes of Parquet columns need no copy.
 """
 
@@ -21,8 +22,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
+from chaffinch.storage.extras import require
 from chaffinch.storage.sources import several
 from chaffinch.storage.sources.addresses import credentials, without
+from chaffinch.storage.sources.delta import DeltaSource
 from chaffinch.storage.sources.files import FileSource, shape_of
 from chaffinch.storage.sources.formats import (
     find_format,
@@ -146,19 +149,28 @@ class ObjectSource(Source):
             yield table
 
     def columns(self) -> list[str]:
-        with closing(self._open()) as files:
-            name, file = next(files)
-            return format_of(name, self.options).columns(file, name)
+        with _objects(self) as objects:
+            if objects.rows is None:
+                with closing(_opened(objects)) as files:
+                    name, file = next(files)
+                    return format_of(name, self.options).columns(file, name)
+        with self._copy(with_rows=False) as copy:
+            return copy.columns()
 
     def column_bytes(self) -> Mapping[str, int]:
-        if self._format.has_sizes:
-            return self._format.column_bytes(self._open())
+        with _objects(self) as objects:
+            if objects.rows is None and self._format.has_sizes:
+                return self._format.column_bytes(_opened(objects))
         with self._copy() as copy:
             return copy.column_bytes()
 
     def shape(self) -> tuple[int, int] | None:
-        with closing(self._open()) as files:
-            return shape_of(self._format, files)
+        with _objects(self) as objects:
+            if objects.rows is None:
+                with closing(_opened(objects)) as files:
+                    return shape_of(self._format, files)
+        with self._copy(with_rows=False) as copy:
+            return copy.shape()
 
     def has_types(self) -> bool:
         return self._format.has_types
@@ -188,35 +200,52 @@ class ObjectSource(Source):
         return format_of(self.name, self.options) if find_format(self.name) else PARQUET
 
     @contextmanager
-    def _copy(self) -> Iterator[FileSource]:
-        """Give a copy of the object, or of the folder's Parquet files, as long as needed."""
-        with tempfile.TemporaryDirectory(prefix="chaffinch-") as folder:
-            with _objects(self) as objects:
-                for name, path in objects.paths.items():
-                    file = Path(folder, name)
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    fs.copy_files(path, str(file), objects.storage, fs.LocalFileSystem())
-            if self.inside:
-                yield FileSource(Path(folder), self.options, tuple(objects.paths))
-            else:
-                copy = Path(folder) / ("" if objects.is_folder else self.name)
-                yield FileSource(copy, self.options)
+    def _copy(self, *, with_rows: bool = True) -> Iterator[Source]:
+        """Give a copy of the object, or of a folder's files, as long as needed.
 
-    def _open(self) -> Generator[tuple[str, Any], None, None]:
-        """Yield the name of each object, and the object as a file that can be read in parts."""
-        with _objects(self) as objects:
-            for name, path in objects.paths.items():
-                with objects.storage.open_input_file(path) as file:
-                    yield name, file
+        Of a Delta table the log is enough to know its columns.
+        """
+        with tempfile.TemporaryDirectory(prefix="chaffinch-") as folder:
+            copy = Path(folder, self.path.rpartition("/")[2])
+            with _objects(self) as objects:
+                place = copy if objects.is_folder else copy.parent
+                _copy_files(objects.storage, objects.paths, place)
+                if objects.rows is not None and with_rows:
+                    newest = {*DeltaSource(copy).files()}
+                    needed = {
+                        name: path
+                        for name, path in objects.rows.items()
+                        if name in newest or name.endswith(".bin")  # deletion vectors
+                    }
+                    _copy_files(objects.storage, needed, copy)
+            if objects.rows is not None:
+                yield DeltaSource(copy)
+            else:
+                yield FileSource(copy, self.options, tuple(objects.paths) if self.inside else ())
 
 
 @dataclass(frozen=True)
 class _Objects:
-    """The path of each object by its name."""
+    """The path of each object by its name; of a Delta table those of its log, and of all rows."""
 
     storage: fs.FileSystem
     paths: dict[str, str]
     is_folder: bool
+    rows: dict[str, str] | None = None
+
+
+def _copy_files(storage: fs.FileSystem, paths: Mapping[str, str], folder: Path) -> None:
+    for name, path in paths.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fs.copy_files(path, str(file), storage, fs.LocalFileSystem())
+
+
+def _opened(objects: _Objects) -> Generator[tuple[str, Any], None, None]:
+    """Yield the name of each object, and the object as a file that can be read in parts."""
+    for name, path in objects.paths.items():
+        with objects.storage.open_input_file(path) as file:
+            yield name, file
 
 
 @contextmanager
@@ -247,7 +276,13 @@ def _found(source: ObjectSource, storage: fs.FileSystem) -> _Objects:
         missing = f"{source}; look into the bucket" if is_bucket else f"bucket {source.bucket!r}"
         raise InputError(f"there is no {missing}")
     if kind == fs.FileType.Directory:
-        names = parquet_names(str(source), _entries(source, storage))
+        entries = _entries(source, storage)
+        if (DELTA_LOG, True) in entries:
+            require("deltalake", "a Delta table")
+            files = {name: f"{source.path}/{name}" for name, is_folder in entries if not is_folder}
+            log = {name: path for name, path in files.items() if name.startswith(f"{DELTA_LOG}/")}
+            return _Objects(storage, log, True, rows=files)
+        names = parquet_names(str(source), entries)
         return _Objects(storage, {name: f"{source.path}/{name}" for name in names}, True)
     format_of(source.name, source.options)
     return _Objects(storage, {source.name: source.path}, False)
