@@ -8,10 +8,11 @@ from pathlib import Path
 from chaffinch.errors import InputError
 from chaffinch.storage.sources.csv import DELIMITED
 from chaffinch.storage.sources.ipc import IPC
+from chaffinch.storage.sources.orc import ORC
 from chaffinch.storage.sources.parquet import PARQUET
 from chaffinch.storage.sources.source import Format
 
-FORMATS = [DELIMITED, PARQUET, IPC]
+FORMATS = [DELIMITED, PARQUET, IPC, ORC]
 TAKEN = (
     f"a path to {' or '.join(known.listed for known in FORMATS)}, with * for several files, a "
     "folder of Parquet files, any of these at s3://bucket/key, gs:// or abfss://, a Delta table, "

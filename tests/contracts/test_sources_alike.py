@@ -62,6 +62,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     ".pq": FRAME.to_parquet,
     ".arrow": lambda path: FRAME.to_feather(path, compression="uncompressed"),
     ".feather": FRAME.to_feather,
+    ".orc": FRAME.to_orc,
 }
 
 
@@ -89,6 +90,11 @@ def parts(folder: Path) -> Path:
     return folder / "parts"
 
 
+BY_ROWS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
+    ".parquet": pd.DataFrame.to_parquet,
+    ".feather": pd.DataFrame.to_feather,
+    ".orc": lambda rows, path: rows.reset_index(drop=True).to_orc(path),
+}
 WHOLE = FRAME["real"] % 1 == 0  # a file of these rows alone looks like whole numbers
 
 
@@ -103,7 +109,7 @@ def several(ending: str) -> Callable[[Path], list[Path]]:
             if ending in TEXT:
                 rows.to_csv(path)  # the index, without a name, is left out
             else:
-                getattr(rows, {".parquet": "to_parquet", ".feather": "to_feather"}[ending])(path)
+                BY_ROWS[ending](rows, path)
             paths.append(path)
         return paths[:2]
 
@@ -193,7 +199,7 @@ def duck(folder: Path) -> str:
     return f"duckdb:///{folder}/shop.duckdb"
 
 
-SEVERAL = (".csv", ".parquet", ".feather")
+SEVERAL = (".csv", *BY_ROWS)
 KINDS: dict[str, Callable[[Path, Any], Any]] = {
     **{ending: on_disk(file(ending)) for ending in FILES},
     "european": on_disk(european),

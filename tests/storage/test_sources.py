@@ -375,12 +375,18 @@ def test_damaged_gzip(tmp_path: Path) -> None:
             read_source(tmp_path / name)
 
 
-def test_a_cut_parquet_file(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    pa.parquet.write_table(pa.table({"x": list(range(1000))}), path)
+@pytest.mark.parametrize(
+    ("name", "kind"), [("x.parquet", "Parquet"), ("x.feather", "Arrow"), ("x.orc", "ORC")]
+)
+def test_a_cut_file_is_one_line(name: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    frame = pd.DataFrame({"x": range(1000)})
+    {"Parquet": frame.to_parquet, "Arrow": frame.to_feather, "ORC": frame.to_orc}[kind](path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(InputError, match=r"x.parquet is no readable Parquet file"):
-        read_source(path)
+    for ask in (read_source, column_names):
+        with pytest.raises(InputError, match=rf"^{name} is no readable {kind} file") as caught:
+            ask(path)
+        assert "\n" not in str(caught.value)
 
 
 def test_folders_without_parquet_with_other_folders_or_with_two_schemas(tmp_path: Path) -> None:
