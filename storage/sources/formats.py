@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from chaffinch.errors import InputError
+from chaffinch.storage.sources.arff import ARFF
 from chaffinch.storage.sources.csv import DELIMITED
 from chaffinch.storage.sources.ipc import IPC
 from chaffinch.storage.sources.orc import ORC
 from chaffinch.storage.sources.parquet import PARQUET
 from chaffinch.storage.sources.source import Format
+from chaffinch.storage.sources.svmlight import SVMLIGHT
 
-FORMATS = [DELIMITED, PARQUET, IPC, ORC]
+FORMATS = [DELIMITED, PARQUET, IPC, ORC, SVMLIGHT, ARFF]
 TAKEN = (
     f"a path to {' or '.join(known.listed for known in FORMATS)}, with * for several files, a "
     "folder of Parquet files, any of these at s3://bucket/key, gs:// or abfss://, a Delta table, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,13 @@ import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
-from chaffinch.storage.memory import bytes_of
 from chaffinch.storage.sources.parquet import without_unnamed_index
-from chaffinch.storage.sources.source import Format, OpenFile, one_after_another
+from chaffinch.storage.sources.source import (
+    Format,
+    OpenFile,
+    one_after_another,
+    sizes_in_memory,
+)
 
 
 @contextmanager
@@ -60,18 +64,13 @@ def _n_rows(file: Any, name: str) -> int:
         return int(opened.count_rows())
 
 
-def _column_bytes(files: Iterable[tuple[str, Path]]) -> Mapping[str, int]:
-    """Return the size of each column in memory: a file may compress batches, of all columns."""
-    table = IPC.read(dict(files))
-    return {name: bytes_of(table.column(name)) for name in table.column_names}
-
-
-IPC = Format(
+IPC: Format = Format(
     name="Arrow IPC",
     listed=".arrow, .feather",
     endings=(".arrow", ".feather"),
     columns=_columns,
-    column_bytes=_column_bytes,
+    # a file may compress batches, of all columns
+    column_bytes=lambda files: sizes_in_memory(IPC.read(dict(files))),
     open=lambda files, categorical, aside: one_after_another(files, _open),
     n_rows=_n_rows,
 )

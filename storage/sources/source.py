@@ -12,7 +12,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -132,8 +132,7 @@ class Source(Protocol):
 
     def column_bytes(self) -> Mapping[str, int]:
         """Return the size of each column in bytes, as stored, by name and in order."""
-        table = self.read()
-        return {name: bytes_of(table.column(name)) for name in table.column_names}
+        return sizes_in_memory(self.read())
 
     def shape(self) -> tuple[int, int] | None:
         """Return the number of rows, possibly an estimate, and of columns; None if unknown.
@@ -305,3 +304,47 @@ class Format:
         """Return the whole table; see `open`."""
         table = self.open(files, as_text, None)
         return table.load(table.names)
+
+
+def sizes_in_memory(table: pa.Table) -> dict[str, int]:
+    """Return the size of each column in memory, by name."""
+    return {name: bytes_of(table.column(name)) for name in table.column_names}
+
+
+def read_whole(name: str, listed: str, read: Callable[[Mapping[str, Any]], pa.Table]) -> Format:
+    """Return a format of small files; `read` takes open files by their names as one table."""
+
+    def table(files: Iterable[tuple[str, Path]]) -> pa.Table:
+        with ExitStack() as stack:
+            return read({name: stack.enter_context(path.open("rb")) for name, path in files})
+
+    return Format(
+        name=name,
+        listed=listed,
+        endings=tuple(listed.split(", ")),
+        columns=lambda file, name: list(read({name: file}).column_names),
+        n_rows=lambda file, name: len(read({name: file})),
+        column_bytes=lambda files: sizes_in_memory(table(files)),
+        open=lambda files, categorical, aside: OpenTable.of(table(files.items())),
+        has_header=False,
+    )
+
+
+def with_whole_numbers(table: pa.Table, label: str) -> pa.Table:
+    """Return a table with the columns of float64 that hold whole numbers alone as int64.
+
+    InputError for a number beyond 2^53, whose last digits a reader of float64 may have lost.
+    """
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if not pa.types.is_floating(column.type):
+            continue
+        is_large = pc.greater_equal(pc.abs(column), 2.0**53)
+        if pc.any(pc.and_(is_large, pc.is_finite(column))).as_py():
+            raise InputError(
+                f"column {name!r} of {label} holds whole numbers beyond 2^53, of which the last "
+                "digits are lost; write the table as CSV or Parquet"
+            )
+        is_whole = pc.and_(pc.is_finite(column), pc.equal(column, pc.floor(column)))
+        if pc.all(is_whole).as_py():
+            table = table.set_column(place, name, column.cast(pa.int64()))
+    return table

@@ -20,6 +20,7 @@ import pyarrow.json
 import pytest
 import sqlalchemy as sa
 from deltalake import write_deltalake
+from sklearn.datasets import dump_svmlight_file
 
 import chaffinch
 from chaffinch import InputError
@@ -41,7 +42,7 @@ FRAME = pd.DataFrame(
         "whole": range(N_ROWS),
         "real": np.arange(N_ROWS) / 4 + 0.5,
         "yes": [True, False] * 30,
-        "größe (m²)": np.arange(N_ROWS) * 1e3,
+        "größe (m²)": np.arange(N_ROWS) * 1e3 + 0.25,
     }
 )
 TYPES = dict(zip(FRAME.columns, ["category", "int64", "float64", "bool", "float64"], strict=True))
@@ -55,6 +56,18 @@ def tsv(path: Path) -> None:
     FRAME.to_csv(path, index=False, sep="\t")
 
 
+def write_arff(rows: pd.DataFrame, path: Path) -> None:
+    """Write numbers and nominal attributes, whose values are in quotes from the third row on."""
+    codes = ",".join(f"'{code}'" for code in rows["code"].dropna().unique())
+    kinds = [f"{{{codes}}}", "numeric", "real", "{True, False}", "REAL"]
+    head = [f"@attribute '{name}' {kind}" for name, kind in zip(rows, kinds, strict=True)]
+    values = [["?" if pd.isna(v) else str(v) for v in row] for row in rows.itertuples(index=False)]
+    for row in values[2:]:
+        row[3] = f"'{row[3]}'"
+    lines = ["% comment", "@RELATION orders", *head, "@DATA", *map(",".join, values)]
+    path.write_text("\n".join(lines))
+
+
 TEXT = {".csv": csv, ".tsv": tsv, ".txt": tsv, ".csv.gz": csv, ".tsv.gz": tsv, ".txt.gz": tsv}
 FILES: dict[str, Callable[[Path], None]] = {
     **TEXT,
@@ -63,6 +76,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     ".arrow": lambda path: FRAME.to_feather(path, compression="uncompressed"),
     ".feather": FRAME.to_feather,
     ".orc": FRAME.to_orc,
+    ".arff": lambda path: write_arff(FRAME, path),
 }
 
 
@@ -94,6 +108,7 @@ BY_ROWS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
     ".parquet": pd.DataFrame.to_parquet,
     ".feather": pd.DataFrame.to_feather,
     ".orc": lambda rows, path: rows.reset_index(drop=True).to_orc(path),
+    ".arff": write_arff,
 }
 WHOLE = FRAME["real"] % 1 == 0  # a file of these rows alone looks like whole numbers
 
@@ -242,8 +257,9 @@ pytestmark = pytest.mark.xdist_group("objects")
 def test_equal_rows_are_one_dataset_from_every_kind_of_source(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    # SQLite stores no booleans
-    source = check_alike(KINDS[kind](tmp_path, request), tmp_path, ["yes"] * (kind == "query"))
+    # SQLite stores no booleans, nor does ARFF
+    without_truth = ["yes"] * (kind == "query" or ".arff" in kind)
+    source = check_alike(KINDS[kind](tmp_path, request), tmp_path, without_truth)
     form = kind.removeprefix("s3 ").removeprefix("gs ")
     assert source.has_types() == (form not in {*TEXT, "european"} and ".csv" not in form)
     with_header = {
@@ -256,7 +272,8 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
         "duckdb table",
         "duckdb query",
     }
-    assert source.has_header() == (form in with_header or " of " in form)
+    is_known = form in with_header or " of " in form
+    assert source.has_header() == (is_known and ".arff" not in form)
     n_columns = len(FRAME.columns)
     without = ("query", "lazy", "data set", "dask", "of Spark")
     if not any(word in kind for word in without):
@@ -270,8 +287,43 @@ def test_a_reader_of_batches_is_read_once(tmp_path: Path) -> None:
     assert len(hashes) == 1
 
 
+SPARSE = pd.DataFrame(
+    {
+        "1": np.resize([0, 7, 0, -2], N_ROWS),
+        "2": np.zeros(N_ROWS, int),  # no row names it
+        "3": np.resize([0.5, 0, 0], N_ROWS),
+        "4": np.resize([1, 0, 2], N_ROWS) * (np.arange(N_ROWS) < 30),  # the first file alone
+        "qid": np.arange(N_ROWS) // 4,
+        "target": np.resize([1, -1], N_ROWS),
+    }
+)
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+
+
+def sparse(ending: str, path: Path, rows: pd.DataFrame, *, zero_based: bool) -> Path:
+    X, target, groups = map(np.array, (rows[["1", "2", "3", "4"]], rows["target"], rows["qid"]))
+    path = path.with_suffix(ending)
+    dump_svmlight_file(X, target, str(path), query_id=groups, zero_based=zero_based, comment="c")
+    return path
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+@pytest.mark.parametrize("ending", SVMLIGHT)
+def test_svmlight_is_a_table_of_numbers(
+    ending: str, zero_based: bool, tmp_path: Path, s3: ObjectStorage
+) -> None:
+    whole = sparse(ending, tmp_path / "whole", SPARSE, zero_based=zero_based)
+    first = sparse(ending, tmp_path / "a", SPARSE[:30], zero_based=zero_based)
+    last = sparse(ending, tmp_path / "b", SPARSE[30:], zero_based=zero_based)
+    counted = {name: str(int(name) - zero_based) for name in "1234"}
+    expected = ingest(SPARSE.rename(columns=counted), tmp_path / "store").hash
+    for data in (whole, [first, last], s3.put(whole, f"sparse/x{ending}")):
+        assert ingest(data, tmp_path / "store").hash == expected
+    assert source_of(whole).shape() == SPARSE.shape
+
+
 def test_every_ending_of_a_file_is_held() -> None:
-    assert set(FILES) == {ending for known in formats.FORMATS for ending in known.endings}
+    assert {*FILES, *SVMLIGHT} == {ending for known in formats.FORMATS for ending in known.endings}
 
 
 @functools.cache

@@ -4,6 +4,7 @@ import gzip
 import subprocess
 import sys
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow.parquet
 import pytest
 from sklearn.datasets import load_iris
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.storage.datasets.column_types import type_columns
 from tests.sources import column_bytes, column_names, read_source, source_fingerprint
 
@@ -389,6 +390,70 @@ def test_a_cut_file_is_one_line(name: str, kind: str, tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+ARFF = "@relation x\n@attribute a real\n@attribute b {x, y}\n@attribute t date yyyy-MM-dd\n@data\n"
+
+
+def test_arff_has_numbers_categories_and_dates(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.arff", ARFF + "1.5, x, 2024-01-31\n?, ?, ?\n2, 'y', 2024-02-01\n")
+    table = read_source(path)
+    assert [str(kind) for kind in table.schema.types[::2]] == ["double", "date32[day]"]
+    assert pa.types.is_dictionary(table.schema.field("b").type)
+    assert table.to_pylist()[1:] == [
+        {"a": None, "b": None, "t": None},
+        {"a": 2.0, "b": "y", "t": date(2024, 2, 1)},
+    ]
+
+
+SMALL = {
+    "x.arff": [
+        ("", r"it has no @data"),
+        ("a,b\n1,x\n", r"it has no @data"),
+        (ARFF + "1, z, ?\n", r"z value not in"),
+        (ARFF + "n, x, ?\n", r"could not convert string to float: 'n'"),
+        (ARFF + "1, x\n", r"list index out of range"),
+        (ARFF + "{0 1, 1 x}\n", r"could not convert string to float"),
+        (ARFF.replace("real", "string"), r"String attributes not supported"),
+        (ARFF.encode("utf-16"), r"codec can't decode"),
+        (
+            ARFF + "9007199254740993, x, ?\n",
+            r"column 'a' of x.arff holds whole numbers beyond",
+        ),
+        (ARFF, r"x.arff has columns but no rows"),
+    ],
+    "x.svm": [
+        ("", r"x.svm has columns but no rows"),
+        ("label,a\n1,2\n", r"could not convert string to float"),
+        (
+            "1,2 1:0.5\n",
+            r"could not convert string to float: b'1,2'\), as in `1 1:0.5",
+        ),
+        ("1 2:1 1:1\n", r"should be sorted and unique"),
+        ("1 99999999999:1\n", r"too large"),
+        ("1 qid:1 1:1\n2 1:1\n", r"qid is named in 1 of 2 rows of x.svm; name it in all or none"),
+        ("1 1:9007199254740993\n", r"column '1' of x.svm holds whole numbers beyond"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [(name, *case) for name, cases in SMALL.items() for case in cases],
+)
+def test_a_small_file_that_cannot_be_read_is_one_line(
+    name: str, text: str | bytes, message: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / name, text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_source(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_svmlight_that_is_too_large_as_a_dense_table_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.svm", "1 2000000000:1\n" * 1000)
+    with pytest.raises(TableTooLargeError, match=r"16,000.0 GB as a dense .*shuffle_svmlight"):
+        read_source(path)
+
+
 def test_folders_without_parquet_with_other_folders_or_with_two_schemas(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has no .parquet files"):
         read_source(tmp_path)
@@ -482,7 +547,7 @@ def test_the_fingerprint_of_a_folder_covers_names_and_bytes(tmp_path: Path) -> N
 
 FORBIDDEN = """
 import os, sys
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.storage.sources import source_of
 if os.getuid() == 0:
     os.setuid(65534)
