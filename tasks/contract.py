@@ -58,6 +58,7 @@ class KeptFeature(_Part):
     baseline: float | str | None = None
     step: int | None = None
     categories: list[str] | None = None
+    made_of: str | None = None  # the column of dates that it is a part of
 
     @property
     def kind(self) -> str:
@@ -231,6 +232,11 @@ class Contract(_Part):
     def types(self) -> dict[str, FeatureKind]:
         """The type of each kept feature, sorted by name."""
         return {feature.name: feature.type for feature in self.kept}
+
+    @property
+    def made_of(self) -> dict[str, str]:
+        """The column of dates of each kept feature that is a part of one."""
+        return {feature.name: feature.made_of for feature in self.kept if feature.made_of}
 
     @property
     def categories(self) -> dict[str, tuple[str, ...]]:

@@ -367,9 +367,10 @@ def run(
 ) -> int:
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
-    DATA may be at s3://, gs:// or abfss://, a Delta table, or a table or query in a database, as in
-    postgresql://host/database#table or "postgresql://host/database#SELECT a FROM b". Credentials
-    come from the environment, and never stand in the address.
+    DATA may be several files, as in "data/2026-*.parquet"; at s3://, gs:// or abfss://; a Delta
+    table; or a table or query in a database, as in postgresql://host/database#table or
+    "postgresql://host/database#SELECT a FROM b". Credentials come from the environment, and never
+    stand in the address.
 
     NAMES are separated by commas. A name that holds a comma, a double quote or a newline goes in
     double quotes, and each double quote in it is doubled, as in CSV.

@@ -262,7 +262,7 @@ def _options(paths: str) -> dict[str, str]:
 _COLUMNS = (
     "columns.keep columns.drop constraints.costs constraints.budget columns.categorical "
     "columns.numeric columns.weight columns.group columns.time columns.split columns.embargo "
-    "columns.drop_leaks columns.drop_rows_without_target"
+    "columns.drop_leaks columns.drop_rows_without_target columns.dates"
 )
 SELECTION = _options(
     f"target model.name {_COLUMNS} task loss baseline model.tuning model.folds model.tuning_rows "

@@ -42,6 +42,7 @@ from chaffinch.storage.datasets.content_hash import (
     shuffle_rows,
     shuffled,
 )
+from chaffinch.storage.datasets.date_parts import made_names, with_parts
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     locked,
@@ -186,12 +187,14 @@ def ingest(
     labels: str | None = None,
     optional: Collection[str] = (),
     rows_with: str | None = None,
+    whole_dates: Collection[str] | None = None,
     on_done: OnDone = ignored,
 ) -> Dataset:
     """Read a table, type its columns, shuffle its rows and store it as a dataset in `folder`.
 
-    Rows without a value in the column `rows_with` are left out. `on_done` is called with the number
-    of columns that are done, each twice, and of all.
+    Rows without a value in the column `rows_with` are left out. Parts of dates become columns,
+    unless `whole_dates`, the columns whose dates have another role, is None. `on_done` is called
+    with the number of columns that are done, each twice, and of all.
 
     The result is cached by the SHA-256 of the file, the arguments and the version of the reading
     rules, so that a file is parsed once. A table in memory is converted each time.
@@ -202,7 +205,9 @@ def ingest(
     if fingerprint is not None:
         roles = [sorted(set(names)) for names in (categorical, numeric, ordered, drop)]
         rows = [] if rows_with is None else [{"rows_with": rows_with}]
-        note = _note(folder, [fingerprint, *roles, *([] if labels is None else [[labels]]), *rows])
+        dates = [] if whole_dates is None else [{"whole_dates": sorted(whole_dates)}]
+        given = [] if labels is None else [[labels]]
+        note = _note(folder, [fingerprint, *roles, *given, *rows, *dates])
         try:
             dataset_hash, n_left_out = _read_note(note)
             known = Dataset.open(folder, dataset_hash)
@@ -219,25 +224,28 @@ def ingest(
             lacking = set(optional).difference(raw)
             there = [set(names) - lacking for names in (categorical, numeric, drop)]
             categorical, numeric, drop = map(sorted, there)
-            _remove(drop, raw)
+            made = set() if whole_dates is None else {*made_names(raw)}.difference(raw)
+            _remove([name for name in drop if name not in made], raw)
             if labels is not None and labels in raw and labels not in categorical:
                 if _are_text_labels(raw[labels]):
                     categorical = [*categorical, labels]
                 elif _are_whole_labels(raw[labels]):
                     raw[labels] = decoded(raw[labels])
             typed, columns = SpilledColumns(aside), SpilledColumns(aside)
-            n_columns, done = len(raw), count(1)
+            names, n_columns, done = list(raw), len(raw), count(1)
 
             def each_done(
                 columns: Iterable[tuple[str, pa.Array]],
             ) -> Iterator[tuple[str, pa.Array]]:
                 for column in columns:
                     yield column
-                    on_done(next(done), 2 * n_columns)
+                    on_done(min(next(done), 2 * n_columns), 2 * n_columns)
 
             new_columns = typed_columns(
                 raw, categorical=categorical, numeric=numeric, ordered=ordered, has_others=True
             )
+            if whole_dates is not None:
+                new_columns = with_parts(new_columns, whole_dates, names, drop)
             order = row_order(each_done(typed.kept(new_columns)))
             types = column_types(typed.schema)
             in_order = columns.kept(shuffled(typed, order))

@@ -23,7 +23,8 @@ from chaffinch.errors import InputError
 from chaffinch.storage.shuffled.row_blocks import MOST_COLUMNS, NameRow, Piece, by_names
 from chaffinch.storage.shuffled.table import check_not_shuffled
 from chaffinch.storage.sources.files import reading
-from chaffinch.storage.sources.parquet import WIDE, check_same_columns, reading_parquet
+from chaffinch.storage.sources.parquet import WIDE, reading_parquet
+from chaffinch.storage.sources.source import check_same_columns
 
 _LARGEST_WHOLE = 2**53  # largest n such that float64 holds 0..n exactly
 # Each read has an overhead of about a hundred values per column, so fewer rows are not worth it.

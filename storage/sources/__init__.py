@@ -9,8 +9,10 @@ tests/contracts/test_sources_alike.py. `TAKEN` in formats.py lists in messages w
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+from chaffinch.errors import InputError
 from chaffinch.storage.sources.addresses import scheme_of, unknown_scheme
 from chaffinch.storage.sources.cloud.azure import AzureSource
 from chaffinch.storage.sources.cloud.gcs import GcsSource
@@ -40,12 +42,14 @@ KINDS: list[type[Source]] = [
 def source_of(data: Any) -> Source:
     """Return the source that a path, an address or a table in memory stands for.
 
-    Taken are paths to delimited text or Parquet, or to a folder of Parquet files or a Delta table;
-    addresses of files in object storage, or of a table or query in a database; tables of pandas,
-    polars or Arrow, or with ``__arrow_c_stream__``. A `Source` is returned as it is. No row is
-    read. InputError for empty text, the character of code 0, and an address that holds a secret, is
-    malformed or of an unknown scheme.
+    Taken are paths to files, with ``*`` for several, or to a folder of Parquet files or a Delta
+    table; addresses of files in object storage, or of a table or query in a database; lists of
+    paths or addresses of files; tables of pandas, polars or Arrow, or with ``__arrow_c_stream__``.
+    A `Source` is returned as it is. No row is read. InputError for empty text, the character of
+    code 0, and an address that holds a secret, is malformed or of an unknown scheme.
     """
+    if _is_list_of_paths(data):
+        return _joined([source_of(path) for path in data])
     for kind in KINDS:
         if isinstance(data, kind):
             return data
@@ -55,3 +59,18 @@ def source_of(data: Any) -> Source:
         if (source := kind.of(address, scheme)) is not None:
             return source
     raise unknown_scheme(scheme)
+
+
+def _is_list_of_paths(data: Any) -> bool:
+    is_list = isinstance(data, list | tuple) and len(data) > 0
+    return is_list and all(isinstance(path, str | os.PathLike) for path in data)
+
+
+def _joined(sources: list[Source]) -> Source:
+    """Return one table of the files of several sources."""
+    first, *others = sources
+    if other := next((source for source in others if type(source) is not type(first)), None):
+        raise InputError(
+            f"a list names files in one place, but {first} and {other} are not; copy one of them"
+        )
+    return type(first).joined(sources)

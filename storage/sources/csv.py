@@ -14,6 +14,7 @@ import io
 import math
 import re
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ import pyarrow.csv
 
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
-from chaffinch.storage.sources.source import Format, OpenTable
+from chaffinch.storage.sources.source import Format, OpenTable, check_same_columns
 from chaffinch.storage.sources.text_options import TextOptions
 from chaffinch.storage.spilled import SpilledRows
 
@@ -152,19 +153,17 @@ def _read(
     options: TextOptions,
 ) -> pa.Table:
     """Read text with a header; `categorical` columns of numbers stay text."""
-    (path,) = files.values()
-    with _open(path, options) as text:
-        table = _read_typed(text, categorical, aside)
-    return _without_unnamed_index(table, path.name)
+    texts = _open_all(files, options)
+    return _without_unnamed_index(*_read_typed(texts, categorical, aside))
 
 
 def _column_bytes(files: Iterable[tuple[str, Path]], *, options: TextOptions) -> dict[str, int]:
     """Return the size of each column's fields in bytes, delimiters included."""
-    ((_, path),) = files
-    with _open(path, options) as text:
-        sizes = {name: len(name.encode()) + 1 for name in text.names}
-        with text.stream(text.as_it_is) as stream:
-            for batch in stream:
+    sizes: Counter[str] = Counter()
+    for text in _open_all(dict(files), options).values():
+        sizes.update({name: len(name.encode()) + 1 for name in text.names})
+        with text.batches(text.as_it_is) as batches:
+            for batch in batches:
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
                     sizes[name] += pc.sum(pc.binary_length(column)).as_py() + len(column)
     sizes.pop("", None)  # an unnamed index
@@ -222,6 +221,7 @@ DELIMITED = _delimited(TextOptions())
 class _Text:
     """A text file and how to parse it."""
 
+    name: str
     path: Path
     delimiter: str
     names: list[str]
@@ -232,6 +232,16 @@ class _Text:
     @property
     def as_it_is(self) -> pa.csv.ConvertOptions:
         return pa.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.binary()))
+
+    @contextmanager
+    def batches(self, conversion: pa.csv.ConvertOptions) -> Iterator[Any]:
+        """Give the rows in batches, and raise errors inside as InputError."""
+        with _reading(self.name):
+            try:
+                with self.stream(conversion) as stream:
+                    yield stream
+            except pa.ArrowInvalid as error:
+                raise InputError(_first_bad_row(self, error)) from error
 
     def stream(self, conversion: pa.csv.ConvertOptions, use_threads: bool = True) -> Any:
         return pa.csv.open_csv(
@@ -248,69 +258,89 @@ class _Text:
 
 
 @contextmanager
-def _open(path: Path, options: TextOptions) -> Iterator[_Text]:
-    """Read the header, and raise errors inside as InputError."""
+def _reading(name: str) -> Iterator[None]:
     try:
-        with path.open("rb") as file:
-            header = _read_header(file, path.name, options)
-        block = min(max(_LEAST_BLOCK, _BYTES_PER_COLUMN * len(header.names)), _MOST_BLOCK)
-        # a row must fit into a block, and very wide tables have very long headers
-        block = max(block, 16 * header.n_characters)
-        text = _Text(path, header.delimiter, header.names, block, header.n_above, options)
-        yield text
-    except pa.ArrowInvalid as error:
-        raise InputError(_first_bad_row(text, error)) from error
+        yield
     except (PermissionError, StorageError):
         raise
     except (OSError, EOFError, zlib.error) as error:
         raise_if_out_of_memory(error)
-        raise InputError(f"{path.name} is damaged ({error}); write it again") from error
+        raise InputError(f"{name} is damaged ({error}); write it again") from error
 
 
-def _read_typed(text: _Text, categorical: Collection[str], aside: Path | None) -> pa.Table:
+def _open_all(files: Mapping[str, Path], options: TextOptions) -> dict[str, _Text]:
+    """Read the headers of text files, which must be alike."""
+    texts = {name: _open(name, path, options) for name, path in files.items()}
+    first, *_ = texts
+    schemas = {name: pa.schema([(n, pa.string()) for n in texts[name].names]) for name in texts}
+    for name, schema in schemas.items():
+        check_same_columns(schemas[first], first, schema, name)
+    return texts
+
+
+def _open(name: str, path: Path, options: TextOptions) -> _Text:
+    """Read the header of a text file."""
+    with _reading(name), path.open("rb") as file:
+        header = _read_header(file, name, options)
+    block = min(max(_LEAST_BLOCK, _BYTES_PER_COLUMN * len(header.names)), _MOST_BLOCK)
+    # a row must fit into a block, and very wide tables have very long headers
+    block = max(block, 16 * header.n_characters)
+    return _Text(name, path, header.delimiter, header.names, block, header.n_above, options)
+
+
+def _read_typed(
+    texts: Mapping[str, _Text], categorical: Collection[str], aside: Path | None
+) -> tuple[pa.Table, Mapping[str, int]]:
     """Read the fields as text, each column in the first type that all its values allow.
 
     The rows are read again if a later value changes a type: the text of all would take more memory.
+    Returned is also the number of rows of each text.
     """
-    missing = [*_MISSING, *text.options.missing]
-    nulls: dict[str, Any] = {"strings_can_be_null": True, "null_values": missing}
+    first, *_ = texts.values()
+    names, options = first.names, first.options
+    nulls: dict[str, Any] = {
+        "strings_can_be_null": True,
+        "null_values": [*_MISSING, *options.missing],
+    }
     guess, conversion = (
         pa.csv.ConvertOptions(column_types=types, **nulls)
-        for types in ({}, dict.fromkeys(text.names, pa.string()))
+        for types in ({}, dict.fromkeys(names, pa.string()))
     )
     # a guess by the usual spelling is none of another
-    is_usual = not (text.options.has_own_numbers or text.options.date_format)
-    with text.stream(guess) as stream:
+    is_usual = not (options.has_own_numbers or options.date_format)
+    with first.batches(guess) as batches:
         kinds = [
             _types_from(
                 _KINDS_OF_CATEGORIES if field.name in categorical else _KINDS,
                 field.type if is_usual else pa.null(),
             )
-            for field in stream.schema  # of the first block
+            for field in batches.schema  # of the first block
         ]
-    empty = pa.table({name: pa.nulls(0) for name in text.names})
+    empty = pa.table({name: pa.nulls(0) for name in names})
     while True:
         rows = SpilledRows(aside, lambda tables: pa.concat_tables([*tables] or [empty]))
-        of_kept, is_whole = None, True
-        with text.stream(conversion) as stream:
-            for batch in stream:
-                pairs = list(map(partial(_converted, text.options), batch.columns, kinds))
-                kinds = [left for _, left in pairs]
-                of_kept = of_kept or kinds
-                is_whole = is_whole and kinds == of_kept
-                if is_whole:
-                    rows.append(pa.table([column for column, _ in pairs], names=text.names))
-                else:
-                    rows.clear()
+        of_kept, is_whole, n_rows = None, True, dict.fromkeys(texts, 0)
+        for file, text in texts.items():
+            with text.batches(conversion) as batches:
+                for batch in batches:
+                    pairs = list(map(partial(_converted, options), batch.columns, kinds))
+                    kinds = [left for _, left in pairs]
+                    of_kept = of_kept or kinds
+                    is_whole = is_whole and kinds == of_kept
+                    n_rows[file] += len(batch)
+                    if is_whole:
+                        rows.append(pa.table([column for column, _ in pairs], names=names))
+                    else:
+                        rows.clear()
         if is_whole:
             break
     table = rows.table()
-    if text.options.has_own_numbers:
+    if options.has_own_numbers:
         for place, name in enumerate(table.column_names):
             if pa.types.is_string(table.column(place).type) and name not in categorical:
-                column = text.options.with_usual_numbers(table.column(place), name, text.path.name)
+                column = options.with_usual_numbers(table.column(place), name, n_rows)
                 table = table.set_column(place, name, column)
-    return table
+    return table, n_rows
 
 
 def _types_from(kinds: _Kinds, first: pa.DataType) -> _Kinds:
@@ -414,7 +444,7 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
                         values = column.to_pylist()
                         row = next(i for i, v in enumerate(values, n_before + 1) if not _is_utf8(v))
                         return (
-                            f"row {row} of column {name!r} of {text.path.name} is not UTF-8; "
+                            f"row {row} of column {name!r} of {text.name} is not UTF-8; "
                             "save it as UTF-8"
                         )
                 n_before += len(batch)
@@ -422,28 +452,34 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
         error = counted
     if "straddling" in str(error):
         return (
-            f"a row of {text.path.name} is longer than {text.block} bytes; "
+            f"a row of {text.name} is longer than {text.block} bytes; "
             "correct it, perhaps a quote is never closed"
         )
     match = re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
     if not match:
-        return f"{text.path.name} cannot be read ({shorten(str(error), 200)}); correct it"
+        return f"{text.name} cannot be read ({shorten(str(error), 200)}); correct it"
     row, expected, actual = map(int, match.groups())
     row -= text.n_above
     return (
-        f"row {row - 1} of {text.path.name} must have {expected} fields as the header but has "
+        f"row {row - 1} of {text.name} must have {expected} fields as the header but has "
         f"{actual}; correct it, or quote fields that hold {text.delimiter!r}"
     )
 
 
-def _without_unnamed_index(table: pa.Table, name: str) -> pa.Table:
-    """Leave out the first column if its name is empty and its values are those of an index."""
+def _without_unnamed_index(table: pa.Table, n_rows: Mapping[str, int]) -> pa.Table:
+    """Leave out the first column if its name is empty and its values are those of an index.
+
+    `n_rows` has the number of rows of each file.
+    """
     if table.column_names[0]:
         return table
-    index = table.column(0)
-    is_unique = pc.count_distinct(index, mode="all").as_py() == len(table)
-    if not is_unique or pa.types.is_floating(index.type):
-        raise InputError(f"column 1 of {name} has no name; give it one or remove it")
+    index, start = table.column(0), 0
+    for name, n in n_rows.items():
+        of_file = index.slice(start, n)
+        is_unique = pc.count_distinct(of_file, mode="all").as_py() == n
+        if not is_unique or pa.types.is_floating(index.type):
+            raise InputError(f"column 1 of {name} has no name; give it one or remove it")
+        start += n
     return table.remove_column(0)
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -19,6 +20,9 @@ from chaffinch.storage.extras import require
 from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.parquet import DELTA_LOG, PARQUET
 from chaffinch.storage.sources.source import OpenTable, Source
+from chaffinch.storage.spilled import SpilledRows
+
+_STORED_AS = "delta.columnMapping.physicalName"
 
 
 @dataclass(frozen=True)
@@ -62,59 +66,84 @@ class DeltaSource(Source):
     def open(
         self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
-        with self._opened() as (_, dataset):
-            # the dataset fixes the version and the order of its files, so that columns fit
-            names, n_rows = self._names(dataset), dataset.count_rows()
-            yield OpenTable(names, n_rows, lambda some: dataset.to_table(columns=some))
+        with self._opened() as table:
+            self._names(table)
+            yield OpenTable.of(_rows(table, aside))
 
     def columns(self) -> list[str]:
-        with self._opened() as (_, dataset):
-            return self._names(dataset)
+        with self._opened() as table:
+            return self._names(table)
 
     def column_bytes(self) -> Mapping[str, int]:
         """Return compressed sizes from the footers; of partitions, those of the folders' names."""
-        with self._opened() as (_, dataset):
-            storage = dataset.filesystem
-            files = ((name, storage.open_input_file(name)) for name in dataset.files)
-            sizes = PARQUET.column_bytes(files)
-            return {name: sizes.get(name, 0) for name in self._names(dataset)}
+        with self._opened() as table:
+            sizes = PARQUET.column_bytes((name, self.path / name) for name in self.files())
+            return {
+                field.name: sizes.get(field.metadata.get(_STORED_AS, field.name), 0)
+                for field in table.schema().fields
+            }
+
+    def files(self) -> list[str]:
+        """Return the files of the newest version, by their paths below the folder."""
+        with self._opened() as table:
+            return [unquote(path) for path in _files(table)["path"].to_pylist()]
 
     def shape(self) -> tuple[int, int] | None:
-        with self._opened() as (_, dataset):
-            return dataset.count_rows(), len(dataset.schema)
+        with self._opened() as table:
+            return table.count(), len(table.schema().fields)
 
     def has_header(self) -> bool:
         return True
 
     def fingerprint(self) -> str:
-        """SHA-256 of the version's schema and files: their names, sizes and times of change."""
-        with self._opened() as (table, _):
-            files = pa.table(table.get_add_actions(flatten=True))
+        """SHA-256 of the version, its schema and files: their names, sizes and times of change."""
+        with self._opened() as table:
+            files = _files(table)
             keys = ["path", "size_bytes", "modification_time"]
             content = [
-                table.schema().to_json(),
+                table.version(),  # rows may be deleted without a new file
+                json.loads(table.schema().to_json()),
                 sorted(map(list, zip(*(files[key].to_pylist() for key in keys), strict=True))),
             ]
-            return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+            return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def _names(self, dataset: Any) -> list[str]:
-        check_columns(dataset.schema.names, self.label)
-        return list(dataset.schema.names)
+    def _names(self, table: Any) -> list[str]:
+        names = [field.name for field in table.schema().fields]
+        check_columns(names, self.label)
+        return names
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Any, Any]]:
-        """Open the newest version, and its rows as an Arrow dataset."""
+    def _opened(self) -> Iterator[Any]:
+        """Open the newest version."""
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
         with reading(self.path):
             try:
-                table = DeltaTable(self.path)
-                yield table, table.to_pyarrow_dataset()
+                yield DeltaTable(self.path)
             except (DeltaError, FileNotFoundError, pa.ArrowException) as error:
                 raise_if_out_of_memory(error)
                 reason = str(error).partition("\n")[0]
                 raise InputError(
-                    f"{self} is no Delta table that can be read ({reason}); repair it, or write "
-                    "its rows as Parquet"
+                    f"{self.label} is no Delta table that can be read ({reason}); repair it, or "
+                    "write its rows as Parquet"
                 ) from error
+
+
+def _files(table: Any) -> pa.Table:
+    return pa.table(table.get_add_actions(flatten=True))
+
+
+def _rows(table: Any, aside: Path | None) -> pa.Table:
+    """Return the rows that are not deleted; those of a version are always in the same order."""
+    from deltalake import QueryBuilder
+
+    # DeltaTable.scan reads several files at a time, in any order
+    one_by_one = {"datafusion.execution.target_partitions": "1"}
+    query = QueryBuilder(one_by_one).register("newest", table).execute("SELECT * FROM newest")
+    reader = pa.RecordBatchReader.from_stream(query)
+    rows = SpilledRows(aside)
+    rows.append(reader.schema.empty_table())
+    for batch in reader:
+        rows.append(pa.Table.from_batches([batch]))
+    return rows.table()

@@ -1,10 +1,11 @@
-"""Files on this disk: delimited text, Parquet, and folders of Parquet files."""
+"""Files on this disk: of any format, several as one table, and folders of Parquet files."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +16,23 @@ import pyarrow as pa
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import nearest
 from chaffinch.storage.files import check_path, check_regular, sha256_of_file
-from chaffinch.storage.sources.formats import format_of, join_options, split_options
-from chaffinch.storage.sources.parquet import parquet_files
+from chaffinch.storage.sources import several
+from chaffinch.storage.sources.formats import (
+    format_of_all,
+    join_options,
+    split_options,
+)
+from chaffinch.storage.sources.parquet import DELTA_LOG, check_partitions, parquet_files
 from chaffinch.storage.sources.source import Format, OpenTable, Source
 
 
 @dataclass(frozen=True)
 class FileSource(Source):
-    """A file, or a folder of Parquet files, on this disk."""
+    """A file, several files, or a folder of Parquet files, on this disk."""
 
-    path: Path
+    path: Path  # of several files the folder that holds them
     options: str = ""  # how delimited text is written
+    inside: tuple[str, ...] = ()  # several files: their names, or patterns, below the folder
 
     @classmethod
     def of(cls, data: Any, scheme: str | None) -> Self | None:
@@ -34,18 +41,38 @@ class FileSource(Source):
         path, options = split_options(os.fspath(data))
         if options and Path(data).exists():  # the mark is part of its name
             path, options = os.fspath(data), ""
+        folder, inside = several.place_of(path)
+        if inside and not Path(path).exists():
+            return cls(Path(folder), options, inside)
         return cls(Path(path), options)
 
+    @classmethod
+    def joined(cls, sources: Sequence[Self]) -> Self:
+        """Return one table of the files of all sources, in this order."""
+        places = [(str(source.path.absolute()), source.inside) for source in sources]
+        folder, inside = several.joined(places)
+        return cls(Path(folder), several.options_of(s.options for s in sources), inside)
+
     def __str__(self) -> str:
-        return join_options(str(self.path), self.options)
+        if len(self.inside) > 1:
+            return f"{self.label} in {self.path}"
+        return join_options(str(self.path.joinpath(*self.inside)), self.options)
 
     @property
     def name(self) -> str:
+        if self.inside:
+            return several.name_of(str(self.path.absolute()), self.inside)
         return self.path.name
 
     @property
-    def address(self) -> str:
-        return join_options(str(self.path.absolute()), self.options)
+    def label(self) -> str:
+        return several.label_of(self.inside) if self.inside else self.name
+
+    @property
+    def address(self) -> str | None:
+        if len(self.inside) > 1:
+            return None
+        return join_options(str(self.path.absolute().joinpath(*self.inside)), self.options)
 
     def check(self) -> None:
         with self._files():
@@ -106,8 +133,40 @@ class FileSource(Source):
         """Give the format, and the files by their names or, in a folder, the paths below it."""
         with reading(self.path):
             path = self.path
-            files = parquet_files(path) if path.is_dir() else {path.name: path}
-            yield format_of(next(iter(files)), self.options), files
+            if self.inside:
+                files = _files_inside(path, self.inside)
+            else:
+                files = parquet_files(path) if path.is_dir() else {path.name: path}
+            yield format_of_all(files, self.options), files
+
+
+def _files_inside(folder: Path, inside: Iterable[str]) -> dict[str, Path]:
+    """Return files by their names below a folder; a pattern stands for all of its names."""
+    files: dict[str, Path] = {}
+    resolved: dict[Path, str] = {}
+    for entry in inside:
+        for name in _expanded(folder, entry):
+            path = folder / name
+            check_there(path)
+            if path.is_dir():
+                raise InputError(f"{name} is a folder; name its files, as in {name}/*.parquet")
+            if (first := resolved.setdefault(path.resolve(), name)) != name or name in files:
+                raise InputError(f"{first} and {name} are one file; give each file once")
+            files[name] = path
+    check_partitions(str(folder), list(files))
+    return files
+
+
+def _expanded(folder: Path, name: str) -> list[str]:
+    if "*" not in name or (folder / name).exists():
+        return [name]
+    pattern = re.sub(r"([?[])", r"[\1]", name)  # which are marks to glob alone
+    known = (path.relative_to(folder).as_posix() for path in folder.glob(pattern))
+    names = several.expanded(name, known, str(folder))
+    for below in {parent for found in names for parent in Path(found).parents}:
+        if (folder / below / DELTA_LOG).is_dir():  # its files hold removed rows too
+            raise InputError(f"{folder / below} is a Delta table; give that folder as the table")
+    return names
 
 
 def shape_of(form: Format, files: Iterable[tuple[str, Any]]) -> tuple[int, int]:
@@ -126,11 +185,7 @@ def reading(path: Path) -> Iterator[None]:
     """Raise InputError for a path that is invalid, missing, no file or cannot be read."""
     check_path(path)
     try:
-        if not path.exists():
-            folder = path.parent
-            known = (p.name for p in folder.iterdir()) if folder.is_dir() else ()
-            raise InputError(f"there is no file {path}{nearest(path.name, known)}")
-        check_regular(path, "a source")
+        check_there(path)
         yield
     except PermissionError as error:
         raise InputError(f"reading {path} is not allowed; change its permissions") from error
@@ -140,3 +195,12 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(
             f"{path} cannot be read ({error.strerror or error}); check its disk, or name another"
         ) from error
+
+
+def check_there(path: Path) -> None:
+    """Raise InputError for a path that is missing or no file."""
+    if not path.exists():
+        folder = path.parent
+        known = (p.name for p in folder.iterdir()) if folder.is_dir() else ()
+        raise InputError(f"there is no file {path}{nearest(path.name, known)}")
+    check_regular(path, "a source")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from chaffinch.errors import InputError
+from chaffinch.storage.sources.arff import ARFF
 from chaffinch.storage.sources.csv import DELIMITED
 from chaffinch.storage.sources.ipc import IPC
+from chaffinch.storage.sources.orc import ORC
 from chaffinch.storage.sources.parquet import PARQUET
 from chaffinch.storage.sources.source import Format
+from chaffinch.storage.sources.svmlight import SVMLIGHT
 
-FORMATS = [DELIMITED, PARQUET, IPC]
+FORMATS = [DELIMITED, PARQUET, IPC, ORC, SVMLIGHT, ARFF]
 TAKEN = (
-    f"a path to {' or '.join(known.listed for known in FORMATS)}, a folder of Parquet files, any "
-    "of these at s3://bucket/key, gs:// or abfss://, a Delta table, "
+    f"a path to {' or '.join(known.listed for known in FORMATS)}, with * for several files, a "
+    "folder of Parquet files, any of these at s3://bucket/key, gs:// or abfss://, a Delta table, "
     "postgresql://host/database#table or another database, or a table of pandas, polars or Arrow"
 )
 
@@ -33,6 +37,17 @@ def format_of(name: str, options: str = "") -> Format:
     if known.with_options is None:
         raise InputError(f"{name} takes no options; leave out #{options}")
     return known.with_options(options, name)
+
+
+def format_of_all(names: Iterable[str], options: str = "") -> Format:
+    """Return the format of files of these names; InputError if it is not the same for all."""
+    first, *others = names
+    for name in others:
+        if find_format(name) is not find_format(first):
+            raise InputError(
+                f"{first} and {name} are of different formats; give files of one format as a table"
+            )
+    return format_of(first, options)
 
 
 def join_options(path: str, options: str) -> str:

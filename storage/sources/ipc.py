@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,13 @@ import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
-from chaffinch.storage.memory import bytes_of
 from chaffinch.storage.sources.parquet import without_unnamed_index
-from chaffinch.storage.sources.source import Format, OpenTable
+from chaffinch.storage.sources.source import (
+    Format,
+    OpenFile,
+    one_after_another,
+    sizes_in_memory,
+)
 
 
 @contextmanager
@@ -32,16 +36,14 @@ def _opened(source: Any, name: str, included: list[int] | None = None) -> Iterat
         ) from error
 
 
-def _names(file: Any, name: str) -> list[str]:
-    names = file.schema.names
-    check_columns(names, name)
-    return list(without_unnamed_index(file.schema.empty_table()).column_names)
+def _schema(file: Any, name: str) -> pa.Schema:
+    check_columns(file.schema.names, name)
+    return without_unnamed_index(file.schema.empty_table()).schema
 
 
-def _open(files: Mapping[str, Path], categorical: Collection[str], aside: Path | None) -> OpenTable:
-    (path,) = files.values()
+def _open(name: str, path: Path) -> OpenFile:
     with pa.memory_map(str(path)) as mapped, _opened(mapped, path.name) as file:
-        every, names = file.schema.names, _names(file, path.name)
+        every, schema = file.schema.names, _schema(file, path.name)
         n_rows = file.count_rows()
 
     def load(some: list[str]) -> pa.Table:
@@ -49,12 +51,12 @@ def _open(files: Mapping[str, Path], categorical: Collection[str], aside: Path |
         with pa.memory_map(str(path)) as mapped, _opened(mapped, path.name, included) as file:
             return file.read_all().select(some).replace_schema_metadata(None)
 
-    return OpenTable(names, n_rows, load)
+    return OpenFile(schema, n_rows, load)
 
 
 def _columns(file: Any, name: str) -> list[str]:
     with _opened(file, name) as opened:
-        return _names(opened, name)
+        return list(_schema(opened, name).names)
 
 
 def _n_rows(file: Any, name: str) -> int:
@@ -62,18 +64,13 @@ def _n_rows(file: Any, name: str) -> int:
         return int(opened.count_rows())
 
 
-def _column_bytes(files: Iterable[tuple[str, Path]]) -> Mapping[str, int]:
-    """Return the size of each column in memory: a file may compress batches, of all columns."""
-    table = IPC.read(dict(files))
-    return {name: bytes_of(table.column(name)) for name in table.column_names}
-
-
-IPC = Format(
+IPC: Format = Format(
     name="Arrow IPC",
     listed=".arrow, .feather",
     endings=(".arrow", ".feather"),
     columns=_columns,
-    column_bytes=_column_bytes,
-    open=_open,
+    # a file may compress batches, of all columns
+    column_bytes=lambda files: sizes_in_memory(IPC.read(dict(files))),
+    open=lambda files, categorical, aside: one_after_another(files, _open),
     n_rows=_n_rows,
 )

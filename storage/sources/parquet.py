@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ import pyarrow.parquet
 from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.files import check_regular
-from chaffinch.storage.sources.source import Format, OpenTable
+from chaffinch.storage.sources.source import Format, OpenTable, check_same_columns
 
 # Options of ParquetFile, which refuses a footer with lists of more than a million by default.
 WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
@@ -71,8 +71,8 @@ def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]
     entries = sorted(entries)
     if (DELTA_LOG, True) in entries:  # its files hold removed rows too
         raise InputError(
-            f"folder {folder} is a Delta table, which is read only from this disk, by a run; copy "
-            "the table here, or its rows into Parquet files"
+            f"folder {folder} is a Delta table, which is read by a run alone; copy its rows into "
+            "Parquet files"
         )
     seen = [e for e in entries if not any(part[0] in "._" for part in e[0].split("/"))]
     inner = [name for name, is_folder in seen if is_folder]
@@ -84,14 +84,18 @@ def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]
     names = [name for name, is_folder in seen if not is_folder and _is_parquet(name)]
     if not names:
         raise InputError(f"folder {folder} has no .parquet files; name one that holds some")
-    keys = {name: tuple(partitions_of(name)) for name in names}
+    check_partitions(folder, names)
+    return names
+
+
+def check_partitions(folder: str, names: Sequence[str]) -> None:
+    """Refuse files of a folder whose paths below it give values to different columns."""
     for name in names[1:]:
-        if keys[name] != keys[names[0]]:
+        if [*partitions_of(name)] != [*partitions_of(names[0])]:
             raise InputError(
                 f"folder {folder} has partitions of different columns, {names[0]} and {name}; "
                 "name one whose files all lie in folders of the same columns"
             )
-    return names
 
 
 def _is_parquet(name: str) -> bool:
@@ -202,7 +206,8 @@ def _column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
         columns = [field.name for field in schema for _ in range(_n_stored(field.type))]
         for group in map(metadata.row_group, range(metadata.num_row_groups)):
             for i, column in enumerate(columns):
-                sizes[column] += group.column(i).total_compressed_size
+                if not _UNNAMED_INDEX.fullmatch(column):
+                    sizes[column] += group.column(i).total_compressed_size
         for key, value in partitions_of(name).items():
             sizes[key] += len(f"{key}={value}/")
     return sizes
@@ -231,17 +236,3 @@ def without_unnamed_index(table: pa.Table) -> pa.Table:
     """Return a table that pandas wrote without the columns of an index that has no name."""
     names = enumerate(table.column_names)  # by position: a name may be there twice
     return table.select([i for i, name in names if not _UNNAMED_INDEX.fullmatch(name)])
-
-
-def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
-    """Refuse two files of a table whose columns differ; InputError names the first that does."""
-    if first.names == other.names and first.types == other.types:
-        return
-    for column in dict.fromkeys([*first.names, *other.names]):
-        a, b = (s.field(column).type if column in s.names else "missing" for s in (first, other))
-        if a != b:
-            raise InputError(
-                f"column {column!r} is {a} in {first_name} but {b} in {name}; "
-                "write both with one schema"
-            )
-    raise InputError(f"{first_name} and {name} order their columns differently; write both alike")

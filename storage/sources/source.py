@@ -10,8 +10,9 @@ from collections.abc import (
     Iterator,
     Mapping,
     MutableMapping,
+    Sequence,
 )
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -56,6 +57,11 @@ class Source(Protocol):
 
         `scheme` is ``s3`` for ``s3://bucket/key``, empty for a path, None for other objects.
         """
+
+    @classmethod
+    def joined(cls, sources: Sequence[Self]) -> Self:
+        """Return one table of the files of all sources, in this order."""
+        raise InputError(f"a list names files of one table, but {sources[0]} is no file")
 
     @property
     def name(self) -> str:
@@ -126,8 +132,7 @@ class Source(Protocol):
 
     def column_bytes(self) -> Mapping[str, int]:
         """Return the size of each column in bytes, as stored, by name and in order."""
-        table = self.read()
-        return {name: bytes_of(table.column(name)) for name in table.column_names}
+        return sizes_in_memory(self.read())
 
     def shape(self) -> tuple[int, int] | None:
         """Return the number of rows, possibly an estimate, and of columns; None if unknown.
@@ -176,6 +181,44 @@ class OpenTable:
         columns = dict(zip(table.column_names, table.columns, strict=True))
         names = table.column_names
         return cls(names, len(table), lambda some: pa.table({n: columns.pop(n) for n in some}))
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """A file of which columns can be read by `load`."""
+
+    schema: pa.Schema
+    n_rows: int
+    load: Callable[[list[str]], pa.Table]
+
+
+def one_after_another(
+    files: Mapping[str, Path], open_file: Callable[[str, Path], OpenFile]
+) -> OpenTable:
+    """Open files of the same schema as one table of their rows."""
+    opened = {name: open_file(name, path) for name, path in files.items()}
+    first, *_ = opened
+    for name, file in opened.items():
+        check_same_columns(opened[first].schema, first, file.schema, name)
+    return OpenTable(
+        opened[first].schema.names,
+        sum(file.n_rows for file in opened.values()),
+        lambda some: pa.concat_tables([file.load(some) for file in opened.values()]),
+    )
+
+
+def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name: str) -> None:
+    """Refuse two files of a table whose columns differ; InputError names the first that does."""
+    if first.names == other.names and first.types == other.types:
+        return
+    for column in dict.fromkeys([*first.names, *other.names]):
+        a, b = (s.field(column).type if column in s.names else "missing" for s in (first, other))
+        if a != b:
+            raise InputError(
+                f"column {column!r} is {a} in {first_name} but {b} in {name}; "
+                "write both with one schema"
+            )
+    raise InputError(f"{first_name} and {name} order their columns differently; write both alike")
 
 
 class Columns(MutableMapping[str, pa.ChunkedArray]):
@@ -261,3 +304,47 @@ class Format:
         """Return the whole table; see `open`."""
         table = self.open(files, as_text, None)
         return table.load(table.names)
+
+
+def sizes_in_memory(table: pa.Table) -> dict[str, int]:
+    """Return the size of each column in memory, by name."""
+    return {name: bytes_of(table.column(name)) for name in table.column_names}
+
+
+def read_whole(name: str, listed: str, read: Callable[[Mapping[str, Any]], pa.Table]) -> Format:
+    """Return a format of small files; `read` takes open files by their names as one table."""
+
+    def table(files: Iterable[tuple[str, Path]]) -> pa.Table:
+        with ExitStack() as stack:
+            return read({name: stack.enter_context(path.open("rb")) for name, path in files})
+
+    return Format(
+        name=name,
+        listed=listed,
+        endings=tuple(listed.split(", ")),
+        columns=lambda file, name: list(read({name: file}).column_names),
+        n_rows=lambda file, name: len(read({name: file})),
+        column_bytes=lambda files: sizes_in_memory(table(files)),
+        open=lambda files, categorical, aside: OpenTable.of(table(files.items())),
+        has_header=False,
+    )
+
+
+def with_whole_numbers(table: pa.Table, label: str) -> pa.Table:
+    """Return a table with the columns of float64 that hold whole numbers alone as int64.
+
+    InputError for a number beyond 2^53, whose last digits a reader of float64 may have lost.
+    """
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if not pa.types.is_floating(column.type):
+            continue
+        is_large = pc.greater_equal(pc.abs(column), 2.0**53)
+        if pc.any(pc.and_(is_large, pc.is_finite(column))).as_py():
+            raise InputError(
+                f"column {name!r} of {label} holds whole numbers beyond 2^53, of which the last "
+                "digits are lost; write the table as CSV or Parquet"
+            )
+        is_whole = pc.and_(pc.is_finite(column), pc.equal(column, pc.floor(column)))
+        if pc.all(is_whole).as_py():
+            table = table.set_column(place, name, column.cast(pa.int64()))
+    return table

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from urllib.parse import unquote
@@ -82,20 +83,24 @@ class TextOptions:
     def has_own_numbers(self) -> bool:
         return (self.decimal, self.thousands) != (".", "")
 
-    def with_usual_numbers(self, column: pa.ChunkedArray, name: str, file: str) -> pa.ChunkedArray:
+    def with_usual_numbers(
+        self, column: pa.ChunkedArray, name: str, n_rows: Mapping[str, int]
+    ) -> pa.ChunkedArray:
         """Return a column of text with its numbers in the usual marks, if most texts are numbers.
 
-        InputError for a number in other marks than the file's.
+        `n_rows` has the number of rows of each file. InputError for a number in other marks than
+        the files'.
         """
         is_number = pc.match_substring_regex(column, self.number)
         is_other = pc.and_not(pc.match_substring_regex(column, _USUAL), is_number)
         if pc.any(is_other).as_py():
-            row = pc.index(is_other, True).as_py()
+            value = column[place := pc.index(is_other, True).as_py()].as_py()
+            file, row = _row_in_file(place, n_rows)
             marks = f"decimal={self.decimal}" + (
                 f"&thousands={self.thousands}" * bool(self.thousands)
             )
             raise InputError(
-                f"column {name!r} of {file} holds {column[row].as_py()!r} in row {row + 1}, which "
+                f"column {name!r} of {file} holds {value!r} in row {row + 1}, which "
                 f"is no number in the marks of #{marks}; correct the value or the marks, or name "
                 "the column as categorical"
             )
@@ -110,3 +115,12 @@ class TextOptions:
         decimal, mark = re.escape(self.decimal), re.escape(self.thousands)
         whole = rf"(?:\d{{1,3}}(?:{mark}\d{{3}})+|\d+)" if mark else r"\d+"
         return rf"^\s*[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?\s*$"
+
+
+def _row_in_file(place: int, n_rows: Mapping[str, int]) -> tuple[str, int]:
+    """Return the file of a row, and its place there."""
+    for file, n in n_rows.items():
+        if place < n:
+            return file, place
+        place -= n
+    raise IndexError(place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.column_names import Labels
@@ -53,6 +53,7 @@ def select(
     embargo: str | float | None = None,
     drop_leaks: bool = False,
     drop_rows_without_target: bool = False,
+    dates: Literal["none", "parts"] = "none",
     alternatives: int | AlternativeSettings | None = None,
     lags: Collection[int] = (),
     rolling: Collection[int] = (),
@@ -75,9 +76,10 @@ def select(
 
     Parameters
     ----------
-    data : path or address, or pandas, polars or Arrow table
+    data : path or address, list of these, or pandas, polars or Arrow table
         CSV or TSV (plain or .gz), a Parquet file or folder, here or at ``"s3://bucket/key"``,
-        ``gs://`` or ``abfss://``; a folder with a Delta table; a table or a query in a database,
+        ``gs://`` or ``abfss://``; several files of one format, ``"data/2026-*.parquet"`` or a list;
+        a folder with a Delta table; a table or a query in a database,
         ``"postgresql://host/database#table"`` or ``"...#SELECT ..."``; or a table in memory. No
         address holds a password: that comes from the environment.
     target : str, or array-like of shape (n,)
@@ -132,6 +134,11 @@ def select(
     drop_rows_without_target : bool
         Whether rows whose target is missing are left out, rather than refused. The contract says
         how many.
+    dates : "none" or "parts"
+        What becomes of columns of dates. ``"parts"``: the year, month, day of week and hour are
+        features, named as in ``signup_month``, where they vary, and so are sine and cosine of the
+        cyclical ones. The model and `SelectionResult.transform` make them of new rows. A column
+        with a role, such as the time, has no parts. ``"none"``: dates are left out.
     alternatives : int or AlternativeSettings, optional
         Number of feature sets to find that differ from the chosen one and from each other, or
         settings of that search. Each is refitted and scored; nothing else depends on them.
@@ -213,6 +220,7 @@ def select(
             embargo=embargo,
             drop_leaks=drop_leaks,
             drop_rows_without_target=drop_rows_without_target,
+            dates=dates,
         ),
         constraints=limits,
         alternatives=alternatives_of(alternatives),

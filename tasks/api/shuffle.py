@@ -20,6 +20,7 @@ from chaffinch.storage.shuffled.writer import (
 )
 from chaffinch.storage.sources.formats import find_format
 from chaffinch.storage.sources.parquet import PARQUET
+from chaffinch.storage.sources.svmlight import SVMLIGHT
 from chaffinch.tasks.pipeline.progress import OnProgress, as_progress, no_progress
 from chaffinch.tasks.selection.dfs.sources import read_rows
 from chaffinch.tasks.selection.input_checks import read_target
@@ -74,7 +75,7 @@ def _refuse_other_formats(files: Sequence[str]) -> None:
     for file in files:
         name = Path(file).name
         format_ = None if name.lower().endswith((".txt", ".txt.gz")) else find_format(name)
-        if format_ not in (None, PARQUET):
+        if format_ not in (None, PARQUET, SVMLIGHT):
             raise InputError(
                 f"{name} is {format_.name} by its name, but shuffle reads Parquet and {_SVMLIGHT}; "
                 "write it as Parquet"

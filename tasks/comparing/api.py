@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Collection, Hashable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from chaffinch.errors import InputError
 from chaffinch.storage.sources import source_of
@@ -52,6 +52,7 @@ def compare(
     embargo: str | float | None = None,
     drop_leaks: bool = False,
     drop_rows_without_target: bool = False,
+    dates: Literal["none", "parts"] = "none",
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
@@ -91,7 +92,7 @@ def compare(
         choice; afs_bm and particle_swarm have no fixed sizes.
     keep, drop, constraints, categorical, numeric, weight, group, time, embargo, drop_leaks
         See `chaffinch.select`; the same for every table.
-    task, loss, baseline, tolerance, drop_rows_without_target
+    task, loss, baseline, tolerance, drop_rows_without_target, dates
         Likewise.
     cluster : "none", "local" or a scheduler's address, optional
         Workers; None is this process. The result does not depend on it.
@@ -162,6 +163,7 @@ def compare(
             embargo=embargo,
             drop_leaks=drop_leaks,
             drop_rows_without_target=drop_rows_without_target,
+            dates=dates,
         ),
         constraints=limits,
         task=task,

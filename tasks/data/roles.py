@@ -203,17 +203,21 @@ def typed_column(table: Any, name: str, role: str) -> Any:
     return column
 
 
-def named_roles(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
-    """Yield every role of the settings with its column."""
-    columns = settings.columns
+def roles_of_rows(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
+    """Yield the roles of columns that are no features."""
     yield "target", settings.target
     for role in ROW_ROLES:
-        if (name := getattr(columns, role)) is not None:
+        if (name := getattr(settings.columns, role)) is not None:
             yield f"{role} column", name
     if settings.history is not None and settings.history.series is not None:
         yield "series column", settings.history.series
+
+
+def named_roles(settings: SelectionSettings) -> Iterator[tuple[str, str]]:
+    """Yield every role of the settings with its column."""
+    yield from roles_of_rows(settings)
     for role in ("keep", "numeric", "categorical"):
-        for name in getattr(columns, role):
+        for name in getattr(settings.columns, role):
             yield f"{role} column", name
 
 

@@ -6,7 +6,7 @@ data-quality warnings.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -53,7 +53,11 @@ MOSTLY_NUMBERS = (
 )
 LEAK = "leak: it predicts the target, or one of its classes, without the others"
 TIMESTAMPS = "timestamps"
-_USE_TIMESTAMPS = ": to use one, name it as the time column or as categorical"
+DATE_PARTS = "dates, of which the parts are features"
+_USE_TIMESTAMPS = (
+    ": to use one, set dates to parts, or name it as the time column or as categorical"
+)
+_INTENDED = (LEAK, DATE_PARTS)  # what the settings ask for
 _OTHER_BASELINE = "give another baseline"
 _USE_OTHERS = ": to use one, make it numbers or text"
 _USE_DATES = ": write all as 2023-01-31 for the time column, or name it as categorical"
@@ -164,8 +168,8 @@ def describe_table(
         task_reason=target.reason,
         classes=target.classes,
         profile=[asdict(row) for row in profile],
-        warnings=(*findings.warnings(), *_left_out_warning(excluded, but=LEAK)),
-        notes=(*findings.notes(), *_left_out_warning(excluded, only=LEAK)),
+        warnings=(*findings.warnings(), *_left_out_warning(excluded, but=_INTENDED)),
+        notes=(*findings.notes(), *_left_out_warning(excluded, only=_INTENDED)),
         leaks=findings.leaks,
     )
 
@@ -193,7 +197,8 @@ def _reason_to_exclude(row: ColumnProfile, settings: SelectionSettings) -> str |
         if settings.former is not None:
             check_type_fits(settings.former, row.name, row.type)
         if row.type == "timestamp":
-            reason = TIMESTAMPS + _USE_TIMESTAMPS
+            as_parts = settings.columns.dates == "parts"
+            reason = DATE_PARTS if as_parts else TIMESTAMPS + _USE_TIMESTAMPS
         elif row.type.startswith(DATE_IN_TEXT):
             # values of a column that is left out are in no warning
             is_mixed = row.type.startswith(NO_DATE)
@@ -217,8 +222,10 @@ def _reason_to_exclude(row: ColumnProfile, settings: SelectionSettings) -> str |
     return reason
 
 
-def _left_out_warning(excluded: dict[str, str], *, but: str = "", only: str = "") -> Iterator[str]:
-    named = {n: why for n, why in excluded.items() if why != but and only in ("", why)}
+def _left_out_warning(
+    excluded: dict[str, str], *, but: Collection[str] = (), only: Collection[str] = ()
+) -> Iterator[str]:
+    named = {n: w for n, w in excluded.items() if w not in but and (not only or w in only)}
     if named:
         yield f"left out: {quoted_with_reasons(named)}"
 

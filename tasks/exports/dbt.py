@@ -99,7 +99,7 @@ def _properties(exported: Exported, model: str, data_set: str, target: str) -> s
     columns = [
         {"name": name, "description": f"A kept feature, {kinds[name]}."}
         if name in kinds
-        else {"name": name, "description": "Lag features are made of it."}
+        else {"name": name, "description": "Features are made of it."}
         for name in contract.columns
     ]
     run = {

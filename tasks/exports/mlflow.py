@@ -187,7 +187,8 @@ def _signature(contract: FeatureContract) -> ModelSignature:
     from mlflow.types.schema import AnyType, ColSpec, ParamSchema, ParamSpec, Schema
 
     any_type: Any = AnyType  # which has no annotations
-    inputs: list[Any] = [ColSpec(any_type(), name, required=False) for name in contract.features]
+    columns = dict.fromkeys(contract.made_of.get(name, name) for name in contract.features)
+    inputs: list[Any] = [ColSpec(any_type(), name, required=False) for name in columns]
     target = contract.target
     kind = "double" if target.task == "regression" else _TYPES[target.type]
     method = ParamSchema([ParamSpec(_METHOD, "string", _METHODS[0])])

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from chaffinch.storage.column_names import quoted
+from chaffinch.storage.datasets.date_parts import made_names
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import QUANTILES
 from chaffinch.tasks.data.roles import target_type
 from chaffinch.tasks.data.splits import PARTS
+from chaffinch.tasks.data.table_check import DATE_PARTS
 from chaffinch.tasks.pipeline.explanation import explanation_of, stand_ins_of
 from chaffinch.tasks.pipeline.judge import Judge, judge_of
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, EXPLANATION_FILE, SelectionRun
@@ -249,6 +251,8 @@ def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) ->
     missing = column["missing"] / column["rows"]
     known = list(run.description.categories.get(name, ()))
     if not known:
+        dates = (column for column, why in run.description.excluded.items() if why == DATE_PARTS)
+        origin = {made: column for column in dates for made in made_names([column])}
         return {
             "name": name,
             "type": "number",
@@ -257,6 +261,7 @@ def _feature(run: SelectionRun, name: str, baseline: float, step: int | None) ->
             "quantiles": _quantiles(run, name),
             "baseline": baseline,
             "step": step,
+            **({"made_of": origin[name]} if name in origin else {}),
         }
     return {
         "name": name,

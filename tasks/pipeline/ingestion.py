@@ -28,6 +28,7 @@ from chaffinch.tasks.data.reselection_fit import (
     optional_columns,
     warnings_since,
 )
+from chaffinch.tasks.data.roles import roles_of_rows
 from chaffinch.tasks.data.splits import PARTS, split_rows
 from chaffinch.tasks.data.table_check import check_names, describe_table
 from chaffinch.tasks.pipeline.memory import check_memory, check_shape, log_disk_space
@@ -89,6 +90,7 @@ def _ingest_anew(
 def _reading_options(settings: SelectionSettings) -> dict[str, Any]:
     """Return the options of `dataset.ingest` that the settings determine."""
     columns = settings.columns
+    of_rows = [name for _, name in roles_of_rows(settings)]
     return {
         "categorical": columns.categorical,
         "numeric": columns.numeric,
@@ -97,6 +99,7 @@ def _reading_options(settings: SelectionSettings) -> dict[str, Any]:
         "labels": None if settings.task == "regression" else settings.target,
         "optional": optional_columns(settings),
         "rows_with": settings.target if columns.drop_rows_without_target else None,
+        "whole_dates": of_rows if columns.dates == "parts" else None,
     }
 
 
@@ -125,7 +128,9 @@ def parts_in_order(
 
 def check_header(source: Source, settings: SelectionSettings) -> None:
     """Raise InputError if a file lacks a column, before its rows are read."""
-    if settings.history is None and source.has_header():  # history adds lag features
+    # history and dates add features
+    adds_none = settings.history is None and settings.columns.dates == "none"
+    if adds_none and source.has_header():
         names = source.columns()
         known = optional_columns(settings)
         check_known([name for name in settings.columns.drop if name not in known], names)

@@ -78,15 +78,15 @@ class FeatureContract(Contract, Mapping[str, Any]):
     def columns(self) -> list[str]:
         """Columns of a source that the kept features need, in the features' order.
 
-        Lag features need the column that they are made of and the time column, which comes after
-        all features, then the series column if there is one.
+        Parts of dates need the column of dates. Lag features need the column that they are made of
+        and the time column, which comes after all features, then the series column if there is one.
         """
         history, order = self._history(), self.settings["columns"]["time"]
-        origins = self.origins()
-        if history is None or all(name == column for name, column in origins.items()):
-            return list(origins)
+        columns = self.origins().values()
+        if history is None or all(name == column for name, column in self._of_lags().items()):
+            return list(dict.fromkeys(columns))
         roles = (role for role in (order, history.series) if role is not None)
-        return list(dict.fromkeys([*origins.values(), *roles]))
+        return list(dict.fromkeys([*columns, *roles]))
 
     def validate(self, table: Any) -> None:  # type: ignore[override]
         """Raise InputError for a table that does not fit the contract.
@@ -122,7 +122,7 @@ class FeatureContract(Contract, Mapping[str, Any]):
         fit, as in `select`, and so do 0 and 1 instead of booleans, as many databases write them.
         """
         categories, columns = self.categories, self.columns
-        source = read_features(table, {*columns, *self.features}, categories)
+        source = read_features(table, {*columns, *self.features}, categories, self.made_of)
         if not source.num_rows:
             warnings.warn("the table has no rows", UserWarning, stacklevel=2)
         missing = [name for name in columns if name not in source.column_names]
@@ -172,6 +172,10 @@ class FeatureContract(Contract, Mapping[str, Any]):
 
     def origins(self) -> dict[str, str]:
         """Return the column that each kept feature is, or is made of, in the features' order."""
+        return self._of_lags() | self.made_of
+
+    def _of_lags(self) -> dict[str, str]:
+        """Return the column that each kept feature is, or is a lag feature of."""
         history = self._history()
         if history is None:
             return {name: name for name in self.features}
@@ -184,7 +188,7 @@ class FeatureContract(Contract, Mapping[str, Any]):
         history, kept = self._history(), {feature.name: feature for feature in self.kept}
         if history is None:
             return
-        for column in dict.fromkeys(self.origins().values()):
+        for column in dict.fromkeys(self._of_lags().values()):
             if column in kept:
                 continue
             lags = made_names(column, history)[: len(history.lags)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from chaffinch.storage.sources.source import AllBut
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.arrow import alike_categories, categories_of
 from chaffinch.tasks.data.column_profile import check_largest
+from chaffinch.tasks.data.date_features import with_date_features
 from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.data.matrix import feature_matrix
 from chaffinch.tasks.data.roles import Label, labels_of
@@ -46,12 +47,15 @@ class SelectedModel:
     table_order : tuple of str
         The features in the order of the table that they were selected from, which is that of the
         columns of an array.
+    made_of : dict of str to str
+        Column of dates of each feature that is a part of one.
     """
 
     fitted: FittedModel
     categories: dict[str, tuple[str, ...]]
     classes: tuple[Label, ...]
     table_order: tuple[str, ...]
+    made_of: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_contract(
@@ -69,7 +73,7 @@ class SelectedModel:
     def of_contract(cls, contract: Contract, fitted: FittedModel) -> Self:
         """Return a fitted model with the categories and classes of its feature contract."""
         classes = labels_of(contract.target.classes, contract.target.type)
-        return cls(fitted, contract.categories, classes, tuple(contract.features))
+        return cls(fitted, contract.categories, classes, tuple(contract.features), contract.made_of)
 
     @property
     def features(self) -> list[str]:
@@ -162,8 +166,10 @@ class SelectedModel:
         features = list(self.fitted.schema.features)
         if isinstance(table, np.ndarray) or issparse(table):
             table = _as_table(table, self.features)
-        source = read_features(table, features, self.categories)
-        check_there(features, source.column_names)
+        source = read_features(table, features, self.categories, self.made_of)
+        there = {*source.column_names}
+        needed = (name if name in there else self.made_of.get(name, name) for name in features)
+        check_there(list(dict.fromkeys(needed)), source.column_names)
         if not source.num_rows:
             return np.empty((0, len(features)))
         columns = [typed_feature(source, name, self.categories.get(name)) for name in features]
@@ -247,12 +253,21 @@ def warn_if_new(
     )
 
 
-def read_features(table: Any, columns: Collection[str], categorical: Collection[str]) -> pa.Table:
-    """Return a source's table; of other columns only the names are read."""
+def read_features(
+    table: Any,
+    columns: Collection[str],
+    categorical: Collection[str],
+    made_of: Mapping[str, str],
+) -> pa.Table:
+    """Return a source's table, with the parts of dates; of other columns only the names are read.
+
+    `made_of` is the column of dates of each part.
+    """
     try:
-        return source_of(table).read(
-            categorical, drop=AllBut(frozenset(columns)), may_be_empty=True
+        source = source_of(table).read(
+            categorical, drop=AllBut({*columns, *made_of.values()}), may_be_empty=True
         )
+        return with_date_features(source, made_of)
     except InputError as error:
         if error.column is None or error.column not in columns:
             raise

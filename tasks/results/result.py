@@ -19,6 +19,8 @@ from chaffinch.storage.runs.decisions import needed_decision
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources.source import AllBut
+from chaffinch.tasks.data.date_features import with_date_features
 from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.pipeline.ingestion import parts_in_order
 from chaffinch.tasks.pipeline.progress import steps_of
@@ -384,8 +386,8 @@ class SelectionResult:
         Parameters
         ----------
         table : pandas, polars or Arrow table, or array
-            Must have every kept feature; other columns are left out. The columns of an array are
-            named x0, x1, ...
+            Must have every kept feature, or the dates that it is a part of; other columns are left
+            out. The columns of an array are named x0, x1, ...
 
         Raises
         ------
@@ -397,7 +399,7 @@ class SelectionResult:
             names = names_in_array(table.shape[1])
             check_there(features, names)
             return table[:, np.isin(names, features)]
-        return kept_columns(table, features)
+        return kept_columns(table, features, self.contract.made_of)
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
@@ -528,7 +530,7 @@ def _curve(
             }
 
 
-def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
+def kept_columns(table: Any, features: tuple[str, ...], made_of: Mapping[str, str]) -> Any:
     """Return the kept columns of a table; see `SelectionResult.transform`."""
     columns = getattr(table, "column_names", None) or getattr(table, "columns", None)
     if columns is None or not hasattr(table, "__getitem__"):
@@ -542,6 +544,10 @@ def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
     if from_index:
         table = table.reset_index([levels.index(name) for name in from_index])
         place = {text_of_label(label): at for at, label in enumerate(table.columns)}
+    dates = {n: c for n, c in made_of.items() if n not in place and c in place}
+    if dates:
+        table = _with_dates(table, dates)
+        place |= {name: at for at, name in enumerate(dates, start=len(place))}
     missing = [name for name in features if name not in place]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -553,6 +559,19 @@ def kept_columns(table: Any, features: tuple[str, ...]) -> Any:
     if hasattr(table, "iloc"):
         return table.iloc[:, [place[name] for name in features]]
     return table.select(list(features)) if hasattr(table, "select") else table[list(features)]
+
+
+def _with_dates(table: Any, dates: Mapping[str, str]) -> Any:
+    """Return a table of pandas, polars or Arrow with the parts of its dates."""
+    held = source_of(table).read(drop=AllBut({*dates.values()}), may_be_empty=True)
+    parts = with_date_features(held, dates).select(list(dates))
+    if hasattr(table, "assign"):
+        return table.assign(**{name: parts[name].to_numpy() for name in dates})
+    if hasattr(table, "hstack"):
+        return table.hstack(type(table)(parts))
+    for name in dates:
+        table = table.append_column(name, parts[name])
+    return table
 
 
 def load_run(

@@ -1,6 +1,6 @@
 """Settings of columns, and of features made of earlier rows: lags and rolling windows."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
@@ -59,6 +59,15 @@ class ColumnSettings(Settings):
         "Drop rows without a target",
         "Leave out rows whose target is missing; the contract says how many. By default they are "
         "refused.",
+    )
+
+    dates: Literal["none", "parts"] = setting(
+        "none",
+        11,
+        "Dates",
+        "What becomes of columns of dates: parts makes features of them, namely year, month, day "
+        "of week and hour where they vary, and sine and cosine of the cyclical ones. By default "
+        "they are left out.",
     )
 
     @property

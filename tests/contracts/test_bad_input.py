@@ -97,10 +97,12 @@ TABLES = [
         bad_table(y=[[1]] * N)),
     bad("nothing but dates and lists", "the table has no feature: left out: 'a' (type "
         "list<item: int64>: to use one, make it numbers or text), 'b' and 'c' (timestamps: to use "
-        "one, name it as the time column or as categorical); give columns of numbers or text that "
-        "vary", bad_table(a=[[1]] * N, **dict.fromkeys("bc", pd.date_range("2026", periods=N)))),
-    bad("dates to keep", "keep column 'a' is no use as a feature (timestamps: to use one, name it "
-        "as the time column or as categorical); take it off the keep list",
+        "one, set dates to parts, or name it as the time column or as categorical); give "
+        "columns of numbers or text that vary",
+        bad_table(a=[[1]] * N, **dict.fromkeys("bc", pd.date_range("2026", periods=N)))),
+    bad("dates to keep", "keep column 'a' is no use as a feature (timestamps: to use one, set "
+        "dates to parts, or name it as the time column or as categorical); take it off the keep "
+        "list",
         bad_table(a=pd.date_range("2026-01-01", periods=N)), keep=["a"], at_command=True),
     bad("large target", "target 'y' must lie within -1e+30..1e+30, which models can compute with, "
         "but is 3e+300 in row 3: rescale it", bad_table(y=[1.5e300, 2e300, 3e300] * 20),

@@ -25,7 +25,9 @@ from tests.tasks.synthetic_runs import LINEAR, causes, run_of
 N = 200
 BEGAN = datetime(2026, 1, 1)
 TIMES = [BEGAN + timedelta(minutes=i) for i in range(N)]
-TIMESTAMPS = "timestamps: to use one, name it as the time column or as categorical"
+TIMESTAMPS = (
+    "timestamps: to use one, set dates to parts, or name it as the time column or as categorical"
+)
 HASH_BEFORE = "d38e5919c212f9d757c01f2f9fbee3bb6b59052b4dd66e0090c428ff062cc51d"
 COLUMNS = {
     "timestamp": pa.array(TIMES),

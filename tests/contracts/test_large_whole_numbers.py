@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet
 import pytest
 import sqlalchemy as sa
@@ -43,10 +44,13 @@ def arrow(kind: pa.DataType) -> Any:
     return lambda ids, folder: pa.table({"id": pa.array(ids, kind), "x": X})
 
 
-def parquet(ids: list[int], folder: Path) -> Path:
-    table = pa.table({"id": pa.array(list(map(Decimal, ids)), pa.decimal128(38, 0)), "x": X})
-    pa.parquet.write_table(table, folder / "x.parquet")
-    return folder / "x.parquet"
+def decimals(name: str, write: Callable[[pa.Table, Path], Any]) -> Any:
+    def door(ids: list[int], folder: Path) -> Path:
+        column = pa.array(list(map(Decimal, ids)), pa.decimal128(38, 0))
+        write(pa.table({"id": column, "x": X}), folder / name)
+        return folder / name
+
+    return door
 
 
 def duck(ids: list[int], folder: Path) -> str:
@@ -68,7 +72,8 @@ DOORS: dict[str, Callable[[list[int], Path], Any]] = {
     "csv": written("x.csv", lambda frame, path: frame.to_csv(path, index=False)),
     "tsv": written("x.tsv.gz", lambda frame, path: frame.to_csv(path, index=False, sep="\t")),
     "text in Parquet": written("x.parquet", lambda frame, path: frame.to_parquet(path)),
-    "decimals in Parquet": parquet,
+    "decimals in Parquet": decimals("x.parquet", pa.parquet.write_table),
+    "decimals in ORC": decimals("x.orc", pa.orc.write_table),
     "text of pandas": lambda ids, _: pd.DataFrame({"id": list(map(str, ids)), "x": X}),
     "integers of Python": lambda ids, _: pd.DataFrame({"id": np.array(ids, object), "x": X}),
     "polars": lambda ids, _: pl.DataFrame({"id": ids, "x": X}, schema_overrides={"id": pl.Int128}),

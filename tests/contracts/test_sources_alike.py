@@ -20,6 +20,7 @@ import pyarrow.json
 import pytest
 import sqlalchemy as sa
 from deltalake import write_deltalake
+from sklearn.datasets import dump_svmlight_file
 
 import chaffinch
 from chaffinch import InputError
@@ -30,6 +31,7 @@ from chaffinch.storage.sources.source import Format, OpenTable
 from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.comparing.plan import labels_of
 from chaffinch.tasks.settings.descent import ShuffleSettings
+from tests.delta_tables import delete_by_vector, rename_columns
 from tests.object_storage import GoogleStorage, ObjectStorage
 from tests.sources import ingest, read_source
 
@@ -40,7 +42,7 @@ FRAME = pd.DataFrame(
         "whole": range(N_ROWS),
         "real": np.arange(N_ROWS) / 4 + 0.5,
         "yes": [True, False] * 30,
-        "größe (m²)": np.arange(N_ROWS) * 1e3,
+        "größe (m²)": np.arange(N_ROWS) * 1e3 + 0.25,
     }
 )
 TYPES = dict(zip(FRAME.columns, ["category", "int64", "float64", "bool", "float64"], strict=True))
@@ -54,6 +56,18 @@ def tsv(path: Path) -> None:
     FRAME.to_csv(path, index=False, sep="\t")
 
 
+def write_arff(rows: pd.DataFrame, path: Path) -> None:
+    """Write numbers and nominal attributes, whose values are in quotes from the third row on."""
+    codes = ",".join(f"'{code}'" for code in rows["code"].dropna().unique())
+    kinds = [f"{{{codes}}}", "numeric", "real", "{True, False}", "REAL"]
+    head = [f"@attribute '{name}' {kind}" for name, kind in zip(rows, kinds, strict=True)]
+    values = [["?" if pd.isna(v) else str(v) for v in row] for row in rows.itertuples(index=False)]
+    for row in values[2:]:
+        row[3] = f"'{row[3]}'"
+    lines = ["% comment", "@RELATION orders", *head, "@DATA", *map(",".join, values)]
+    path.write_text("\n".join(lines))
+
+
 TEXT = {".csv": csv, ".tsv": tsv, ".txt": tsv, ".csv.gz": csv, ".tsv.gz": tsv, ".txt.gz": tsv}
 FILES: dict[str, Callable[[Path], None]] = {
     **TEXT,
@@ -61,6 +75,8 @@ FILES: dict[str, Callable[[Path], None]] = {
     ".pq": FRAME.to_parquet,
     ".arrow": lambda path: FRAME.to_feather(path, compression="uncompressed"),
     ".feather": FRAME.to_feather,
+    ".orc": FRAME.to_orc,
+    ".arff": lambda path: write_arff(FRAME, path),
 }
 
 
@@ -88,6 +104,41 @@ def parts(folder: Path) -> Path:
     return folder / "parts"
 
 
+BY_ROWS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
+    ".parquet": pd.DataFrame.to_parquet,
+    ".feather": pd.DataFrame.to_feather,
+    ".orc": lambda rows, path: rows.reset_index(drop=True).to_orc(path),
+    ".arff": write_arff,
+}
+WHOLE = FRAME["real"] % 1 == 0  # a file of these rows alone looks like whole numbers
+
+
+def several(ending: str) -> Callable[[Path], list[Path]]:
+    """Write the rows to two files beside a third, in folders of their own."""
+
+    def write(folder: Path) -> list[Path]:
+        paths = []
+        for name, rows in (("2026-1", FRAME[WHOLE]), ("2026-2", FRAME[~WHOLE]), ("old", FRAME)):
+            path = folder / "tables" / name / f"x{ending}"
+            path.parent.mkdir(parents=True)
+            if ending in TEXT:
+                rows.to_csv(path)  # the index, without a name, is left out
+            else:
+                BY_ROWS[ending](rows, path)
+            paths.append(path)
+        return paths[:2]
+
+    return write
+
+
+def pattern(ending: str) -> Callable[[Path], str]:
+    def write(folder: Path) -> str:
+        several(ending)(folder)
+        return f"{folder}/tables/2026-*/x{ending}"
+
+    return write
+
+
 def partitions(folder: Path) -> Path:
     """Write partitions as Spark does; their values follow the last column of a file."""
     *others, last = FRAME.columns
@@ -110,6 +161,10 @@ def on_disk(write: Callable[[Path], Path]) -> Callable[[Path, Any], Any]:
     return lambda folder, request: str(write(folder))
 
 
+def at_once(write: Callable[[Path], Any]) -> Callable[[Path, Any], Any]:
+    return lambda folder, request: write(folder)
+
+
 def stored(fixture: str, write: Callable[[Path], Path]) -> Callable[[Path, Any], Any]:
     def put(folder: Path, request: Any) -> str:
         path = write(folder)
@@ -122,12 +177,33 @@ def stored(fixture: str, write: Callable[[Path], Path]) -> Callable[[Path, Any],
 in_s3, in_gcs = partial(stored, "s3"), partial(stored, "gcs")
 
 
+def several_stored(fixture: str, ending: str, *names: str) -> Callable[[Path, Any], Any]:
+    def put(folder: Path, request: Any) -> list[str]:
+        several(ending)(folder)
+        storage: ObjectStorage | GoogleStorage = request.getfixturevalue(fixture)
+        place = storage.put(folder / "tables", f"{ending}/{len(names)}/tables")
+        return [f"{place}/{name}" for name in names]
+
+    return put
+
+
 def delta(folder: Path) -> Path:
     """Write a table whose first version has other rows, in files that stay in the folder."""
     path = folder / "orders.delta"
     write_deltalake(path, FRAME[:5])
     write_deltalake(path, FRAME[:30], mode="overwrite")
     write_deltalake(path, FRAME[30:], mode="append")
+    return path
+
+
+def delta_of_spark(folder: Path) -> Path:
+    """Write a table with deleted rows in its file, and a column that has another name there."""
+    path = folder / "spark.delta"
+    rows = FRAME.rename(columns={"whole": "integer"})
+    options = {"configuration": {"delta.enableDeletionVectors": "true"}}
+    write_deltalake(path, pd.concat([rows[:9], rows], ignore_index=True), **options)
+    rename_columns(path, {"integer": "whole"})
+    delete_by_vector(path, range(9))
     return path
 
 
@@ -138,15 +214,23 @@ def duck(folder: Path) -> str:
     return f"duckdb:///{folder}/shop.duckdb"
 
 
+SEVERAL = (".csv", *BY_ROWS)
 KINDS: dict[str, Callable[[Path, Any], Any]] = {
     **{ending: on_disk(file(ending)) for ending in FILES},
     "european": on_disk(european),
-    "path": lambda folder, request: file(".parquet")(folder),
+    "path": at_once(file(".parquet")),
     "folder": on_disk(parts),
+    **{f"pattern of {ending}": on_disk(pattern(ending)) for ending in SEVERAL},
+    **{f"list of {ending}": at_once(several(ending)) for ending in SEVERAL},
+    "list of patterns of .csv": at_once(lambda folder: [pattern(".csv")(folder)]),
+    "s3 pattern of .csv": several_stored("s3", ".csv", "2026-*/*.csv"),
+    "s3 list of .parquet": several_stored("s3", ".parquet", "2026-1/x.parquet", "**/2026-2/*"),
+    "gs list of .feather": several_stored("gcs", ".feather", "2026-1/x.feather", "*-2/x.feather"),
     "partitions": on_disk(partitions),
     "table": lambda folder, request: f"{sqlite(folder)}#orders",
     "query": lambda folder, request: "#".join((sqlite(folder), "SELECT * FROM orders")),
     "delta": on_disk(delta),
+    "delta of Spark": on_disk(delta_of_spark),
     "duckdb table": lambda folder, request: f"{duck(folder)}#orders",
     "duckdb query": lambda folder, request: "#".join((duck(folder), "SELECT * FROM orders")),
     "pandas": lambda folder, request: FRAME,
@@ -163,6 +247,8 @@ KINDS: dict[str, Callable[[Path, Any], Any]] = {
     "s3 partitions": in_s3(partitions),
     **{f"gs {ending}": in_gcs(file(ending)) for ending in FILES},
     "gs folder": in_gcs(parts),
+    "s3 delta": in_s3(delta),
+    "s3 delta of Spark": in_s3(delta_of_spark),
 }
 pytestmark = pytest.mark.xdist_group("objects")
 
@@ -171,10 +257,11 @@ pytestmark = pytest.mark.xdist_group("objects")
 def test_equal_rows_are_one_dataset_from_every_kind_of_source(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    # SQLite stores no booleans
-    source = check_alike(KINDS[kind](tmp_path, request), tmp_path, ["yes"] * (kind == "query"))
+    # SQLite stores no booleans, nor does ARFF
+    without_truth = ["yes"] * (kind == "query" or ".arff" in kind)
+    source = check_alike(KINDS[kind](tmp_path, request), tmp_path, without_truth)
     form = kind.removeprefix("s3 ").removeprefix("gs ")
-    assert source.has_types() == (form not in {*TEXT, "european"})
+    assert source.has_types() == (form not in {*TEXT, "european"} and ".csv" not in form)
     with_header = {
         *FILES,
         "european",
@@ -185,9 +272,10 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
         "duckdb table",
         "duckdb query",
     }
-    assert source.has_header() == (form in with_header)
+    is_known = form in with_header or " of " in form
+    assert source.has_header() == (is_known and ".arff" not in form)
     n_columns = len(FRAME.columns)
-    without = ("query", "lazy", "data set", "dask")
+    without = ("query", "lazy", "data set", "dask", "of Spark")
     if not any(word in kind for word in without):
         assert source.shape() == (N_ROWS, n_columns)
 
@@ -199,8 +287,43 @@ def test_a_reader_of_batches_is_read_once(tmp_path: Path) -> None:
     assert len(hashes) == 1
 
 
+SPARSE = pd.DataFrame(
+    {
+        "1": np.resize([0, 7, 0, -2], N_ROWS),
+        "2": np.zeros(N_ROWS, int),  # no row names it
+        "3": np.resize([0.5, 0, 0], N_ROWS),
+        "4": np.resize([1, 0, 2], N_ROWS) * (np.arange(N_ROWS) < 30),  # the first file alone
+        "qid": np.arange(N_ROWS) // 4,
+        "target": np.resize([1, -1], N_ROWS),
+    }
+)
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+
+
+def sparse(ending: str, path: Path, rows: pd.DataFrame, *, zero_based: bool) -> Path:
+    X, target, groups = map(np.array, (rows[["1", "2", "3", "4"]], rows["target"], rows["qid"]))
+    path = path.with_suffix(ending)
+    dump_svmlight_file(X, target, str(path), query_id=groups, zero_based=zero_based, comment="c")
+    return path
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+@pytest.mark.parametrize("ending", SVMLIGHT)
+def test_svmlight_is_a_table_of_numbers(
+    ending: str, zero_based: bool, tmp_path: Path, s3: ObjectStorage
+) -> None:
+    whole = sparse(ending, tmp_path / "whole", SPARSE, zero_based=zero_based)
+    first = sparse(ending, tmp_path / "a", SPARSE[:30], zero_based=zero_based)
+    last = sparse(ending, tmp_path / "b", SPARSE[30:], zero_based=zero_based)
+    counted = {name: str(int(name) - zero_based) for name in "1234"}
+    expected = ingest(SPARSE.rename(columns=counted), tmp_path / "store").hash
+    for data in (whole, [first, last], s3.put(whole, f"sparse/x{ending}")):
+        assert ingest(data, tmp_path / "store").hash == expected
+    assert source_of(whole).shape() == SPARSE.shape
+
+
 def test_every_ending_of_a_file_is_held() -> None:
-    assert set(FILES) == {ending for known in formats.FORMATS for ending in known.endings}
+    assert {*FILES, *SVMLIGHT} == {ending for known in formats.FORMATS for ending in known.endings}
 
 
 @functools.cache
@@ -222,7 +345,7 @@ def check_alike(data: Any, tmp_path: Path, drop: Collection[str] = ()) -> Source
     assert source.read().equals(read_source(data))
     assert source.fingerprint() == source_of(data).fingerprint()
     if source.address is None:
-        assert source.name in ("DataFrame", "Table")
+        assert source.name in ("DataFrame", "Table", "tables")
     else:
         assert read_source(source.address).equals(source.read())
         assert source_of(source.address).name == source.name

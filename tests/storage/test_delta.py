@@ -13,6 +13,7 @@ import chaffinch
 from chaffinch.errors import InputError
 from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.settings.descent import ShuffleSettings
+from tests.delta_tables import delete_by_vector
 from tests.object_storage import ObjectStorage
 from tests.sources import column_bytes, ingest, read_source, source_fingerprint, source_name
 
@@ -104,16 +105,41 @@ def test_a_damaged_table_is_one_line(damage: Callable[[Path], None], tmp_path: P
     assert "\n" not in str(one.value)
 
 
-def test_deletion_vectors_are_refused_as_their_rows_would_be_read(tmp_path: Path) -> None:
+def test_the_rows_of_many_files_always_have_one_order(tmp_path: Path) -> None:
+    path = tmp_path / "orders.delta"
+    for part in range(8):
+        rows = FRAME.assign(n=FRAME["n"] + 60 * part)
+        write_deltalake(path, rows, mode="append", partition_by=["shop"])
+    first = read_source(path)
+    assert sorted(first["n"].to_pylist()) == list(range(480))
+    assert all(read_source(path).equals(first) for _ in range(5))
+
+
+def test_rows_that_a_vector_deletes_make_another_table(tmp_path: Path) -> None:
     path = orders(tmp_path, configuration={"delta.enableDeletionVectors": "true"})
-    with pytest.raises(InputError, match=r"deletionVectors.*write its rows as Parquet"):
-        read_source(path)
+    files, before = sorted(path.glob("*.parquet")), source_fingerprint(path)
+    delete_by_vector(path, [0, 3, 59])
+    assert sorted(path.glob("*.parquet")) == files
+    assert source_fingerprint(path) != before
+    assert ingest(path, tmp_path).hash == ingest(FRAME.drop([0, 3, 59]), tmp_path).hash
 
 
-def test_elsewhere_it_is_no_folder_of_parquet_files(tmp_path: Path, s3: ObjectStorage) -> None:
+def test_of_object_storage_the_newest_files_alone_are_copied(
+    tmp_path: Path, s3: ObjectStorage
+) -> None:
     path = orders(tmp_path)
-    message = r"is a Delta table, which is read only from this disk"
-    with pytest.raises(InputError, match=message):
-        read_source(s3.put(path, "orders.delta"))
-    with pytest.raises(InputError, match=message):
-        shuffle_files([str(path)], tmp_path / "out.parquet", ShuffleSettings(target="x"))
+    (old,) = path.glob("*.parquet")
+    write_deltalake(path, FRAME[:5], mode="overwrite")
+    address = s3.put(path, "newest.delta")
+    assert ingest(address, tmp_path).n_rows == 5
+    assert s3.n_read(f"newest.delta/{old.name}") == 0
+    assert column_bytes(address) == column_bytes(path)
+    no_file(path)
+    no_file(path)
+    with pytest.raises(InputError, match=r"cut.delta is no Delta table that can be read"):
+        read_source(s3.put(path, "cut.delta"))
+
+
+def test_it_is_no_folder_of_parquet_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is a Delta table, which is read by a run alone; copy"):
+        shuffle_files([str(orders(tmp_path))], tmp_path / "o.parquet", ShuffleSettings(target="x"))

@@ -4,6 +4,7 @@ import gzip
 import subprocess
 import sys
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow.parquet
 import pytest
 from sklearn.datasets import load_iris
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.storage.datasets.column_types import type_columns
 from tests.sources import column_bytes, column_names, read_source, source_fingerprint
 
@@ -375,11 +376,81 @@ def test_damaged_gzip(tmp_path: Path) -> None:
             read_source(tmp_path / name)
 
 
-def test_a_cut_parquet_file(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    pa.parquet.write_table(pa.table({"x": list(range(1000))}), path)
+@pytest.mark.parametrize(
+    ("name", "kind"), [("x.parquet", "Parquet"), ("x.feather", "Arrow"), ("x.orc", "ORC")]
+)
+def test_a_cut_file_is_one_line(name: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    frame = pd.DataFrame({"x": range(1000)})
+    {"Parquet": frame.to_parquet, "Arrow": frame.to_feather, "ORC": frame.to_orc}[kind](path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(InputError, match=r"x.parquet is no readable Parquet file"):
+    for ask in (read_source, column_names):
+        with pytest.raises(InputError, match=rf"^{name} is no readable {kind} file") as caught:
+            ask(path)
+        assert "\n" not in str(caught.value)
+
+
+ARFF = "@relation x\n@attribute a real\n@attribute b {x, y}\n@attribute t date yyyy-MM-dd\n@data\n"
+
+
+def test_arff_has_numbers_categories_and_dates(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.arff", ARFF + "1.5, x, 2024-01-31\n?, ?, ?\n2, 'y', 2024-02-01\n")
+    table = read_source(path)
+    assert [str(kind) for kind in table.schema.types[::2]] == ["double", "date32[day]"]
+    assert pa.types.is_dictionary(table.schema.field("b").type)
+    assert table.to_pylist()[1:] == [
+        {"a": None, "b": None, "t": None},
+        {"a": 2.0, "b": "y", "t": date(2024, 2, 1)},
+    ]
+
+
+SMALL = {
+    "x.arff": [
+        ("", r"it has no @data"),
+        ("a,b\n1,x\n", r"it has no @data"),
+        (ARFF + "1, z, ?\n", r"z value not in"),
+        (ARFF + "n, x, ?\n", r"could not convert string to float: 'n'"),
+        (ARFF + "1, x\n", r"list index out of range"),
+        (ARFF + "{0 1, 1 x}\n", r"could not convert string to float"),
+        (ARFF.replace("real", "string"), r"String attributes not supported"),
+        (ARFF.encode("utf-16"), r"codec can't decode"),
+        (
+            ARFF + "9007199254740993, x, ?\n",
+            r"column 'a' of x.arff holds whole numbers beyond",
+        ),
+        (ARFF, r"x.arff has columns but no rows"),
+    ],
+    "x.svm": [
+        ("", r"x.svm has columns but no rows"),
+        ("label,a\n1,2\n", r"could not convert string to float"),
+        (
+            "1,2 1:0.5\n",
+            r"could not convert string to float: b'1,2'\), as in `1 1:0.5",
+        ),
+        ("1 2:1 1:1\n", r"should be sorted and unique"),
+        ("1 99999999999:1\n", r"too large"),
+        ("1 qid:1 1:1\n2 1:1\n", r"qid is named in 1 of 2 rows of x.svm; name it in all or none"),
+        ("1 1:9007199254740993\n", r"column '1' of x.svm holds whole numbers beyond"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [(name, *case) for name, cases in SMALL.items() for case in cases],
+)
+def test_a_small_file_that_cannot_be_read_is_one_line(
+    name: str, text: str | bytes, message: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / name, text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_source(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_svmlight_that_is_too_large_as_a_dense_table_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.svm", "1 2000000000:1\n" * 1000)
+    with pytest.raises(TableTooLargeError, match=r"16,000.0 GB as a dense .*shuffle_svmlight"):
         read_source(path)
 
 
@@ -476,7 +547,7 @@ def test_the_fingerprint_of_a_folder_covers_names_and_bytes(tmp_path: Path) -> N
 
 FORBIDDEN = """
 import os, sys
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.storage.sources import source_of
 if os.getuid() == 0:
     os.setuid(65534)
@@ -502,3 +573,86 @@ def test_a_file_that_may_not_be_read() -> None:
     assert done.stderr == ""
     refusal = "reading {} is not allowed; change its permissions\n"
     assert done.stdout == "".join(2 * refusal.format(path) for path in paths)
+
+
+def test_a_pattern_stands_for_files_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    for name, value in (("b", 2), ("a", 1), ("deep/er/c", 3), ("deep/d", 4), (".hidden", 5)):
+        write(tmp_path / f"{name}.csv", f"x\n{value}\n")
+    write(tmp_path / "a[1].csv", "x\n6\n")
+    for pattern, values in {
+        "*.csv": [1, 6, 2],
+        "deep/*.csv": [4],
+        "**/*.csv": [1, 6, 2, 4, 3],
+        "*/er/*.csv": [3],
+        "a[1]*": [6],
+    }.items():
+        assert read_source(f"{tmp_path}/{pattern}")["x"].to_pylist() == values, pattern
+    write(tmp_path / "literal*.csv", "x\n7\n")
+    assert read_source(tmp_path / "literal*.csv")["x"].to_pylist() == [7]
+
+
+def test_the_types_of_text_are_those_of_the_rows_of_all_files(tmp_path: Path) -> None:
+    for name, text in {"a": "x;y\n1,5;1\n;2", "b": "x;y\n1.234,5;0x\n", "c": "x;y\n"}.items():
+        write(tmp_path / f"{name}.csv", text)
+    table = read_source(f"{tmp_path}/*.csv#decimal=,&thousands=.")
+    assert table.to_pydict() == {"x": [1.5, None, 1234.5], "y": ["1", "2", "0x"]}
+    write(tmp_path / "b.csv", "x;y\n1234.5;1\n")
+    with pytest.raises(InputError, match=r"column 'x' of b.csv holds '1234.5' in row 1, which is"):
+        read_source([tmp_path / f"{name}.csv#decimal=," for name in "ab"])
+
+
+def _files_of_many_kinds(folder: Path) -> None:
+    write(folder / "a.csv", "x,y\n1,2\n")
+    write(folder / "b.csv", "x,z\n1,2\n")
+    write(folder / "bad.csv", "x,y\n1,2\n1,2,3\n")
+    write(folder / "index.csv", ",x,y\n1,1,2\n1,1,2\n")
+    (folder / "link.csv").symlink_to(folder / "a.csv")
+    pa.parquet.write_table(pa.table({"x": [1]}), folder / "a.parquet")
+    pa.parquet.write_table(pa.table({"x": [1.5]}), folder / "b.parquet")
+    (folder / "year=1").mkdir()
+    pa.parquet.write_table(pa.table({"x": [1]}), folder / "year=1" / "c.parquet")
+    (folder / "orders.delta" / "_delta_log").mkdir(parents=True)
+    pa.parquet.write_table(pa.table({"x": [1]}), folder / "orders.delta" / "old.parquet")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("2026-*.csv", r"^no file in .* is named as 2026-\*.csv; correct the pattern$"),
+        ("[ab].csv*", r"^no file in .* is named as \[ab\].csv\*; correct the pattern$"),
+        ("[ab].csv", r"^there is no file .*; nearest: "),
+        ("no/*.csv", r"^there is no file .*/no"),
+        ("?.*", r"^no file in .* is named as \?"),
+        ("*.parquet", r"^column 'x' is int64 in a.parquet but double in b.parquet; write both"),
+        ("a.*", r"^a.csv and a.parquet are of different formats; give files of one format"),
+        ("year*", r"^year=1 is a folder; name its files, as in year=1/\*.parquet$"),
+        ("orders.delta/*.parquet", r"orders.delta is a Delta table; give that folder as the table"),
+        ("**/old.parquet", r"orders.delta is a Delta table; give that folder as the table"),
+        (["a.csv", "a.csv"], r"^a.csv and a.csv are one file; give each file once$"),
+        (["a.csv", "*.csv"], r"^a.csv and a.csv are one file; give each file once$"),
+        (["a.csv", "link.csv"], r"^a.csv and link.csv are one file; give each file once$"),
+        (["a.csv", "b.csv"], r"^column 'y' is string in a.csv but missing in b.csv; write both"),
+        (["a.csv", "bad.csv"], r"^row 2 of bad.csv must have 2 fields as the header but has 3"),
+        (["index.csv"], r"^column 1 of index.csv has no name; give it one or remove it$"),
+        (["a.csv", "aa.csv"], r"^there is no file .*/aa.csv; nearest: a.csv"),
+        (["a.csv#na=x", "b.csv"], r"^the files of a list are written with other options each, 'na"),
+        (["a.parquet", "year=1/c.parquet"], r"has partitions of different columns, a.parquet and"),
+        (["a.csv", "s3://shop/a.csv"], r"^a list names files in one place, but .* and s3://shop/a"),
+        (["s3://shop/a.csv", "s3://other/a.csv"], r"^a list names files in one bucket, but shop"),
+        (["duckdb:///a.duckdb#x"], r"^a list names files of one table, but .* is no file$"),
+        (["a.csv", 1], r"^a source must be a path to .* but is list; give one table"),
+        ([], r"^a source must be a path to .* but is list; give one table"),
+    ],
+)
+def test_files_that_are_no_table_together_are_one_line(
+    names: Any, message: str, tmp_path: Path
+) -> None:
+    _files_of_many_kinds(tmp_path)
+
+    def at(name: Any) -> Any:
+        return name if "://" in str(name) or name == 1 else f"{tmp_path}/{name}"
+
+    with pytest.raises(InputError, match=message) as one:
+        read_source([at(name) for name in names] if isinstance(names, list) else at(names))
+    assert "\n" not in str(one.value)

@@ -99,8 +99,8 @@ def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing
     ended = run("dated.parquet", *asked, "--store", str(store), "--json", home=home)
     assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
     assert ended.stderr.splitlines()[-2:] == [
-        "Warning: left out: 'at' (timestamps: to use one, name it as the time column or as "
-        "categorical)",
+        "Warning: left out: 'at' (timestamps: to use one, set dates to parts, or name it as the "
+        "time column or as categorical)",
         "Error: 1 warning, refused by --strict",
     ]
     assert [*store.rglob("run.json")] == []

@@ -107,6 +107,15 @@ def test_models_of_every_library(name, tmp_path):
     assert f"chaffinch{extra}=={chaffinch.__version__}" in needed.splitlines()
 
 
+def test_a_model_on_parts_of_dates_takes_the_dates(tmp_path):
+    table = causes("x1", n=200).assign(day=pd.date_range("2024-01-01", periods=200))
+    options = {"model": LINEAR, "method": "anova_f", "dates": "parts"}
+    result = run_of(table, tmp_path, keep=["day_month_cos"], **options)
+    found = mlflow.pyfunc.load_model(f"runs:/{to_mlflow(result)}/model")
+    assert "day" in found.metadata.signature.inputs.input_names()
+    np.testing.assert_array_equal(found.predict(table), result.model.predict(table))
+
+
 def test_an_experiment_is_made_once(exported):
     ids = [to_mlflow(exported, experiment="shop") for _ in range(2)]
     assert len(set(ids)) == 2

@@ -1,0 +1,39 @@
+"""Parts of dates of newer rows, made as those of the rows of the selection were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from chaffinch.errors import InputError, about_column, short_repr
+from chaffinch.storage.datasets.column_types import TIMESTAMP, type_columns
+from chaffinch.storage.datasets.date_parts import date_part
+
+
+def with_date_features(table: pa.Table, made_of: Mapping[str, str]) -> pa.Table:
+    """Return a table with the parts that it lacks, by their names, of the columns of dates it has.
+
+    InputError for a column that holds no dates.
+    """
+    for name, column in made_of.items():
+        if name not in table.column_names and column in table.column_names:
+            values = date_part(_dates(table, column), name.removeprefix(f"{column}_"))
+            table = table.append_column(name, values)
+    return table
+
+
+def _dates(table: pa.Table, name: str) -> pa.Array:
+    held = table.column(name)
+    if held.null_count == len(held):
+        return pa.nulls(len(held), TIMESTAMP)
+    typed = type_columns(table.select([name]), has_others=True).column(0)
+    if typed.type != TIMESTAMP:
+        example = held.drop_null()[0].as_py()
+        with about_column(name):
+            raise InputError(
+                f"column {name!r} must hold dates, as at the selection, but holds "
+                f"{short_repr(example)}",
+                "write all as 2023-01-31",
+            )
+    return typed.combine_chunks()
