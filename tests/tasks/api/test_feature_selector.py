@@ -6,6 +6,7 @@ from unittest import SkipTest
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import sklearn
 from scipy.sparse import csc_array, csr_array, issparse
@@ -68,6 +69,26 @@ def test_tables_of_all_kinds_select_what_select_does():
     selector = FeatureSelector(**FAST).fit(X.to_numpy(), y.to_numpy())
     assert selector.get_feature_names_out().tolist() == named
     assert chaffinch.select(X.to_numpy(), y, **FAST).features == named
+
+
+@pytest.mark.parametrize("target", [y, y.rename("grade"), y.to_numpy(), y.rename(None), [*y]])
+def test_the_record_is_that_of_select_whatever_holds_rows_and_target(target):
+    named = {"target"} if getattr(target, "name", None) is None else {target.name}
+    by_frame = chaffinch.select(COUNTED, target, **FAST).contract
+    assert {by_frame["settings"]["target"]} == named
+    for kind in (pd.DataFrame, pl.from_pandas, pa.Table.from_pandas, np.asarray, csr_array):
+        X = kind(COUNTED)
+        assert FeatureSelector(**FAST).fit(X, target).result_.contract == by_frame
+        assert chaffinch.select(X, target, **FAST).contract == by_frame
+
+
+def test_roles_are_named_as_their_values_are():
+    customer = pd.Series(np.arange(len(y)) // 3, name="customer")
+    record = FeatureSelector(**FAST).fit(X, y, groups=customer).result_.contract
+    table = X.assign(target=y, customer=customer)
+    assert record == chaffinch.select(table, "target", group="customer", **FAST).contract
+    inside = FeatureSelector(**FAST).fit(X, y, groups=customer.rename(X.columns[0])).result_
+    assert inside.settings["columns"]["group"] == "group"
 
 
 def test_sparse_matrices_select_what_arrays_do():
