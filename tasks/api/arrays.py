@@ -121,7 +121,7 @@ def with_target(data: Any, target: Any) -> tuple[Any, Any]:
 
 def _name_of(values: Any, names: Collection[str]) -> str | None:
     """Return the name of a series, or of a table's one column, if it is text and no column's."""
-    is_table = np.shape(values)[1:] == (1,) and hasattr(values, "columns")
+    is_table = hasattr(values, "columns") and np.shape(values)[1:] == (1,)
     name = values.columns[0] if is_table else getattr(values, "name", None)
     return name if isinstance(name, str) and name.strip() and name not in names else None
 
