@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +23,7 @@ from chaffinch.storage.column_names import text_of_label
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.memory import computed
 from chaffinch.tasks.api.arrays import as_table, with_column
-from chaffinch.tasks.api.select import named_constraints, select
+from chaffinch.tasks.api.select import is_splitter, named_constraints, select
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.constraints import Constraints
@@ -67,6 +67,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         What a masked feature is set to.
     shares : four whole percents, in all 100
         Percent of the rows for training, mask validation, model validation and test.
+    cv : int, splitter of scikit-learn, or iterable of (train, test), optional
+        Folds of the tuning, of ``"auto"``, ``"rfecv"`` and ``"robust_elimination"``; see
+        `chaffinch.select`.
     tolerance : float in 0..1
         Share of what all features explain that a smaller set may lose and still be as good.
     random_state : int, RandomState or None
@@ -124,6 +127,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         loss: str | None = None,
         baseline: Baseline = "mean",
         shares: tuple[int, int, int, int] = PERCENT,
+        cv: Any = None,
         tolerance: float = TOLERANCE,
         random_state: int | RandomState | None = 0,
         workers: int | None = None,
@@ -143,6 +147,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.loss = loss
         self.baseline = baseline
         self.shares = shares
+        self.cv = cv
         self.tolerance = tolerance
         self.random_state = random_state
         self.workers = workers
@@ -203,9 +208,16 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         kind = table[roles["weight"]].type if "weight" in roles else pa.null()
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):  # others are refused later
             weights = table[roles["weight"]].cast(pa.float64(), safe=False)
-            table = table.filter(pc.fill_null(pc.not_equal(weights, 0), True))
+            kept = pc.fill_null(pc.not_equal(weights, 0), True)
+            table = table.filter(kept)
             if not len(table):
                 raise InputError("every sample weight is zero; give one above 0")
+            by_row = isinstance(self.cv, Iterable) and not is_splitter(self.cv)
+            if by_row and len(table) < len(kept):
+                raise InputError(
+                    "cv has numbers of rows but rows of weight 0 are left out; take them out of "
+                    "the rows, or give a splitter"
+                )
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
@@ -231,6 +243,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             loss=self.loss,
             baseline=self.baseline,
             shares=self.shares,
+            cv=self.cv,
             tolerance=self.tolerance,
             seed=int(seed),
             cluster=None if self.workers is None else "local",

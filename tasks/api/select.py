@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.pipeline.run import select_features, select_in_memory
 from chaffinch.tasks.results.result import SelectionResult, load_result, result_in_memory
 from chaffinch.tasks.selection.constraints import Constraints
+from chaffinch.tasks.selection.input_checks import is_whole
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
@@ -59,6 +60,7 @@ def select(
     history_columns: Collection[str] = (),
     series: str | None = None,
     shares: tuple[int, int, int, int] = PERCENT,
+    cv: Any = None,
     task: TaskOrAuto = "auto",
     loss: str | None = None,
     baseline: Baseline = "mean",
@@ -145,6 +147,13 @@ def select(
         Column that names the series of a row; no series uses the past of another.
     shares : four whole percents, in all 100
         Percent of the rows for training, mask validation, model validation and test.
+    cv : int, splitter of scikit-learn, or iterable of (train, test), optional
+        Folds of the tuning, of ``"auto"``, ``"rfecv"`` and ``"robust_elimination"``: their number,
+        a splitter such as ``GroupKFold(5)``, or pairs of row numbers, at most 20. A splitter gets
+        the target and the groups, and rows by number in the order of the table, so that one that
+        goes by position gives other folds to rows in another order. ``"auto"`` takes only folds
+        that hold out each row at most once. By default five folds: stratified, by group, or in time
+        order.
     task : "auto", "regression" or "classification"
         What the target is.
     loss : str, optional
@@ -194,6 +203,7 @@ def select(
     True
     """
     model, estimator = model_settings(model)
+    model, folds = with_folds(model, cv)
     data, target = with_target(data, target)
     as_text, texts = naming(data)
     to_keep, to_drop, limits = named_constraints(constraints, as_text)
@@ -230,7 +240,7 @@ def select(
         tolerance=tolerance,
         mask_rows=mask_rows,
     )
-    return selected(data, settings, estimator, cluster, workers, store, verbose, on_progress)
+    return selected(data, settings, estimator, cluster, workers, store, verbose, on_progress, folds)
 
 
 def _history(
@@ -254,6 +264,29 @@ def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any
     return ModelSettings(name=type(model).__name__, tuning="none"), model
 
 
+def with_folds(model: ModelSettings, cv: Any) -> tuple[ModelSettings, Any]:
+    """Return the settings of a model with the number of folds, and folds that are no number."""
+    if is_whole(cv):
+        by_default = ModelSettings.model_fields["folds"].default
+        if model.folds not in (by_default, cv):
+            raise InputError(
+                f"cv is {cv}, but folds is {model.folds} in the settings of the model; give it once"
+            )
+        return ModelSettings(**{**model.model_dump(), "folds": cv}), None
+    if cv is None or is_splitter(cv):
+        return model, cv
+    if isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
+        return model, list(cv)
+    raise InputError(
+        "cv must be a number of folds, a splitter of scikit-learn such as GroupKFold(5), or pairs "
+        f"(train, test) of row numbers but is {short_repr(cv)}"
+    )
+
+
+def is_splitter(cv: Any) -> bool:
+    return hasattr(cv, "split") and not isinstance(cv, str | bytes)
+
+
 def selected(
     data: Any,
     settings: SelectionSettings,
@@ -263,6 +296,7 @@ def selected(
     store: str | Path | None,
     verbose: bool | None,
     on_progress: OnProgress | None,
+    cv: Any = None,
 ) -> SelectionResult:
     """Run the pipeline and return its result; the parameters are those of `select`."""
     where: dict[str, Any] = {} if store is None else {"store": store}
@@ -275,7 +309,7 @@ def selected(
     )
     with shown(steps, verbose, on_progress) as progress:
         options: dict[str, Any] = {"on_progress": progress, "warn": warn_of_data}
-        options["estimator"] = estimator
+        options |= {"estimator": estimator, "cv": cv}
         if store is None:
             run = select_in_memory(source, settings, execution, **options)
         else:

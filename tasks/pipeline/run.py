@@ -21,6 +21,7 @@ from chaffinch.storage.extras import require
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.source import Source
+from chaffinch.tasks.data.given_folds import GivenFolds, given_folds
 from chaffinch.tasks.data.reselection_fit import with_hints_for
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.methods.alternatives import MODEL_GAIN
@@ -77,16 +78,18 @@ def select_features(
     on_progress: OnProgress = no_progress,
     warn: Warn = no_warnings,
     estimator: Any = None,
+    cv: Any = None,
     promoted_as: str | None = None,
 ) -> Run:
     """Run the pipeline, or its unfinished steps, in a store, and return the finished run.
 
     The callable that `wrap_step` returns for a step is called in its place. `warn` is called with
     the data-quality warnings before training. `estimator` is an unfitted scikit-learn estimator
-    instead of a model by name. `promoted_as` is the name of the promoted contract that the report
-    compares with; by default that of the table.
+    instead of a model by name, `cv` a splitter of scikit-learn, or pairs of row numbers, instead of
+    a number of folds. `promoted_as` is the name of the promoted contract that the report compares
+    with; by default that of the table.
     """
-    with _open_run(source, settings, execution, wrap_step, on_progress, estimator) as run:
+    with _open_run(source, settings, execution, wrap_step, on_progress, estimator, cv) as run:
         run.promoted_as = promoted_as
         warn(run.description.warnings)
         _finish(run, wrap_step)
@@ -129,12 +132,14 @@ def select_at(
     with progress.stage("ingest"):
         dataset = Dataset.open(store.datasets, run.description["dataset"])
     source = run.description["source"]
-    if may_be_own_estimator(before.model) and run.name != run_name(source, before, dataset):
+    folds = stages.given_folds
+    named = run_name(source, before, dataset, folds=folds)
+    if may_be_own_estimator(before.model) and run.name != named:
         raise InputError(
             f"run {run.name!r} may be of an estimator of your own, which a run does not hold; "
             f"{again} and exactly=true of method auto"
         )
-    with _run_on(dataset, source, settings, execution, store, progress=progress) as at:
+    with _run_on(dataset, source, settings, execution, store, progress=progress, folds=folds) as at:
         warn(at.description.warnings)
         _finish(at, _unwrapped)
     return store.run(at.name)
@@ -148,10 +153,11 @@ def select_in_memory(
     on_progress: OnProgress = no_progress,
     warn: Warn = no_warnings,
     estimator: Any = None,
+    cv: Any = None,
 ) -> SelectionRun:
     """Run the pipeline without a store, and return the finished run; see `select_features`."""
     with _open_run(
-        source, settings, execution, _unwrapped, on_progress, estimator, in_memory=True
+        source, settings, execution, _unwrapped, on_progress, estimator, cv, in_memory=True
     ) as run:
         warn(run.description.warnings)
         _finish(run, _unwrapped)
@@ -224,6 +230,7 @@ def _open_run(
     wrap_step: WrapStep,
     on_progress: OnProgress,
     estimator: Any,
+    cv: Any = None,
     *,
     in_memory: bool = False,
 ) -> Iterator[SelectionRun]:
@@ -239,9 +246,22 @@ def _open_run(
         progress = as_progress(on_progress)
         with progress.stage("ingest"):
             dataset = wrap_step(ingest)(source, settings, datasets, progress)
+        folds = None
+        if cv is not None:
+            folds = given_folds(cv, dataset, settings)
+            model = settings.model.model_copy(update={"folds": len(folds)})
+            settings = settings.model_copy(update={"model": model})
         yield opened.enter_context(
             _run_on(
-                dataset, source.name, settings, execution, store, wrap_step, progress, estimator
+                dataset,
+                source.name,
+                settings,
+                execution,
+                store,
+                wrap_step,
+                progress,
+                estimator,
+                folds,
             )
         )
 
@@ -256,10 +276,11 @@ def _run_on(
     wrap_step: WrapStep = _unwrapped,
     progress: OnProgress = no_progress,
     estimator: Any = None,
+    folds: GivenFolds | None = None,
 ) -> Iterator[SelectionRun]:
     """Check and describe a dataset of a source by name, and yield its run."""
     with ExitStack() as opened:
-        name = run_name(source, settings, dataset, estimator)
+        name = run_name(source, settings, dataset, estimator, folds)
         opened.enter_context(logging_about(run=name, dataset=dataset.hash[:16]))
         stored = None if store is None else store.run(name)
         if stored is not None:
@@ -272,6 +293,7 @@ def _run_on(
             store=store,
             on_progress=progress,
             estimator=estimator,
+            given_folds=folds,
         )
         run.settings_file, run.source = execution.settings_file, source
         if run.is_in_files:
@@ -331,7 +353,11 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
 
 
 def run_name(
-    source: str, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
+    source: str,
+    settings: SelectionSettings,
+    dataset: Dataset,
+    estimator: Any = None,
+    folds: GivenFolds | None = None,
 ) -> str:
     """Return the name of the run: source, method and model, then a hash.
 
@@ -339,4 +365,5 @@ def run_name(
     """
     words = [source.split(".")[0], settings.method.name, settings.model.name]
     readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
-    return f"{readable}-{identity(settings, dataset.hash, estimator)[:10]}"
+    of_folds = None if folds is None else folds.hash
+    return f"{readable}-{identity(settings, dataset.hash, estimator, of_folds)[:10]}"

@@ -22,6 +22,7 @@ from chaffinch.storage.runs.stages import Checkpoints, StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.feature_constraints import feasible_masks
+from chaffinch.tasks.data.given_folds import GivenFolds
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.splits import PARTS, Roles, Splits, fold_indices
 from chaffinch.tasks.data.stratified_split import Index
@@ -45,6 +46,7 @@ from chaffinch.tasks.workers.interface import InProcess, Workers
 # Files of a run that are read back.
 PROFILE_FILE = "profile.json"
 SPLITS_FILE = "splits.parquet"
+FOLDS_FILE = "folds.parquet"
 PATH_FILE = "elimination.parquet"
 OUT_OF_FOLD_FILE = "out_of_fold.parquet"
 CONTRACT_FILE = "selection.json"
@@ -79,6 +81,14 @@ class StageResults:
     def description(self) -> TableDescription:
         """Roles, classes and categories of the table's columns."""
         return DESCRIPTION.validate_json(self.records["describe"].read(PROFILE_FILE))
+
+    @cached_property
+    def given_folds(self) -> GivenFolds | None:
+        """Folds that a splitter of scikit-learn, or the caller, made; None without such."""
+        record = self.records["split"]
+        if FOLDS_FILE not in record.files:
+            return None
+        return GivenFolds.from_table(record.read_table(FOLDS_FILE))
 
     @cached_property
     def path(self) -> pa.Table:
@@ -120,7 +130,8 @@ class SelectionRun(StageResults):
     """A run of the pipeline.
 
     Without `stored`, the folder of the run, results are kept in memory only. Runs share results in
-    `store`. `estimator` is an unfitted scikit-learn estimator instead of a model by name.
+    `store`. `estimator` is an unfitted scikit-learn estimator instead of a model by name, and
+    `given_folds` are folds instead of those of the settings.
     """
 
     part: pa.Array  # the part of each row, set by the stage that splits them
@@ -137,6 +148,7 @@ class SelectionRun(StageResults):
         workers: Workers | None = None,
         on_progress: OnProgress = no_progress,
         estimator: Any = None,
+        given_folds: GivenFolds | None = None,
         loaded: LoadedTable | None = None,
     ) -> None:
         super().__init__(name)
@@ -144,6 +156,7 @@ class SelectionRun(StageResults):
         self.stored, self.store = stored, store
         self.workers = InProcess() if workers is None else workers
         self.progress, self.estimator = as_progress(on_progress), estimator
+        self.given_folds = given_folds
         self.settings_file: SettingsFile | None = None
         self.source = ""  # name of the file or table that was read
         self.promoted_as: str | None = None  # by default the name of that table
@@ -233,7 +246,10 @@ class SelectionRun(StageResults):
 
     def folds(self, *parts: str) -> list[Fold]:
         """Return the folds of cross-validation inside some sets."""
-        return fold_indices(self.roles(*parts), self.settings)
+        roles = self.roles(*parts)
+        if self.given_folds is None:
+            return fold_indices(roles, self.settings)
+        return self.given_folds.inside(self._index(parts), roles.y)
 
     def units(self, *parts: str) -> Index:
         """Return the resampling unit of each row of some sets."""

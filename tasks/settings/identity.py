@@ -36,14 +36,17 @@ def digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def identity(settings: SelectionSettings, dataset_hash: str, estimator: Any = None) -> str:
-    """Return the digest that makes two runs the same run."""
+def identity(
+    settings: SelectionSettings, dataset_hash: str, estimator: Any = None, folds: str | None = None
+) -> str:
+    """Return the digest that makes two runs the same run; `folds` is the hash of given folds."""
     return digest(
         {
             "dataset": dataset_hash,
             "settings": settings.model_dump(mode="json"),
             "estimator": None if estimator is None else repr(_parameters(estimator)),
             "versions": versions(),
+            **({} if folds is None else {"folds": folds}),
         }
     )
 
