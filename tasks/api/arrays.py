@@ -71,8 +71,9 @@ def with_column(table: pa.Table, role: str, values: Any) -> tuple[pa.Table, str]
         raise InputError(
             f"{role} must hold a value for each row but is {values!r}; give that column's values"
         )
+    of_rows = _values_of_rows(role, values, len(table))
     name = _unused(_name_of(values, table.column_names) or role, table.column_names)
-    column = pd.DataFrame({name: _values_of_rows(role, values, len(table))})
+    column = pd.DataFrame({name: of_rows})
     return table.append_column(name, source_of(column).load((), ()).column(0)), name
 
 

@@ -61,8 +61,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Whether features are left out that predict the target without the others.
     task : "auto", "regression" or "classification"
         What the target is.
-    loss : str, optional
-        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
+    loss : str or scorer, optional
+        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"``, or what ``scoring`` of
+        scikit-learn takes: a scorer's name, or a scorer by ``make_scorer``; it is negated.
     baseline : "mean", "median", "zero" or mapping
         What a masked feature is set to.
     shares : four whole percents, in all 100
@@ -124,7 +125,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         embargo: str | float | None = None,
         drop_leaks: bool = False,
         task: TaskOrAuto = "auto",
-        loss: str | None = None,
+        loss: Any = None,
         baseline: Baseline = "mean",
         shares: tuple[int, int, int, int] = PERCENT,
         cv: Any = None,

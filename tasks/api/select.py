@@ -17,10 +17,12 @@ from chaffinch.tasks.pipeline.run import select_features, select_in_memory
 from chaffinch.tasks.results.result import SelectionResult, load_result, result_in_memory
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.input_checks import is_whole
+from chaffinch.tasks.selection.losses import is_scorer, name_of_loss
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
+from chaffinch.tasks.settings.identity import Given
 from chaffinch.tasks.settings.method import PERCENT, Method, method_settings
 from chaffinch.tasks.settings.selection import (
     MASK_ROWS,
@@ -62,7 +64,7 @@ def select(
     shares: tuple[int, int, int, int] = PERCENT,
     cv: Any = None,
     task: TaskOrAuto = "auto",
-    loss: str | None = None,
+    loss: Any = None,
     baseline: Baseline = "mean",
     tolerance: float = TOLERANCE,
     mask_rows: int = MASK_ROWS,
@@ -156,8 +158,11 @@ def select(
         order.
     task : "auto", "regression" or "classification"
         What the target is.
-    loss : str, optional
-        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
+    loss : str or scorer, optional
+        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"``, a scikit-learn scorer's name, or
+        a scorer of your own by ``make_scorer``, which gets the classes by their own labels. Scores
+        are negated. A run does not hold a scorer of your own: it is selected again by `select`
+        only.
     baseline : "mean", "median", "zero" or mapping
         What a masked feature is set to; a mapping gives values by feature, the others the mean.
     tolerance : float in 0..1
@@ -204,6 +209,7 @@ def select(
     """
     model, estimator = model_settings(model)
     model, folds = with_folds(model, cv)
+    scorer = loss if is_scorer(loss) else None
     data, target = with_target(data, target)
     as_text, texts = naming(data)
     to_keep, to_drop, limits = named_constraints(constraints, as_text)
@@ -227,7 +233,7 @@ def select(
         constraints=limits,
         alternatives=alternatives_of(alternatives),
         task=task,
-        loss=loss,
+        loss=name_of_loss(loss),
         baseline=baseline,
         seed=seed,
         history=_history(
@@ -240,7 +246,8 @@ def select(
         tolerance=tolerance,
         mask_rows=mask_rows,
     )
-    return selected(data, settings, estimator, cluster, workers, store, verbose, on_progress, folds)
+    given = Given(estimator, folds, scorer)
+    return selected(data, settings, given, cluster, workers, store, verbose, on_progress)
 
 
 def _history(
@@ -290,13 +297,12 @@ def is_splitter(cv: Any) -> bool:
 def selected(
     data: Any,
     settings: SelectionSettings,
-    estimator: Any,
+    given: Given,
     cluster: str | None,
     workers: int | None,
     store: str | Path | None,
     verbose: bool | None,
     on_progress: OnProgress | None,
-    cv: Any = None,
 ) -> SelectionResult:
     """Run the pipeline and return its result; the parameters are those of `select`."""
     where: dict[str, Any] = {} if store is None else {"store": store}
@@ -309,14 +315,15 @@ def selected(
     )
     with shown(steps, verbose, on_progress) as progress:
         options: dict[str, Any] = {"on_progress": progress, "warn": warn_of_data}
-        options |= {"estimator": estimator, "cv": cv}
+        options["given"] = given
         if store is None:
             run = select_in_memory(source, settings, execution, **options)
         else:
             kept = select_features(source, settings, execution, **options)
     if store is None:
         return result_in_memory(run, Labels(data))
-    return load_result(kept, () if estimator is None else packages_of(estimator), Labels(data))
+    own = () if given.estimator is None else packages_of(given.estimator)
+    return load_result(kept, own, Labels(data))
 
 
 def naming(*tables: Any) -> tuple[Callable[[Any], Any], Callable[[str, Any], tuple[Any, ...]]]:

@@ -95,12 +95,7 @@ def stage_key(name: str, run: SelectionRun, after: tuple[str, ...] = ()) -> str:
     return digest(
         {
             "stage": name,
-            "identity": identity(
-                run.settings,
-                run.dataset.hash,
-                run.estimator,
-                None if run.given_folds is None else run.given_folds.hash,
-            ),
+            "identity": identity(run.settings, run.dataset.hash, run.given),
             "after": [[r.stage, r.key, r.files, r.result] for r in records],
         }
     )
