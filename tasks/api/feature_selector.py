@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy.sparse import issparse
@@ -18,7 +19,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from chaffinch.errors import InputError, as_input_error
+from chaffinch.errors import InputError, as_input_error, short_repr
 from chaffinch.storage.column_names import text_of_label
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.memory import computed
@@ -27,7 +28,7 @@ from chaffinch.tasks.api.select import is_splitter, named_constraints, select
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.constraints import Constraints
-from chaffinch.tasks.selection.input_checks import check_same_order
+from chaffinch.tasks.selection.input_checks import check_same_order, is_whole
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.method import PERCENT, Method
 from chaffinch.tasks.settings.selection import TOLERANCE, Baseline, ModelSettings, TaskOrAuto
@@ -75,8 +76,10 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Share of what all features explain that a smaller set may lose and still be as good.
     random_state : int, RandomState or None
         Seed; the only source of randomness.
-    workers : int of at least 1, optional
-        Processes of a local cluster. By default there is none.
+    n_jobs : int, optional
+        Worker processes on this machine, as everywhere in scikit-learn: None, which is 1 outside of
+        a ``joblib.parallel_config``, is this process alone, and -1 is one for each core. The result
+        is the same.
     store : path, optional
         Folder that keeps each fit as a run, which `chaffinch.load_run` reads without pickle, by the
         name ``result_.run``. None keeps nothing.
@@ -131,7 +134,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         cv: Any = None,
         tolerance: float = TOLERANCE,
         random_state: int | RandomState | None = 0,
-        workers: int | None = None,
+        n_jobs: int | None = None,
         store: str | Path | None = None,
         verbose: bool | None = None,
     ) -> None:
@@ -151,7 +154,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.cv = cv
         self.tolerance = tolerance
         self.random_state = random_state
-        self.workers = workers
+        self.n_jobs = n_jobs
         self.store = store
         self.verbose = verbose
 
@@ -196,6 +199,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         DataQualityWarning
             For each entry of ``result_.warnings``, before training.
         """
+        is_parallel, n_workers = _workers_of(self.n_jobs)
         row_roles = {"group": groups, "time": time, "split": split, "weight": sample_weight}
         table = self._validated(X, y)
         for role, values in {"y": y, **row_roles}.items():
@@ -247,8 +251,8 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             cv=self.cv,
             tolerance=self.tolerance,
             seed=int(seed),
-            cluster=None if self.workers is None else "local",
-            workers=self.workers,
+            cluster="local" if is_parallel else None,
+            workers=n_workers,
             store=self.store,
             verbose=self.verbose,
             **roles,
@@ -301,6 +305,19 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _workers_of(n_jobs: object) -> tuple[bool, int | None]:
+    """Return whether scikit-learn's `n_jobs` asks for workers, and how many.
+
+    None: one for each core, or as many as fit into memory.
+    """
+    if n_jobs == 0 or not (n_jobs is None or is_whole(n_jobs)):
+        raise InputError(
+            f"n_jobs must be a whole number other than 0, or None, but is {short_repr(n_jobs)}"
+        )
+    n_workers = int(effective_n_jobs(n_jobs))
+    return n_workers > 1, n_workers if n_workers > 1 and n_jobs != -1 else None
 
 
 def _check_no_text(X: Any) -> None:

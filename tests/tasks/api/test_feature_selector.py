@@ -223,6 +223,12 @@ def test_any_random_state_of_scikit_learn_is_taken():
         assert FeatureSelector(**FAST, random_state=state).fit(X, y).get_support().any()
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2, -1])
+def test_the_number_of_jobs_changes_no_result(n_jobs):
+    alone = FeatureSelector(**FAST).fit(X, y).result_.contract
+    assert FeatureSelector(**FAST, n_jobs=n_jobs).fit(X, y).result_.contract == alone
+
+
 @pytest.mark.parametrize("load", [load_breast_cancer, load_diabetes])
 def test_the_model_predicts_and_scores_like_an_estimator(load):
     table, target = load(return_X_y=True, as_frame=True)
@@ -265,6 +271,8 @@ def test_arrays_are_predicted_from_whole_or_as_transformed():
          r"column 1 of X \(x1\) must hold numbers, as X is an array \(.*'a'\); give a data"),
         (lambda: FeatureSelector(**FAST).fit(X, y, time="day"),
          "time must hold a value for each row but is 'day'"),
+        (lambda: FeatureSelector(n_jobs=0).fit(X, y), "n_jobs must be a whole number other than 0"),
+        (lambda: FeatureSelector(n_jobs=1.5).fit(X, y), "or None, but is 1.5"),
         (lambda: FeatureSelector(keep="x1").fit(X, y), "keep must be a list but is 'x1'"),
         (lambda: chaffinch.select("table.csv", y), "target must name a column of a file"),
         (lambda: chaffinch.select(X, y[:9]), "target must hold one value for each"),
