@@ -96,10 +96,10 @@ def select(
         ``"robust_elimination"`` judges by models, one for each fold, that have seen masked rows,
         and ``"pefs"`` trains a network of its own and the probability of each feature: both find
         the number unless it is given. To compare with: ``"correlation"``, ``"anova_f"``,
-        ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"lasso"``,
-        ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``, ``"tree_shap"``,
-        ``"mission"`` and ``"dfs"`` rank the features once and keep the best; ``"rfe"``,
-        ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"`` and
+        ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"jmi"``,
+        ``"cmim"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``,
+        ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and keep the best;
+        ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"`` and
         ``"particle_swarm"`` refit the model as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn

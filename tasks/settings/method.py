@@ -182,6 +182,7 @@ _CLASSES: dict[str, str] = {
         ("correlation", "anova_f", "mutual_information", "mrmr", "relieff", "fcbf"),
         "chaffinch.tasks.selection.baselines.filters",
     ),
+    **dict.fromkeys(("jmi", "cmim"), "chaffinch.tasks.selection.baselines.joint_information"),
     **dict.fromkeys(("lasso", "elastic_net"), "chaffinch.tasks.selection.baselines.penalised"),
     **dict.fromkeys(
         ("select_from_model", "permutation", "tree_shap"),

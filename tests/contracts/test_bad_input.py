@@ -246,8 +246,8 @@ DFS = [
 
 WORDS = [
     bad("method", "method must be one of auto, gbmo, flbmo, afs_bm, correlation, anova_f, "
-        "mutual_information, mrmr, relieff, fcbf, lasso, elastic_net, select_from_model, "
-        "permutation, tree_shap, mission, dfs, rfe, rfecv, sequential_forward, "
+        "mutual_information, mrmr, relieff, fcbf, jmi, cmim, lasso, elastic_net, "
+        "select_from_model, permutation, tree_shap, mission, dfs, rfe, rfecv, sequential_forward, "
         "sequential_backward, robust_elimination, particle_swarm, pefs but is 'gmbo'; did you "
         "mean gbmo?",
         method="gmbo", at_command=True),
