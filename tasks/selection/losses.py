@@ -86,7 +86,12 @@ def is_scorer(loss: object) -> bool:
 def name_of_loss(loss: Any) -> Any:
     """Return what a loss is called; InputError for a function that is no scorer."""
     if is_scorer(loss):
-        return repr(loss)
+        try:
+            return repr(loss)
+        except AttributeError as error:
+            raise InputError(
+                "the function of the scorer must have a name, as those by def have"
+            ) from error
     if callable(loss):
         name = getattr(loss, "__name__", type(loss).__name__)
         raise InputError(

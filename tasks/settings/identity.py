@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from types import CodeType
 from typing import Any
@@ -85,7 +85,13 @@ def _parameters(estimator: Any) -> tuple[str, list[tuple[str, Any]]]:
 
 def _code(function: Any) -> Iterator[str]:
     """Yield what tells a function from an edited one of its name, without where it was written."""
+    while isinstance(function, partial):
+        yield repr((function.args, function.keywords))
+        function = function.func
     yield f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    cells = getattr(function, "__closure__", None) or ()
+    yield repr([getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)])
+    yield repr([cell.cell_contents for cell in cells])
     codes = [getattr(function, "__code__", None)]
     while codes:
         code = codes.pop()

@@ -236,13 +236,22 @@ def test_a_scorer_of_ones_own_is_the_loss_that_the_one_of_that_name_is():
 def test_a_scorer_of_ones_own_gets_the_labels_of_classes_and_is_part_of_what_a_run_is(tmp_path):
     by_label = make_scorer(f1_score, pos_label="yes")
     assert select(method="gbmo", loss=by_label).losses == select(method="gbmo", loss="f1").losses
-    once, again, other = (
+    edited = copied(rows_lost, lambda truth, made, of: 0.0)
+    once, again, *others = (
         select(loss=make_scorer(score, greater_is_better=False, of=2), store=tmp_path)
-        for score in (rows_lost, rows_lost, copied(rows_lost, lambda truth, made, of: 0.0))
+        for score in (rows_lost, rows_lost, edited, times(1), times(3))
     )
-    assert once.run == again.run != other.run
+    assert once.run == again.run
+    assert len({once.run, *(other.run for other in others)}) == 4
     with pytest.raises(InputError, match="was a scorer made in Python, which settings and runs do"):
         once.at(2)
+
+
+def times(factor):
+    def score(truth, made, *, of):
+        return factor * rows_lost(truth, made, of=of)
+
+    return score
 
 
 def copied(function, other):
