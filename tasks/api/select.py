@@ -99,17 +99,17 @@ def select(
         ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"jmi"``,
         ``"cmim"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``,
         ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and keep the best;
-        ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"`` and
-        ``"particle_swarm"`` refit the model as they search.
+        ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"``, ``"boruta"``
+        and ``"particle_swarm"`` refit the model as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned. One that
         takes no missing values, such as Lasso, is fitted on standardised numbers, with the mean for
         a missing one; trees and forests that take them get the numbers as they are.
     n_features : int, optional
-        ``"auto"``, GBMO, AFS-BM, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any
-        other method: keep exactly this many. In place of what the method's settings have by
-        default; if they name another, that is an error.
+        ``"auto"``, GBMO, AFS-BM, ``"rfecv"``, ``"boruta"`` and ``"particle_swarm"``: keep at most
+        this many. Any other method: keep exactly this many. In place of what the method's settings
+        have by default; if they name another, that is an error.
     min_score : float, optional
         A ranking, in place of a number: keep the features whose score is at least this, in the
         ranking's own unit; those on the keep list in any case.

@@ -195,6 +195,7 @@ _CLASSES: dict[str, str] = {
     "sequential_forward": "chaffinch.tasks.methods.baselines.sequential:Sequential",
     "sequential_backward": "chaffinch.tasks.methods.baselines.sequential:Sequential",
     "robust_elimination": "chaffinch.tasks.methods.robust_elimination:RobustElimination",
+    "boruta": "chaffinch.tasks.methods.baselines.boruta:Boruta",
     "particle_swarm": "chaffinch.tasks.methods.baselines.particle_swarm:ParticleSwarm",
     "pefs": "chaffinch.tasks.methods.pefs:Pefs",
 }
