@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from chaffinch.errors import InputError, as_input_error, short_repr
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.tasks.data.arrow import column_of
-from chaffinch.tasks.data.roles import check_roles, refuse_missing, rows_with_roles
+from chaffinch.tasks.data.roles import check_roles, describe_target, rows_with_roles
 from chaffinch.tasks.data.splits import Roles, are_early, check_folds, has_folds
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.settings.base import MOST_FOLDS
@@ -86,7 +86,7 @@ def given_folds(cv: Any, dataset: Dataset, settings: SelectionSettings) -> Given
     named = (settings.target, *(getattr(settings.columns, role) for role in ROW_ROLES))
     table = dataset.read([name for name in named if name]).take(pa.array(np.argsort(in_source)))
     target = column_of(table, settings.target, "target")
-    refuse_missing(f"target {settings.target!r}", target)
+    describe_target(target, settings)  # refuses what is no target
     check_roles(table, settings)
     roles = rows_with_roles(table, settings, np.zeros(len(table)), ())
     if isinstance(cv, list):
