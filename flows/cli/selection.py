@@ -48,7 +48,8 @@ _METHOD = (
         "--n-features",
         type=int,
         metavar="K",
-        help="auto, gbmo, afs_bm, rfecv, particle_swarm: keep at most K; any other: exactly K.",
+        help="auto, gbmo, afs_bm, rfecv, boruta, particle_swarm: keep at most K; any other: "
+        "exactly K.",
     ),
     click.option(
         "--min-score",

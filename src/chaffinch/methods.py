@@ -7,6 +7,7 @@
 
 from chaffinch.tasks.methods.afs_bm import AfsBm
 from chaffinch.tasks.methods.auto import Auto
+from chaffinch.tasks.methods.baselines.boruta import Boruta
 from chaffinch.tasks.methods.baselines.particle_swarm import ParticleSwarm
 from chaffinch.tasks.methods.baselines.rankings import Ranking
 from chaffinch.tasks.methods.baselines.rfe import Rfe, Rfecv
@@ -19,6 +20,7 @@ from chaffinch.tasks.methods.robust_elimination import RobustElimination
 __all__ = [
     "AfsBm",
     "Auto",
+    "Boruta",
     "Dfs",
     "Flbmo",
     "Gbmo",

@@ -61,19 +61,19 @@ def _check_fits(matrix: Any) -> None:
         )
 
 
-def with_column(
-    table: pa.Table, role: str, values: Any, name: str | None = None
-) -> tuple[pa.Table, str]:
+def with_column(table: pa.Table, role: str, values: Any) -> tuple[pa.Table, str]:
     """Return a table with an added column, and its name, which underscores make unique.
 
-    `role` names the values in an error, and the column if it has no `name`.
+    The column is named as its values are. `role` names them in an error, and the column if they
+    have no name of their own.
     """
     if isinstance(values, str):
         raise InputError(
             f"{role} must hold a value for each row but is {values!r}; give that column's values"
         )
-    name = _unused(name or role, table.column_names)
-    column = pd.DataFrame({name: _values_of_rows(role, values, len(table))})
+    of_rows = _values_of_rows(role, values, len(table))
+    name = _unused(_name_of(values, table.column_names) or role, table.column_names)
+    column = pd.DataFrame({name: of_rows})
     return table.append_column(name, source_of(column).load((), ()).column(0)), name
 
 
@@ -117,14 +117,13 @@ def with_target(data: Any, target: Any) -> tuple[Any, Any]:
         name = _unused(_name_of(target, names) or "target", names)
         check_same_order(data, target, "target")
         return pd.concat([data, pd.Series(values, data.index, name=name)], axis=1), name
-    table = as_table(data)
-    return with_column(table, "target", target, _name_of(target, table.column_names))
+    return with_column(as_table(data), "target", target)
 
 
-def _name_of(target: Any, names: Collection[str]) -> str | None:
+def _name_of(values: Any, names: Collection[str]) -> str | None:
     """Return the name of a series, or of a table's one column, if it is text and no column's."""
-    is_table = np.shape(target)[1:] == (1,) and hasattr(target, "columns")
-    name = target.columns[0] if is_table else getattr(target, "name", None)
+    is_table = hasattr(values, "columns") and np.shape(values)[1:] == (1,)
+    name = values.columns[0] if is_table else getattr(values, "name", None)
     return name if isinstance(name, str) and name.strip() and name not in names else None
 
 

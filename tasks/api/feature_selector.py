@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy.sparse import issparse
@@ -18,16 +19,16 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from chaffinch.errors import InputError, as_input_error
+from chaffinch.errors import InputError, as_input_error, short_repr
 from chaffinch.storage.column_names import text_of_label
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.memory import computed
 from chaffinch.tasks.api.arrays import as_table, with_column
-from chaffinch.tasks.api.select import named_constraints, select
+from chaffinch.tasks.api.select import is_splitter, named_constraints, select
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.constraints import Constraints
-from chaffinch.tasks.selection.input_checks import check_same_order
+from chaffinch.tasks.selection.input_checks import check_same_order, is_whole
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.method import PERCENT, Method
 from chaffinch.tasks.settings.selection import TOLERANCE, Baseline, ModelSettings, TaskOrAuto
@@ -61,18 +62,24 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Whether features are left out that predict the target without the others.
     task : "auto", "regression" or "classification"
         What the target is.
-    loss : str, optional
-        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
+    loss : str or scorer, optional
+        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"``, or what ``scoring`` of
+        scikit-learn takes: a scorer's name, or a scorer by ``make_scorer``; it is negated.
     baseline : "mean", "median", "zero" or mapping
         What a masked feature is set to.
     shares : four whole percents, in all 100
         Percent of the rows for training, mask validation, model validation and test.
+    cv : int, splitter of scikit-learn, or iterable of (train, test), optional
+        Folds of the tuning, of ``"auto"``, ``"rfecv"`` and ``"robust_elimination"``; see
+        `chaffinch.select`.
     tolerance : float in 0..1
         Share of what all features explain that a smaller set may lose and still be as good.
     random_state : int, RandomState or None
         Seed; the only source of randomness.
-    workers : int of at least 1, optional
-        Processes of a local cluster. By default there is none.
+    n_jobs : int, optional
+        Worker processes on this machine, as everywhere in scikit-learn: None, which is 1 outside of
+        a ``joblib.parallel_config``, is this process alone, and -1 is one for each core. The result
+        is the same.
     store : path, optional
         Folder that keeps each fit as a run, which `chaffinch.load_run` reads without pickle, by the
         name ``result_.run``. None keeps nothing.
@@ -121,12 +128,13 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         embargo: str | float | None = None,
         drop_leaks: bool = False,
         task: TaskOrAuto = "auto",
-        loss: str | None = None,
+        loss: Any = None,
         baseline: Baseline = "mean",
         shares: tuple[int, int, int, int] = PERCENT,
+        cv: Any = None,
         tolerance: float = TOLERANCE,
         random_state: int | RandomState | None = 0,
-        workers: int | None = None,
+        n_jobs: int | None = None,
         store: str | Path | None = None,
         verbose: bool | None = None,
     ) -> None:
@@ -143,9 +151,10 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.loss = loss
         self.baseline = baseline
         self.shares = shares
+        self.cv = cv
         self.tolerance = tolerance
         self.random_state = random_state
-        self.workers = workers
+        self.n_jobs = n_jobs
         self.store = store
         self.verbose = verbose
 
@@ -190,6 +199,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         DataQualityWarning
             For each entry of ``result_.warnings``, before training.
         """
+        is_parallel, n_workers = _workers_of(self.n_jobs)
         row_roles = {"group": groups, "time": time, "split": split, "weight": sample_weight}
         table = self._validated(X, y)
         for role, values in {"y": y, **row_roles}.items():
@@ -203,9 +213,16 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         kind = table[roles["weight"]].type if "weight" in roles else pa.null()
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):  # others are refused later
             weights = table[roles["weight"]].cast(pa.float64(), safe=False)
-            table = table.filter(pc.fill_null(pc.not_equal(weights, 0), True))
+            kept = pc.fill_null(pc.not_equal(weights, 0), True)
+            table = table.filter(kept)
             if not len(table):
                 raise InputError("every sample weight is zero; give one above 0")
+            by_row = isinstance(self.cv, Iterable) and not is_splitter(self.cv)
+            if by_row and len(table) < len(kept):
+                raise InputError(
+                    "cv has numbers of rows but rows of weight 0 are left out; take them out of "
+                    "the rows, or give a splitter"
+                )
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
@@ -231,10 +248,11 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             loss=self.loss,
             baseline=self.baseline,
             shares=self.shares,
+            cv=self.cv,
             tolerance=self.tolerance,
             seed=int(seed),
-            cluster=None if self.workers is None else "local",
-            workers=self.workers,
+            cluster="local" if is_parallel else None,
+            workers=n_workers,
             store=self.store,
             verbose=self.verbose,
             **roles,
@@ -287,6 +305,19 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _workers_of(n_jobs: object) -> tuple[bool, int | None]:
+    """Return whether scikit-learn's `n_jobs` asks for workers, and how many.
+
+    None: one for each core, or as many as fit into memory.
+    """
+    if n_jobs == 0 or not (n_jobs is None or is_whole(n_jobs)):
+        raise InputError(
+            f"n_jobs must be a whole number other than 0, or None, but is {short_repr(n_jobs)}"
+        )
+    n_workers = int(effective_n_jobs(n_jobs))
+    return n_workers > 1, n_workers if n_workers > 1 and n_jobs != -1 else None
 
 
 def _check_no_text(X: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,10 +16,13 @@ from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.pipeline.run import select_features, select_in_memory
 from chaffinch.tasks.results.result import SelectionResult, load_result, result_in_memory
 from chaffinch.tasks.selection.constraints import Constraints
+from chaffinch.tasks.selection.input_checks import is_whole
+from chaffinch.tasks.selection.losses import is_scorer, name_of_loss
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
+from chaffinch.tasks.settings.identity import Given
 from chaffinch.tasks.settings.method import PERCENT, Method, method_settings
 from chaffinch.tasks.settings.selection import (
     MASK_ROWS,
@@ -60,8 +63,9 @@ def select(
     history_columns: Collection[str] = (),
     series: str | None = None,
     shares: tuple[int, int, int, int] = PERCENT,
+    cv: Any = None,
     task: TaskOrAuto = "auto",
-    loss: str | None = None,
+    loss: Any = None,
     baseline: Baseline = "mean",
     tolerance: float = TOLERANCE,
     mask_rows: int = MASK_ROWS,
@@ -94,20 +98,20 @@ def select(
         ``"robust_elimination"`` judges by models, one for each fold, that have seen masked rows,
         and ``"pefs"`` trains a network of its own and the probability of each feature: both find
         the number unless it is given. To compare with: ``"correlation"``, ``"anova_f"``,
-        ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"lasso"``,
-        ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``, ``"tree_shap"``,
-        ``"mission"`` and ``"dfs"`` rank the features once and keep the best; ``"rfe"``,
-        ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"`` and
-        ``"particle_swarm"`` refit the model as they search.
+        ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"jmi"``,
+        ``"cmim"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``,
+        ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and keep the best;
+        ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"``, ``"boruta"``
+        and ``"particle_swarm"`` refit the model as they search.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned. One that
         takes no missing values, such as Lasso, is fitted on standardised numbers, with the mean for
         a missing one; trees and forests that take them get the numbers as they are.
     n_features : int, optional
-        ``"auto"``, GBMO, AFS-BM, ``"rfecv"`` and ``"particle_swarm"``: keep at most this many. Any
-        other method: keep exactly this many. In place of what the method's settings have by
-        default; if they name another, that is an error.
+        ``"auto"``, GBMO, AFS-BM, ``"rfecv"``, ``"boruta"`` and ``"particle_swarm"``: keep at most
+        this many. Any other method: keep exactly this many. In place of what the method's settings
+        have by default; if they name another, that is an error.
     min_score : float, optional
         A ranking, in place of a number: keep the features whose score is at least this, in the
         ranking's own unit; those on the keep list in any case.
@@ -152,10 +156,20 @@ def select(
         Column that names the series of a row; no series uses the past of another.
     shares : four whole percents, in all 100
         Percent of the rows for training, mask validation, model validation and test.
+    cv : int, splitter of scikit-learn, or iterable of (train, test), optional
+        Folds of the tuning, of ``"auto"``, ``"rfecv"`` and ``"robust_elimination"``: their number,
+        a splitter such as ``GroupKFold(5)``, or pairs of row numbers, at most 20. A splitter gets
+        the target and the groups, and rows by number in the order of the table, so that one that
+        goes by position gives other folds to rows in another order. ``"auto"`` takes only folds
+        that hold out each row at most once. By default five folds: stratified, by group, or in time
+        order.
     task : "auto", "regression" or "classification"
         What the target is.
-    loss : str, optional
-        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name.
+    loss : str or scorer, optional
+        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"``, a scikit-learn scorer's name, or
+        a scorer of your own by ``make_scorer``, which gets the classes by their own labels. Scores
+        are negated. A run does not hold a scorer of your own: it is selected again by `select`
+        only.
     baseline : "mean", "median", "zero" or mapping
         What a masked feature is set to; a mapping gives values by feature, the others the mean.
     tolerance : float in 0..1
@@ -201,6 +215,8 @@ def select(
     True
     """
     model, estimator = model_settings(model)
+    model, folds = with_folds(model, cv)
+    scorer = loss if is_scorer(loss) else None
     data, target = with_target(data, target)
     as_text, texts = naming(data)
     to_keep, to_drop, limits = named_constraints(constraints, as_text)
@@ -225,7 +241,7 @@ def select(
         constraints=limits,
         alternatives=alternatives_of(alternatives),
         task=task,
-        loss=loss,
+        loss=name_of_loss(loss),
         baseline=baseline,
         seed=seed,
         history=_history(
@@ -238,7 +254,8 @@ def select(
         tolerance=tolerance,
         mask_rows=mask_rows,
     )
-    return selected(data, settings, estimator, cluster, workers, store, verbose, on_progress)
+    given = Given(estimator, folds, scorer)
+    return selected(data, settings, given, cluster, workers, store, verbose, on_progress)
 
 
 def _history(
@@ -262,10 +279,33 @@ def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any
     return ModelSettings(name=type(model).__name__, tuning="none"), model
 
 
+def with_folds(model: ModelSettings, cv: Any) -> tuple[ModelSettings, Any]:
+    """Return the settings of a model with the number of folds, and folds that are no number."""
+    if is_whole(cv):
+        by_default = ModelSettings.model_fields["folds"].default
+        if model.folds not in (by_default, cv):
+            raise InputError(
+                f"cv is {cv}, but folds is {model.folds} in the settings of the model; give it once"
+            )
+        return ModelSettings(**{**model.model_dump(), "folds": cv}), None
+    if cv is None or is_splitter(cv):
+        return model, cv
+    if isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
+        return model, list(cv)
+    raise InputError(
+        "cv must be a number of folds, a splitter of scikit-learn such as GroupKFold(5), or pairs "
+        f"(train, test) of row numbers but is {short_repr(cv)}"
+    )
+
+
+def is_splitter(cv: Any) -> bool:
+    return hasattr(cv, "split") and not isinstance(cv, str | bytes)
+
+
 def selected(
     data: Any,
     settings: SelectionSettings,
-    estimator: Any,
+    given: Given,
     cluster: str | None,
     workers: int | None,
     store: str | Path | None,
@@ -283,14 +323,15 @@ def selected(
     )
     with shown(steps, verbose, on_progress) as progress:
         options: dict[str, Any] = {"on_progress": progress, "warn": warn_of_data}
-        options["estimator"] = estimator
+        options["given"] = given
         if store is None:
             run = select_in_memory(source, settings, execution, **options)
         else:
             kept = select_features(source, settings, execution, **options)
     if store is None:
         return result_in_memory(run, Labels(data))
-    return load_result(kept, () if estimator is None else packages_of(estimator), Labels(data))
+    own = () if given.estimator is None else packages_of(given.estimator)
+    return load_result(kept, own, Labels(data))
 
 
 def naming(*tables: Any) -> tuple[Callable[[Any], Any], Callable[[str, Any], tuple[Any, ...]]]:

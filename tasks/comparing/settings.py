@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from chaffinch.tasks.settings.base import (
-    FEWEST_OUTER_FOLDS,
-    MOST_OUTER_FOLDS,
+    FEWEST_FOLDS,
+    MOST_FOLDS,
     Count,
     Settings,
     Size,
@@ -58,7 +58,7 @@ class ComparisonSettings(Settings):
     models: tuple[ModelSettings, ...] = setting(
         (ModelSettings(),), 2, "Models", "Models to select for and to retrain.", min_length=1
     )
-    folds: Annotated[int, Field(ge=FEWEST_OUTER_FOLDS, le=MOST_OUTER_FOLDS)] = setting(
+    folds: Annotated[int, Field(ge=FEWEST_FOLDS, le=MOST_FOLDS)] = setting(
         5, 3, "Folds", "Outer folds: each is scored by what was selected without it."
     )
     seeds: Count = setting(

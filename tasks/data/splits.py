@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from chaffinch.errors import InputError
 from chaffinch.tasks.data.stratified_split import Index, assign_groups, assign_rows, assign_times
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.settings.base import FEWEST_OUTER_FOLDS
+from chaffinch.tasks.settings.base import FEWEST_FOLDS
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -156,10 +156,10 @@ def _is_before(index: Index, later: Index, rows: Roles) -> NDArray[np.bool_]:
     """Return which rows are early enough for the rows `later`; all without times."""
     if rows.times is None:
         return np.ones(len(index), dtype=bool)
-    return _is_early(rows.times[index], rows.times[later].min(), rows.embargo)
+    return are_early(rows.times[index], rows.times[later].min(), rows.embargo)
 
 
-def _is_early(times: Keys, start: Any, embargo: float) -> NDArray[np.bool_]:
+def are_early(times: Keys, start: Any, embargo: float) -> NDArray[np.bool_]:
     """Return which times are before a start, by at least the embargo."""
     return np.asarray(times <= start - embargo if embargo else times < start)
 
@@ -261,7 +261,7 @@ def _with_embargo(part: Index, rows: Roles, names: Sequence[str]) -> Index:
     is_early = np.ones(len(part), dtype=bool)
     for number in range(1, len(names)):
         start = rows.times[part == number].min()
-        is_early &= (part >= number) | _is_early(rows.times, start, rows.embargo)
+        is_early &= (part >= number) | are_early(rows.times, start, rows.embargo)
     part = np.where(is_early, part, -1)
     for number, name in enumerate(names):
         if not (part == number).any():
@@ -376,7 +376,7 @@ def fold_indices(
 
     y, groups, times = rows.y, rows.groups, rows.times
     n_folds, seed = outer or settings.model.folds, settings.seed
-    fewest = FEWEST_OUTER_FOLDS if outer else settings.method.traits.fewest_folds
+    fewest = FEWEST_FOLDS if outer else settings.method.traits.fewest_folds
     name, remedy = (
         ("outer fold", f"{MORE_ROWS}, or use fewer outer folds") if outer else ("fold", FEWER_FOLDS)
     )
@@ -408,7 +408,7 @@ def fold_indices(
         require(len(distinct) - 1, "different times after the first")
         folds = [
             (
-                np.flatnonzero(_is_early(times, distinct[late[0]], rows.embargo)),
+                np.flatnonzero(are_early(times, distinct[late[0]], rows.embargo)),
                 np.flatnonzero(np.isin(moment, late)),
             )
             for _, late in model_selection.TimeSeriesSplit(n_folds).split(distinct)
@@ -417,15 +417,19 @@ def fold_indices(
         require(len(y), "rows")
         kind = model_selection.StratifiedKFold if by_class else model_selection.KFold
         folds = list(kind(n_folds, shuffle=True, random_state=seed).split(y, y))
+    check_folds(folds, y, name, remedy_of_keys(rows, is_outer=True) if outer else remedy)
+    return folds
+
+
+def check_folds(
+    folds: Sequence[tuple[Index, Index]], y: Floats | Index, name: str, remedy: str
+) -> None:
+    """Raise InputError for a fold without rows to fit on or held out, or fitted on one class."""
     for number, (fitted, held_out) in enumerate(folds, start=1):
         wrong = "" if len(held_out) else "hold out no row"
         if not len(fitted):
             wrong = "have no row to fit on, given the embargo"
-        if by_class and len(np.unique(y[fitted])) == 1:
+        if np.issubdtype(y.dtype, np.integer) and len(np.unique(y[fitted])) == 1:
             wrong = wrong or "be fitted on one class only"
         if wrong:
-            raise InputError(
-                f"{name} {number} of {n_folds} would {wrong}",
-                remedy_of_keys(rows, is_outer=True) if outer else remedy,
-            )
-    return folds
+            raise InputError(f"{name} {number} of {len(folds)} would {wrong}", remedy)

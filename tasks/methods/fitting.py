@@ -20,7 +20,7 @@ from chaffinch.tasks.data.matrix import baseline_values
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Rows, Schema
-from chaffinch.tasks.selection.losses import Loss, resolve_loss
+from chaffinch.tasks.selection.losses import Labels, Loss, resolve_loss
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.workers.interface import InProcess, OnDone, Workers
 
@@ -71,11 +71,12 @@ class Tuner:
 
     recipe: Recipe  # with the fixed hyper-parameters
     settings: SelectionSettings
+    loss: Loss
 
     def recipe_for(self, rows: Rows, schema: Schema, folds: Sequence[Fold]) -> Recipe:
         """Return the recipe with the best hyper-parameters over the folds of `rows`."""
-        tuned = tune(self.recipe, self.settings, rows, schema, lambda: list(folds), InProcess())
-        return tuned.recipe
+        of_rows = (rows, schema, lambda: list(folds), InProcess())
+        return tune(self.recipe, self.settings, self.loss, *of_rows).recipe
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class _CrossValidation:
 def tune(
     recipe: Recipe,
     settings: SelectionSettings,
+    loss: Loss,
     rows: Rows,
     schema: Schema,
     folds: Callable[[], list[Fold]],
@@ -101,7 +103,7 @@ def tune(
     candidates = tuning_candidates(recipe, settings, schema, len(rows))
     losses: list[float] | None = None
     if len(candidates) > 1:
-        loss, n_rows = loss_of(settings, schema), settings.model.tuning_rows
+        n_rows = settings.model.tuning_rows
         first = tuple((fit[fit < n_rows], held[held < n_rows]) for fit, held in folds())
         shared = _CrossValidation(rows.take(slice(n_rows)), schema, first, loss, recipe)
         losses = _cross_validate(workers, shared, candidates, on_done, checkpoints)
@@ -125,8 +127,14 @@ def baseline_of(settings: SelectionSettings, rows: Rows, description: TableDescr
     return values
 
 
-def loss_of(settings: SelectionSettings, schema: Schema) -> Loss:
-    return resolve_loss(settings.loss, schema, weighted=settings.columns.weight is not None)
+def loss_of(
+    settings: SelectionSettings, schema: Schema, scorer: Any = None, labels: Labels | None = None
+) -> Loss:
+    """Return the loss of the settings, or of a scorer, which gets the classes by their labels."""
+    weighted = settings.columns.weight is not None
+    if scorer is None:
+        return resolve_loss(settings.loss, schema, weighted=weighted)
+    return resolve_loss(scorer, schema, weighted=weighted, labels=labels)
 
 
 def recipe_of(settings: SelectionSettings, estimator: Any = None) -> Recipe:

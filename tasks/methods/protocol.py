@@ -57,6 +57,7 @@ class Problem:
     warnings: tuple[str, ...] = ()  # data-quality warnings about the table, for errors
     checkpoints: Checkpoints | None = None  # storage for the state of a long search
     feasible: FeasibleMasks | None = None  # None: features to keep are the only constraint
+    given_loss: Loss | None = None  # None: that of the settings
 
     @property
     def seed(self) -> int:
@@ -65,12 +66,12 @@ class Problem:
 
     @cached_property
     def loss(self) -> Loss:
-        return loss_of(self.settings, self.schema)
+        return self.given_loss or loss_of(self.settings, self.schema)
 
     @property
     def tuner(self) -> Tuner:
         """Tuner of hyper-parameters for other columns."""
-        return Tuner(recipe_of(self.settings, self.recipe.estimator), self.settings)
+        return Tuner(recipe_of(self.settings, self.recipe.estimator), self.settings, self.loss)
 
     def masked_rows(self) -> Rows:
         """Return the mask-validation rows, or as many as masked losses are computed on.

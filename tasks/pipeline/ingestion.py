@@ -35,6 +35,7 @@ from chaffinch.tasks.pipeline.memory import check_memory, check_shape, log_disk_
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
 from chaffinch.tasks.pipeline.selection_run import (
     DESCRIPTION,
+    FOLDS_FILE,
     PROFILE_FILE,
     SPLITS_FILE,
     SelectionRun,
@@ -174,6 +175,9 @@ def describe(run: SelectionRun, writer: Writer) -> None:
             f"{rows} no target {run.settings.target!r} and {'is' if n == 1 else 'are'} left out"
         )
         description = replace(description, notes=(left_out, *description.notes))
+    if run.given_folds is not None:
+        by_cv = f"the folds are given, by {run.given_folds.made_by}"
+        description = replace(description, notes=(by_cv, *description.notes))
     run.description = description
     writer.write(PROFILE_FILE, DESCRIPTION.dump_json(description, indent=2))
 
@@ -189,4 +193,6 @@ def split(run: SelectionRun, writer: Writer) -> None:
     codes = pa.array(part, mask=part < 0)
     run.part = pa.DictionaryArray.from_arrays(codes, list(PARTS))
     writer.write(SPLITS_FILE, lambda path: pq.write_table(pa.table({"part": run.part}), path))
+    if (given := run.given_folds) is not None:
+        writer.write(FOLDS_FILE, lambda path: pq.write_table(given.to_table(), path))
     writer.result = {"rows": {name: len(getattr(splits, name)) for name in PARTS}}

@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +21,7 @@ from chaffinch.storage.extras import require
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.source import Source
+from chaffinch.tasks.data.given_folds import given_folds
 from chaffinch.tasks.data.reselection_fit import with_hints_for
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.methods.alternatives import MODEL_GAIN
@@ -48,8 +49,8 @@ from chaffinch.tasks.pipeline.time_estimate import seconds_of_fits, stage_estima
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import check_importances
 from chaffinch.tasks.selection.core import Schema
-from chaffinch.tasks.selection.losses import check_loss
-from chaffinch.tasks.settings.identity import identity, versions
+from chaffinch.tasks.selection.losses import Loss, check_loss
+from chaffinch.tasks.settings.identity import NOTHING_GIVEN, Given, identity, versions
 from chaffinch.tasks.settings.method import method_of
 from chaffinch.tasks.settings.selection import (
     ExecutionSettings,
@@ -76,17 +77,17 @@ def select_features(
     wrap_step: WrapStep = _unwrapped,
     on_progress: OnProgress = no_progress,
     warn: Warn = no_warnings,
-    estimator: Any = None,
+    given: Given = NOTHING_GIVEN,
     promoted_as: str | None = None,
 ) -> Run:
     """Run the pipeline, or its unfinished steps, in a store, and return the finished run.
 
     The callable that `wrap_step` returns for a step is called in its place. `warn` is called with
-    the data-quality warnings before training. `estimator` is an unfitted scikit-learn estimator
-    instead of a model by name. `promoted_as` is the name of the promoted contract that the report
-    compares with; by default that of the table.
+    the data-quality warnings before training. `given` are objects instead of what the settings
+    name. `promoted_as` is the name of the promoted contract that the report compares with; by
+    default that of the table.
     """
-    with _open_run(source, settings, execution, wrap_step, on_progress, estimator) as run:
+    with _open_run(source, settings, execution, wrap_step, on_progress, given) as run:
         run.promoted_as = promoted_as
         warn(run.description.warnings)
         _finish(run, wrap_step)
@@ -129,12 +130,14 @@ def select_at(
     with progress.stage("ingest"):
         dataset = Dataset.open(store.datasets, run.description["dataset"])
     source = run.description["source"]
-    if may_be_own_estimator(before.model) and run.name != run_name(source, before, dataset):
+    given = Given(folds=stages.given_folds)
+    named = run_name(source, before, dataset, given)
+    if may_be_own_estimator(before.model) and run.name != named:
         raise InputError(
             f"run {run.name!r} may be of an estimator of your own, which a run does not hold; "
             f"{again} and exactly=true of method auto"
         )
-    with _run_on(dataset, source, settings, execution, store, progress=progress) as at:
+    with _run_on(dataset, source, settings, execution, store, progress=progress, given=given) as at:
         warn(at.description.warnings)
         _finish(at, _unwrapped)
     return store.run(at.name)
@@ -147,11 +150,11 @@ def select_in_memory(
     *,
     on_progress: OnProgress = no_progress,
     warn: Warn = no_warnings,
-    estimator: Any = None,
+    given: Given = NOTHING_GIVEN,
 ) -> SelectionRun:
     """Run the pipeline without a store, and return the finished run; see `select_features`."""
     with _open_run(
-        source, settings, execution, _unwrapped, on_progress, estimator, in_memory=True
+        source, settings, execution, _unwrapped, on_progress, given, in_memory=True
     ) as run:
         warn(run.description.warnings)
         _finish(run, _unwrapped)
@@ -169,7 +172,7 @@ def check(
 
     The first two steps, ingestion and description, are run and recorded for the run itself.
     """
-    with _open_run(source, settings, execution, _unwrapped, on_progress, None) as run:
+    with _open_run(source, settings, execution, _unwrapped, on_progress) as run:
         return run.description.warnings
 
 
@@ -194,9 +197,7 @@ def preflight(
 ) -> Preflight:
     """Check the inputs of a run, and estimate what it needs; nothing is stored."""
     free = free_memory()  # before the check uses memory
-    with _open_run(
-        source, settings, execution, _unwrapped, no_progress, None, in_memory=True
-    ) as run:
+    with _open_run(source, settings, execution, _unwrapped, no_progress, in_memory=True) as run:
         split(run)
         shape = run.dataset.n_rows, len(run.dataset.columns)
         rows = run.records["split"].result["rows"]
@@ -226,7 +227,7 @@ def _open_run(
     execution: ExecutionSettings,
     wrap_step: WrapStep,
     on_progress: OnProgress,
-    estimator: Any,
+    given: Given = NOTHING_GIVEN,
     *,
     in_memory: bool = False,
 ) -> Iterator[SelectionRun]:
@@ -234,7 +235,7 @@ def _open_run(
     with ExitStack() as opened:
         opened.enter_context(with_hints_for(settings))
         source.check()
-        check_settings(settings, estimator)
+        check_settings(settings, given)
         store = None if in_memory else Store.open(execution.store)
         if store is None:
             temporary = opened.enter_context(TemporaryDirectory(prefix="chaffinch-"))
@@ -242,10 +243,13 @@ def _open_run(
         progress = as_progress(on_progress)
         with progress.stage("ingest"):
             dataset = wrap_step(ingest)(source, settings, datasets, progress)
+        if given.cv is not None:
+            folds = given_folds(given.cv, dataset, settings)
+            given = replace(given, folds=folds)
+            model = settings.model.model_copy(update={"folds": len(folds)})
+            settings = settings.model_copy(update={"model": model})
         yield opened.enter_context(
-            _run_on(
-                dataset, source.name, settings, execution, store, wrap_step, progress, estimator
-            )
+            _run_on(dataset, source.name, settings, execution, store, wrap_step, progress, given)
         )
 
 
@@ -258,11 +262,11 @@ def _run_on(
     store: Store | None,
     wrap_step: WrapStep = _unwrapped,
     progress: OnProgress = no_progress,
-    estimator: Any = None,
+    given: Given = NOTHING_GIVEN,
 ) -> Iterator[SelectionRun]:
     """Check and describe a dataset of a source by name, and yield its run."""
     with ExitStack() as opened:
-        name = run_name(source, settings, dataset, estimator)
+        name = run_name(source, settings, dataset, given)
         opened.enter_context(logging_about(run=name, dataset=dataset.hash[:16]))
         stored = None if store is None else store.run(name)
         if stored is not None:
@@ -274,7 +278,7 @@ def _run_on(
             stored=stored,
             store=store,
             on_progress=progress,
-            estimator=estimator,
+            given=given,
         )
         run.settings_file, run.source = execution.settings_file, source
         if run.is_in_files:
@@ -282,7 +286,7 @@ def _run_on(
         workers = workers_for(execution, [dataset], in_files=run.is_in_files)
         run.workers = opened.enter_context(workers)
         wrap_step(describe)(run)
-        check_fit(settings, run.schema, estimator)
+        check_fit(settings, run.schema, given.estimator, run.loss)
         refuse_warnings(run.description.warnings, strict=execution.strict)
         if stored is not None and not stored.exists:
             stored.describe(
@@ -301,7 +305,7 @@ def may_be_own_estimator(model: ModelSettings) -> bool:
     return model.tuning == "none" and model.name not in models.MODELS
 
 
-def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
+def check_settings(settings: SelectionSettings, given: Given = NOTHING_GIVEN) -> None:
     """Raise InputError for an invalid model, loss or method, independent of the table."""
     settings.method.check_machine()
     require(models.kind_of(settings.model.name).package, f"model {settings.model.name}")
@@ -309,20 +313,23 @@ def check_settings(settings: SelectionSettings, estimator: Any = None) -> None:
         require("ortools", "search simultaneous")
     model, task = settings.model, None if settings.task == "auto" else settings.task
     with as_input_error():
-        check_loss(settings.loss)
-        if estimator is not None:
-            models.check_estimator(estimator, task)
+        check_loss(settings.loss if given.scorer is None else given.scorer)
+        if given.estimator is not None:
+            models.check_estimator(given.estimator, task)
             return
         models.check_model(model.name, task, model.parameters)
         # raises where the paper has none
         models.parameter_grid(model.name, model.tuning, task or "regression", n_rows=1)
 
 
-def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None) -> None:
+def check_fit(
+    settings: SelectionSettings, schema: Schema, estimator: Any = None, loss: Loss | None = None
+) -> None:
     """Raise InputError for a model or loss that does not fit the target, weights or method."""
     model, weighted = settings.model, settings.columns.weight is not None
     with as_input_error():
-        loss_of(settings, schema)
+        if loss is None:
+            loss_of(settings, schema)
         if estimator is not None:
             models.check_estimator(estimator, schema.task, weighted=weighted)
         else:
@@ -334,7 +341,10 @@ def check_fit(settings: SelectionSettings, schema: Schema, estimator: Any = None
 
 
 def run_name(
-    source: str, settings: SelectionSettings, dataset: Dataset, estimator: Any = None
+    source: str,
+    settings: SelectionSettings,
+    dataset: Dataset,
+    given: Given = NOTHING_GIVEN,
 ) -> str:
     """Return the name of the run: source, method and model, then a hash.
 
@@ -342,4 +352,4 @@ def run_name(
     """
     words = [source.split(".")[0], settings.method.name, settings.model.name]
     readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
-    return f"{readable}-{identity(settings, dataset.hash, estimator)[:10]}"
+    return f"{readable}-{identity(settings, dataset.hash, given)[:10]}"

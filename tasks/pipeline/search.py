@@ -24,6 +24,7 @@ def train_base_model(run: SelectionRun, writer: Writer) -> None:
     tuned = tune(
         run.untuned_recipe,
         settings,
+        run.loss,
         rows,
         run.schema,
         partial(run.folds, "train"),

@@ -22,7 +22,9 @@ from chaffinch.storage.runs.stages import Checkpoints, StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.feature_constraints import feasible_masks
+from chaffinch.tasks.data.given_folds import GivenFolds
 from chaffinch.tasks.data.matrix import load_roles, load_rows
+from chaffinch.tasks.data.roles import labels_of, target_type
 from chaffinch.tasks.data.splits import PARTS, Roles, Splits, fold_indices
 from chaffinch.tasks.data.stratified_split import Index
 from chaffinch.tasks.data.table_check import TableDescription
@@ -36,6 +38,7 @@ from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.settings.identity import NOTHING_GIVEN, Given
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.search_result import SearchResult
 from chaffinch.tasks.settings.selection import SelectionSettings, SettingsFile
@@ -45,6 +48,7 @@ from chaffinch.tasks.workers.interface import InProcess, Workers
 # Files of a run that are read back.
 PROFILE_FILE = "profile.json"
 SPLITS_FILE = "splits.parquet"
+FOLDS_FILE = "folds.parquet"
 PATH_FILE = "elimination.parquet"
 OUT_OF_FOLD_FILE = "out_of_fold.parquet"
 CONTRACT_FILE = "selection.json"
@@ -79,6 +83,14 @@ class StageResults:
     def description(self) -> TableDescription:
         """Roles, classes and categories of the table's columns."""
         return DESCRIPTION.validate_json(self.records["describe"].read(PROFILE_FILE))
+
+    @cached_property
+    def given_folds(self) -> GivenFolds | None:
+        """Folds that a splitter of scikit-learn, or the caller, made; None without such."""
+        record = self.records["split"]
+        if FOLDS_FILE not in record.files:
+            return None
+        return GivenFolds.from_table(record.read_table(FOLDS_FILE))
 
     @cached_property
     def path(self) -> pa.Table:
@@ -120,7 +132,7 @@ class SelectionRun(StageResults):
     """A run of the pipeline.
 
     Without `stored`, the folder of the run, results are kept in memory only. Runs share results in
-    `store`. `estimator` is an unfitted scikit-learn estimator instead of a model by name.
+    `store`. `given` are objects instead of what the settings name.
     """
 
     part: pa.Array  # the part of each row, set by the stage that splits them
@@ -136,14 +148,15 @@ class SelectionRun(StageResults):
         store: Store | None = None,
         workers: Workers | None = None,
         on_progress: OnProgress = no_progress,
-        estimator: Any = None,
+        given: Given = NOTHING_GIVEN,
         loaded: LoadedTable | None = None,
     ) -> None:
         super().__init__(name)
         self.settings, self.dataset = settings, dataset
         self.stored, self.store = stored, store
         self.workers = InProcess() if workers is None else workers
-        self.progress, self.estimator = as_progress(on_progress), estimator
+        self.progress, self.given = as_progress(on_progress), given
+        self.given_folds = given.folds
         self.settings_file: SettingsFile | None = None
         self.source = ""  # name of the file or table that was read
         self.promoted_as: str | None = None  # by default the name of that table
@@ -167,7 +180,12 @@ class SelectionRun(StageResults):
 
     @cached_property
     def loss(self) -> Loss:
-        return loss_of(self.settings, self.schema)
+        scorer = self.given.scorer
+        if scorer is None:
+            return loss_of(self.settings, self.schema)
+        of_type = target_type(self.dataset.columns[self.settings.target])
+        labels = labels_of(self.description.classes, of_type)
+        return loss_of(self.settings, self.schema, scorer, labels or None)
 
     @cached_property
     def is_in_files(self) -> bool:
@@ -188,7 +206,7 @@ class SelectionRun(StageResults):
     @property
     def untuned_recipe(self) -> Recipe:
         """The model with the fixed hyper-parameters of the settings."""
-        return recipe_of(self.settings, self.estimator)
+        return recipe_of(self.settings, self.given.estimator)
 
     @property
     def recipe(self) -> Recipe:
@@ -233,7 +251,10 @@ class SelectionRun(StageResults):
 
     def folds(self, *parts: str) -> list[Fold]:
         """Return the folds of cross-validation inside some sets."""
-        return fold_indices(self.roles(*parts), self.settings)
+        roles = self.roles(*parts)
+        if self.given_folds is None:
+            return fold_indices(roles, self.settings)
+        return self.given_folds.inside(self._index(parts), roles.y)
 
     def units(self, *parts: str) -> Index:
         """Return the resampling unit of each row of some sets."""
@@ -267,6 +288,7 @@ class SelectionRun(StageResults):
             units=self.units,
             checkpoints=checkpoints,
             feasible=None if feasible.are_all else feasible,
+            given_loss=self.loss,
         )
 
     @property
@@ -280,7 +302,8 @@ class SelectionRun(StageResults):
     def _read_model(self, stage: str, folder: str, schema: Schema) -> FittedModel:
         record = self.records[stage]
         # the user's own estimator is trusted
-        own = () if self.estimator is None else models.packages_of(self.estimator)
+        estimator = self.given.estimator
+        own = () if estimator is None else models.packages_of(estimator)
         return models.load(record.result["kind"], model_files(record, folder), schema, own)
 
 

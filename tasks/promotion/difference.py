@@ -22,7 +22,7 @@ from chaffinch.tasks.contract import Target
 from chaffinch.tasks.data.reselection_fit import NO_COLUMN, other_classes
 from chaffinch.tasks.pipeline.judge import Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.run import may_be_own_estimator
-from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
 from chaffinch.tasks.pipeline.stage import stage_key
 from chaffinch.tasks.reporting.text import interval, listed, number, share, visible
 from chaffinch.tasks.results.previous_run import Former, read_former
@@ -30,6 +30,7 @@ from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import ROW_ROLES
+from chaffinch.tasks.settings.identity import Given
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, emptyings, rescalings
 from chaffinch.tasks.statistics.verdict import CONFIDENCE, FEWEST_UNITS, Verdict, too_few_units
@@ -313,7 +314,8 @@ def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
             "command again and they are made again"
         )
     settings = SelectionSettings(**known.contract.settings)
-    run = SelectionRun(settings, table, name=stored.name)
+    given = Given(folds=StageResults(stored.name, records.values()).given_folds)
+    run = SelectionRun(settings, table, name=stored.name, given=given)
     run.records = records
     if may_be_own_estimator(settings.model) and (
         records["describe"].key != stage_key("describe", run)

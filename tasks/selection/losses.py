@@ -1,8 +1,8 @@
 """Losses: lower is better.
 
 Three families: squared and absolute error for regression, log loss for classes, and any
-scikit-learn scorer by name, negated. The first two are means over rows, so that a paired
-interval can resample rows; a scorer is a function of the whole table.
+scikit-learn scorer by name or as `make_scorer` makes it, negated. The first two are means over
+rows, so that a paired interval can resample rows; a scorer is a function of the whole table.
 """
 
 from __future__ import annotations
@@ -23,21 +23,28 @@ _ROW_LOSSES: dict[str, Task] = {
     "log_loss": "classification",
 }
 _DEFAULTS: dict[Task, str] = {"regression": "squared_error", "classification": "log_loss"}
+Labels = tuple[int | float | bool | str, ...]
 # scikit-learn clips probabilities at the same distance from 0 and 1
 PROBABILITY_FLOOR = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss of predictions against truth, by name: one of ours, or a scikit-learn scorer."""
+    """A loss of predictions against truth: one of ours by name, or a scikit-learn scorer."""
 
     name: str
     task: Task
-    labels: tuple[int | float, ...] | None = None  # for scorers; by default 0, 1, ...
+    labels: Labels | None = None  # for scorers; by default 0, 1, ...
+    scorer: Any = None  # by default the one of that name
 
     @property
     def is_mean_over_rows(self) -> bool:
         return is_mean_over_rows(self.name)
+
+    @property
+    def reads_classes(self) -> bool:
+        """Whether it is a score of predicted classes, which needs no probabilities."""
+        return not self.is_mean_over_rows and reads_classes(self.scorer or self.name)
 
     def per_row(self, y: NDArray[np.float64] | NDArray[np.int64], prediction: Floats) -> Floats:
         """Return each row's loss (n,); InputError for a scorer, which has no value per row."""
@@ -62,15 +69,42 @@ class Loss:
         return -_score(self, y, prediction, weight)
 
 
-def is_mean_over_rows(name: str) -> bool:
+def is_mean_over_rows(name: object) -> bool:
     return name in _ROW_LOSSES
 
 
-def reads_classes(name: str) -> bool:
-    """Return whether a loss is a score of predicted classes, which needs no probabilities."""
-    from sklearn.metrics import get_scorer, get_scorer_names
+def reads_classes(loss: Any) -> bool:
+    """Return whether a loss, by name or a scorer, is a score of predicted classes."""
+    return not is_mean_over_rows(loss) and bool(_scorer_of(loss)._response_method == "predict")
 
-    return name in get_scorer_names() and get_scorer(name)._response_method == "predict"
+
+def is_scorer(loss: object) -> bool:
+    """Return whether a loss is a scorer as scikit-learn's `make_scorer` makes it."""
+    return callable(loss) and hasattr(loss, "_score_func")
+
+
+def name_of_loss(loss: Any) -> Any:
+    """Return what a loss is called; InputError for a function that is no scorer."""
+    if is_scorer(loss):
+        try:
+            return repr(loss)
+        except AttributeError as error:
+            raise InputError(
+                "the function of the scorer must have a name, as those by def have"
+            ) from error
+    if callable(loss):
+        name = getattr(loss, "__name__", type(loss).__name__)
+        raise InputError(
+            f"loss must be a name or a scorer but is the function {name}; give "
+            f"make_scorer({name}, greater_is_better=False), or True if a higher score is better"
+        )
+    return loss
+
+
+def _scorer_of(loss: Any) -> Any:
+    from sklearn.metrics import get_scorer
+
+    return get_scorer(loss) if isinstance(loss, str) else loss
 
 
 def loss_in_words(name: str) -> str:
@@ -79,15 +113,19 @@ def loss_in_words(name: str) -> str:
 
 
 def resolve_loss(
-    name: str | None,
+    loss: Any,
     schema: Schema,
     *,
     weighted: bool = False,
-    labels: tuple[int | float, ...] | None = None,
+    labels: Labels | None = None,
 ) -> Loss:
-    """Return the loss of that name, or the task's default; InputError if it does not fit."""
-    if name is None:
+    """Return the loss of that name, of a scorer, or the task's default.
+
+    InputError if it does not fit.
+    """
+    if loss is None:
         return Loss(_DEFAULTS[schema.task], schema.task)
+    scorer, name = loss if is_scorer(loss) else None, name_of_loss(loss)
     task = _ROW_LOSSES.get(name)
     if task is not None:
         if task != schema.task:
@@ -96,22 +134,27 @@ def resolve_loss(
                 f"use {_DEFAULTS[schema.task]!r}",
             )
         return Loss(name, task)
-    check_loss(name)
-    loss = Loss(name, schema.task, labels)
-    if schema.task == "regression" and _is_of_module(name, "sklearn.metrics.cluster"):
-        raise _score_error(loss, "regression")  # it takes numbers for names of clusters
-    if schema.task == "classification" and _is_of_module(name, "sklearn.metrics._regression"):
-        raise _score_error(loss, "classes")  # it takes the positions of classes for quantities
-    _try_out(loss, schema.n_classes, weighted)
-    return loss
+    check_loss(loss)
+    resolved = Loss(name, schema.task, labels, scorer)
+    if schema.task == "regression" and _is_of_module(loss, "sklearn.metrics.cluster"):
+        raise _score_error(resolved, "regression")  # it takes numbers for names of clusters
+    if schema.task == "classification" and _is_of_module(loss, "sklearn.metrics._regression"):
+        raise _score_error(resolved, "classes")  # it takes the positions of classes for quantities
+    _try_out(resolved, schema.n_classes, weighted)
+    return resolved
 
 
-def check_loss(name: str | None) -> None:
-    """Raise InputError for a name that is no loss for any target."""
-    if name is None or name in _ROW_LOSSES:
+def check_loss(name: Any) -> None:
+    """Raise InputError for what is no loss for any target."""
+    if name is None or is_scorer(name) or is_mean_over_rows(name):
         return
     from sklearn.metrics import get_scorer_names
 
+    if str(name).startswith("make_scorer("):
+        raise InputError(
+            f"the loss {name} was a scorer made in Python, which settings and runs do not hold; "
+            "select again in Python, with the scorer as loss"
+        )
     if name not in get_scorer_names():
         known = ", ".join(sorted(_ROW_LOSSES))
         raise InputError(
@@ -120,12 +163,9 @@ def check_loss(name: str | None) -> None:
         )
 
 
-def _is_of_module(name: str, module: str) -> bool:
+def _is_of_module(loss: Any, module: str) -> bool:
     """Return whether a scorer's function is of a module of scikit-learn or below it."""
-    from sklearn.metrics import get_scorer
-
-    own: str = get_scorer(name)._score_func.__module__
-    return own.startswith(module)
+    return str(getattr(_scorer_of(loss)._score_func, "__module__", "")).startswith(module)
 
 
 def _score_error(loss: Loss, target: str) -> InputError:
@@ -195,15 +235,13 @@ def _score(
     prediction: Floats,
     weight: Floats | None,
 ) -> float:
-    from sklearn.metrics import get_scorer
-
     name, truth, predicted = loss.name, np.asarray(y), _Predicted(prediction)
     if loss.task == "classification":
         classes = np.arange(prediction.shape[1]) if loss.labels is None else np.array(loss.labels)
         truth, predicted = classes[y], _PredictedClasses(prediction, classes)
     weights = {} if weight is None else {"sample_weight": weight}
     try:
-        return float(get_scorer(name)(predicted, None, truth, **weights))
+        return float(_scorer_of(loss.scorer or name)(predicted, None, truth, **weights))
     except ValueError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise InputError(

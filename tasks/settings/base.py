@@ -91,7 +91,7 @@ def _refuse_ambiguous_size(value: Any) -> Any:
 # Sorted: the order of the values does not change the identity of the settings.
 InOrder = AfterValidator(lambda values: tuple(sorted(set(values))))
 Names = Annotated[tuple[str, ...], InOrder]
-FEWEST_OUTER_FOLDS, MOST_OUTER_FOLDS = 2, 20
+FEWEST_FOLDS, MOST_FOLDS = 2, 20
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 # A number or a share of features: 5, or 0.5. The form has a single field for both: of two choices,

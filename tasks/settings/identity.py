@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
+from types import CodeType
 from typing import Any
 
 from chaffinch.tasks.selection.models import MODELS
@@ -36,14 +38,42 @@ def digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def identity(settings: SelectionSettings, dataset_hash: str, estimator: Any = None) -> str:
+@dataclass(frozen=True)
+class Given:
+    """What a caller in Python gives as an object, which no settings hold; None by default.
+
+    `estimator` is an unfitted scikit-learn estimator instead of a model by name; `cv` a splitter,
+    or pairs of row numbers, instead of a number of folds; `scorer` a scorer as `make_scorer` makes
+    it instead of a loss by name. `folds` are those of `cv`, once the rows are read.
+    """
+
+    estimator: Any = None
+    cv: Any = None
+    scorer: Any = None
+    folds: Any = None
+
+    @property
+    def digests(self) -> dict[str, Any]:
+        """What tells the objects from others."""
+        scorer, estimator = self.scorer, self.estimator
+        return {
+            "estimator": None if estimator is None else repr(_parameters(estimator)),
+            **({} if self.folds is None else {"folds": self.folds.hash}),
+            **({} if scorer is None else {"scorer": [repr(scorer), *_code(scorer._score_func)]}),
+        }
+
+
+NOTHING_GIVEN = Given()
+
+
+def identity(settings: SelectionSettings, dataset_hash: str, given: Given = NOTHING_GIVEN) -> str:
     """Return the digest that makes two runs the same run."""
     return digest(
         {
             "dataset": dataset_hash,
             "settings": settings.model_dump(mode="json"),
-            "estimator": None if estimator is None else repr(_parameters(estimator)),
             "versions": versions(),
+            **given.digests,
         }
     )
 
@@ -51,3 +81,21 @@ def identity(settings: SelectionSettings, dataset_hash: str, estimator: Any = No
 def _parameters(estimator: Any) -> tuple[str, list[tuple[str, Any]]]:
     kind = type(estimator)
     return f"{kind.__module__}.{kind.__qualname__}", sorted(estimator.get_params(deep=True).items())
+
+
+def _code(function: Any) -> Iterator[str]:
+    """Yield what tells a function from an edited one of its name, without where it was written."""
+    while isinstance(function, partial):
+        yield repr((function.args, function.keywords))
+        function = function.func
+    yield f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    cells = getattr(function, "__closure__", None) or ()
+    yield repr([getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)])
+    yield repr([cell.cell_contents for cell in cells])
+    codes = [getattr(function, "__code__", None)]
+    while codes:
+        code = codes.pop()
+        if isinstance(code, CodeType):
+            yield code.co_code.hex()
+            yield repr([code.co_names, *(c for c in code.co_consts if type(c) is not CodeType)])
+            codes += [*code.co_consts]

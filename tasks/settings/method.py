@@ -182,6 +182,7 @@ _CLASSES: dict[str, str] = {
         ("correlation", "anova_f", "mutual_information", "mrmr", "relieff", "fcbf"),
         "chaffinch.tasks.selection.baselines.filters",
     ),
+    **dict.fromkeys(("jmi", "cmim"), "chaffinch.tasks.selection.baselines.joint_information"),
     **dict.fromkeys(("lasso", "elastic_net"), "chaffinch.tasks.selection.baselines.penalised"),
     **dict.fromkeys(
         ("select_from_model", "permutation", "tree_shap"),
@@ -194,6 +195,7 @@ _CLASSES: dict[str, str] = {
     "sequential_forward": "chaffinch.tasks.methods.baselines.sequential:Sequential",
     "sequential_backward": "chaffinch.tasks.methods.baselines.sequential:Sequential",
     "robust_elimination": "chaffinch.tasks.methods.robust_elimination:RobustElimination",
+    "boruta": "chaffinch.tasks.methods.baselines.boruta:Boruta",
     "particle_swarm": "chaffinch.tasks.methods.baselines.particle_swarm:ParticleSwarm",
     "pefs": "chaffinch.tasks.methods.pefs:Pefs",
 }

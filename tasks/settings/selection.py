@@ -18,6 +18,8 @@ from chaffinch.tasks.settings.alternatives import (
     alternatives_of,
 )
 from chaffinch.tasks.settings.base import (
+    FEWEST_FOLDS,
+    MOST_FOLDS,
     ClusterOrAuto,
     Settings,
     StorePath,
@@ -75,7 +77,7 @@ class ModelSettings(Settings):
         "Tuning",
         "Hyper-parameter grid tried by cross-validation: a small one, the paper's, or none.",
     )
-    folds: Annotated[int, Field(ge=2, le=20)] = setting(
+    folds: Annotated[int, Field(ge=FEWEST_FOLDS, le=MOST_FOLDS)] = setting(
         5,
         3,
         "Folds",

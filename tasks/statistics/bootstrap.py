@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Rows
-from chaffinch.tasks.selection.losses import Loss, reads_classes
+from chaffinch.tasks.selection.losses import Loss
 
 Interval = tuple[float, float]
 
@@ -345,7 +345,7 @@ def _resampled_scores(
     wrong = right
     if loss.task == "classification":
         n_classes = predictions[0].shape[1]
-        if reads_classes(loss.name):
+        if loss.reads_classes:
             one_more = _costliest_unit(loss, rows, units, right[0])
             of_it = y[one_more]
             right, wrong = (

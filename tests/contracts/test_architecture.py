@@ -19,7 +19,8 @@ FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 NEVER_CALLED = {"print", "eval", "exec", "breakpoint"}
 NEVER_IMPORTED = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
-SAFE_OF_JOBLIB = ("Parallel", "delayed", "hash", "cpu_count")  # it also loads pickles
+# it also loads pickles
+SAFE_OF_JOBLIB = ("Parallel", "delayed", "hash", "cpu_count", "effective_n_jobs")
 
 KERNELS = {"compiled", "reordering", "inlined"}
 # Made by the compiler in one kind for each type. Of others, such as its sorts, there are several

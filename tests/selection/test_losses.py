@@ -55,6 +55,27 @@ def test_a_binary_scorer_reads_the_second_class() -> None:
     assert r2 == pytest.approx(-metrics.r2_score(VALUES, GUESSES))
 
 
+@pytest.mark.parametrize(
+    ("scorer", "labels", "expected"),
+    [
+        (metrics.make_scorer(metrics.fbeta_score, beta=2), None, -0.5555555555555556),
+        (
+            metrics.make_scorer(metrics.fbeta_score, beta=2, pos_label="a"),
+            ("a", "b"),
+            -0.9090909090909091,
+        ),
+        (metrics.get_scorer("roc_auc"), None, -0.75),
+        (metrics.make_scorer(metrics.zero_one_loss, greater_is_better=False), None, 0.25),
+    ],
+)
+def test_a_scorer_of_ones_own_gets_the_labels_and_its_parameters(scorer, labels, expected):
+    y, p = np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8])
+    loss = resolve_loss(scorer, BINARY, labels=labels)
+    assert loss.name == repr(scorer)
+    assert loss(y, np.column_stack([1 - p, p])) == pytest.approx(expected)
+    assert loss.reads_classes == ("predict'" in repr(scorer))
+
+
 def test_the_default_follows_the_task() -> None:
     assert resolve_loss(None, REGRESSION).name == "squared_error"
     assert resolve_loss(None, THREE).name == "log_loss"
@@ -69,6 +90,16 @@ def test_the_default_follows_the_task() -> None:
         ("roc_auc", THREE, False, "cannot score 3 classes"),
         ("roc_auc", REGRESSION, False, "cannot score regression"),
         ("neg_max_error", REGRESSION, True, "cannot score regression with sample weights"),
+        (metrics.make_scorer(metrics.max_error), REGRESSION, True, "with sample weights"),
+        (metrics.make_scorer(metrics.r2_score), BINARY, False, "cannot score classes"),
+        (metrics.make_scorer(metrics.f1_score), THREE, False, "cannot score 3 classes"),
+        (
+            metrics.mean_pinball_loss,
+            REGRESSION,
+            False,
+            r"give make_scorer\(mean_pinball_loss, greater_is_better=False\), or True",
+        ),
+        ("make_scorer(cost)", REGRESSION, False, "was a scorer made in Python, which settings and"),
     ],
 )
 def test_a_loss_that_does_not_fit_is_refused(name, schema, weighted, message) -> None:

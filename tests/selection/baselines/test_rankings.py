@@ -197,6 +197,63 @@ def test_mrmr_is_the_papers_loop() -> None:
     assert np.argsort(-mrmr(rows, numbers)).tolist() == chosen
 
 
+# Joint and conditional mutual information
+
+
+def plain_information(x, y, *given):
+    """I(X; Y | Z) by the probabilities of what occurs together."""
+    of_given = [*zip(*given, strict=True)] or [()] * len(x)
+    triples, total = [*zip(of_given, x, y, strict=True)], 0.0
+    for z, a, b in set(triples):
+        of_z = [(u, v) for w, u, v in triples if w == z]
+        of_a, of_b = (sum(pair[i] == c for pair in of_z) for i, c in ((0, a), (1, b)))
+        of_both = of_z.count((a, b))
+        total += of_both / len(x) * np.log(of_both * len(of_z) / (of_a * of_b))
+    return total
+
+
+@pytest.mark.parametrize("name", ["jmi", "cmim"])
+def test_joint_and_conditional_information_choose_as_the_papers_do(name) -> None:
+    random = np.random.default_rng(3)
+    codes = random.integers(0, 3, size=(80, 5))
+    codes[:, 4] = np.where(random.random(80) < 0.8, codes[:, 0], codes[:, 4])
+    y = ((codes[:, 0] + 2 * codes[:, 1] + random.integers(0, 2, 80)) // 2) % 3
+    columns = codes.T.tolist()
+
+    def merit(x, chosen):
+        if not chosen:
+            return plain_information(columns[x], y)
+        if name == "jmi":
+            pairs = ([*zip(columns[x], columns[z], strict=True)] for z in chosen)
+            return sum(plain_information(pair, y) for pair in pairs)
+        return min(
+            plain_information(columns[x], y),
+            *(plain_information(columns[x], y, columns[z]) for z in chosen),
+        )
+
+    chosen = []
+    while len(chosen) < 5:
+        chosen.append(max({*range(5)}.difference(chosen), key=lambda x: merit(x, chosen)))
+    rows, schema = Rows(codes.astype(float), y), Schema(tuple("abcde"), (3,) * 5, 3)
+    assert np.argsort(-scorer_of(name).scores(rows, schema, 0)).tolist() == chosen
+
+
+def test_joint_information_takes_two_features_that_tell_something_only_together() -> None:
+    random = np.random.default_rng(0)
+    X = random.integers(0, 2, (600, 5)).astype(float)
+    rows = Rows(X, np.where(random.random(600) < 0.3, X[:, 4], X[:, 1] != X[:, 4]).astype(int))
+    schema = Schema(tuple("abcde"), (2,) * 5, 2)
+    assert scorer_of("jmi").scores(rows, schema, 0)[[4, 1]].tolist() == [5.0, 4.0]
+
+
+def test_conditional_information_takes_a_copy_last_of_what_tells_something() -> None:
+    random = np.random.default_rng(0)
+    best, other, noise = random.normal(size=(3, 2000))
+    X = np.column_stack([best, other, noise, best])
+    rows, schema = Rows(X, 2 * best + other), Schema(tuple("abcd"), (0,) * 4)
+    assert scorer_of("cmim").scores(rows, schema, 0).tolist() == [1.0, 3.0, 2.0, 4.0]
+
+
 # ReliefF
 
 
@@ -386,8 +443,9 @@ def test_a_missing_category_is_a_value_of_its_own_and_a_missing_number_the_mean(
     scores = scorer_of(name).scores(
         Rows(X, y), Schema(("code", "number", "noise"), (1, 0, 0), 2), 0
     )
-    if name == "fcbf":  # where a missing number is a value of its own too
-        assert scores[:2].tolist() == [0.0, 1.0]
+    if name in ("fcbf", "jmi", "cmim"):  # where a missing number is a value of its own too
+        expected = [0.0, 1.0] if name == "fcbf" else [2.0, 3.0]
+        assert scores[:2].tolist() == expected
         return
     assert int(np.argmax(scores)) == 0
     assert scores[1] == 0

@@ -20,14 +20,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier, StackingClassifier, VotingClassifier
 from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss, make_scorer
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import chaffinch
-from chaffinch import InputError, ModelSettings
+from chaffinch import FeatureSelector, InputError, ModelSettings
 from chaffinch.methods import AfsBm, Flbmo, Gbmo, Ranking, Rfecv, RobustElimination
 from chaffinch.tasks.data.splits import PARTS
 from chaffinch.tasks.settings.method import method_of, method_settings
@@ -212,6 +212,52 @@ def test_another_seed_is_another_split(result, walk, method):
     assert other.seed == 1
     part = list(first.losses)[-1]
     assert other.losses[part]["all_features"] != first.losses[part]["all_features"]
+
+
+def rows_lost(truth, made, *, of=1):
+    return of * float(np.mean(truth != made))
+
+
+def test_a_scorer_of_ones_own_is_the_loss_that_the_one_of_that_name_is():
+    by_name = select(method="gbmo", loss="balanced_accuracy")
+    scorer = make_scorer(balanced_accuracy_score)
+    own = select(method="gbmo", loss=scorer)
+    assert (own.features, own.losses) == (by_name.features, by_name.losses)
+    assert own.path.equals(by_name.path)
+    assert own.contract["loss"] == own.settings["loss"] == repr(scorer)
+    assert own.comparison["interval"] == by_name.comparison["interval"]
+    table = good_table()
+    selector = FeatureSelector("gbmo", model=QUICK, loss=scorer)
+    assert selector.fit(table.drop(columns="churned"), table["churned"]).result_.features == (
+        by_name.features
+    )
+
+
+def test_a_scorer_of_ones_own_gets_the_labels_of_classes_and_is_part_of_what_a_run_is(tmp_path):
+    by_label = make_scorer(f1_score, pos_label="yes")
+    assert select(method="gbmo", loss=by_label).losses == select(method="gbmo", loss="f1").losses
+    edited = copied(rows_lost, lambda truth, made, of: 0.0)
+    once, again, *others = (
+        select(loss=make_scorer(score, greater_is_better=False, of=2), store=tmp_path)
+        for score in (rows_lost, rows_lost, edited, times(1), times(3))
+    )
+    assert once.run == again.run
+    assert len({once.run, *(other.run for other in others)}) == 4
+    with pytest.raises(InputError, match="was a scorer made in Python, which settings and runs do"):
+        once.at(2)
+
+
+def times(factor):
+    def score(truth, made, *, of):
+        return factor * rows_lost(truth, made, of=of)
+
+    return score
+
+
+def copied(function, other):
+    """Return another function of the same name and place, as one that was edited."""
+    other.__name__, other.__qualname__ = function.__name__, function.__qualname__
+    return other
 
 
 BY_SIZES = ("flbmo", "robust_elimination", "rfe", "sequential_forward", "mrmr", "dfs", "pefs")

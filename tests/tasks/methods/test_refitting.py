@@ -226,6 +226,7 @@ def test_a_larger_step_takes_fewer_fits_and_the_log_says_how_many(caplog) -> Non
     assert fits(Rfecv(step=0.6)) == "rfecv fits model linear 23 times"
     assert fits("sequential_forward") == "sequential_forward fits model linear 15 times"
     assert fits("sequential_backward") == "sequential_backward fits model linear 21 times"
+    assert fits("boruta") == "boruta fits model linear at most 100 times"
     assert fits(SWARM) == "particle_swarm fits model linear at most 16 times"
 
 
@@ -279,6 +280,8 @@ def test_rfecv_needs_rows_for_its_folds_even_without_tuning() -> None:
          "refits; then fitting", "how many features to keep"),
         ("sequential_backward", "The elimination curve", 2, "tuning, fitting", "the losses of the "
          "refits; then fitting", "how many features to keep"),
+        ("boruta", "The ranking", 1, "tuning, fitting, the ranking", "fitting alone", "the loss "
+         "of the one candidate"),
         ("particle_swarm", "The masks found", 1, "tuning, fitting", "the losses of the refits; "
          "then fitting", "the loss of the one candidate"),
     ],
@@ -300,6 +303,7 @@ def test_the_report_shows_what_was_measured_and_nothing_else(
     evidence = {
         "rfe": ["Rank"],
         "rfecv": ["Rank"],
+        "boruta": ["Rank", "Score"],
         "sequential_backward": ["Rank", "Loss once removed"],
     }
     assert kept == ["Feature", *evidence.get(name, []), "Type", "Baseline"]

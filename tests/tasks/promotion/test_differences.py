@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, cross_val_predict
 
 import chaffinch
 from chaffinch import InputError
@@ -55,6 +56,15 @@ def test_features_are_gained_and_lost(before, after, store):
     assert (found.gone, found.leaks, found.is_same) == ({}, (), False)
     back = chaffinch.difference(after, before)
     assert (back.gained, back.lost) == (("x1",), ("x3",))
+
+
+def test_the_folds_that_a_run_was_given_judge_both_sets(before, store):
+    newer, cv = causes("x2", "x3", seed=1), KFold(4)
+    after = run_of(newer, store, model=BY_NAME, method="auto", cv=cv)
+    made = cross_val_predict(LinearRegression(), newer[before.features], newer["y"], cv=cv)
+    loss = chaffinch.difference(before, after).loss
+    assert loss.before == pytest.approx(np.square(made - newer["y"]).mean())
+    assert loss.after == after.losses["out_of_fold"]["selected"]
 
 
 def test_the_losses_are_those_of_both_sets_refitted_on_the_newer_rows(before, of_a_line, store):
