@@ -445,7 +445,8 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
                         row = next(i for i, v in enumerate(values, n_before + 1) if not _is_utf8(v))
                         return (
                             f"row {row} of column {name!r} of {text.name} is not UTF-8; "
-                            "save it as UTF-8"
+                            f"save it as UTF-8, or give its encoding, as in {text.name}"
+                            "#encoding=cp1252"
                         )
                 n_before += len(batch)
     except pa.ArrowInvalid as counted:

@@ -95,10 +95,11 @@ def test_a_word_for_missing_values_is_refused_at_any_share(
 ) -> None:
     texts = [str(i % n_different) for i in range(1000)]
     texts[: round(1000 * share)] = [word] * round(1000 * share)
+    option = ", or add #na=unknown to the path of delimited text" if word == "unknown" else ""
     assert refused(texts) == (
         f"column 'x' must hold numbers but row 1 holds {word!r}; if it stands for a missing value, "
-        f"leave it empty, as na_values=[{word!r}] of pandas.read_csv does; else correct it or "
-        "name the column as categorical"
+        f"leave it empty, as na_values=[{word!r}] of pandas.read_csv does{option}; else correct it "
+        "or name the column as categorical"
     )
 
 
