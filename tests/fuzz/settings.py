@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from chaffinch import AlternativeSettings, ColumnSettings, HistorySettings, ModelSettings
 from chaffinch.tasks.api.select import selected
 from chaffinch.tasks.settings.constraints import ConstraintSettings, FeatureGroup
+from chaffinch.tasks.settings.identity import NOTHING_GIVEN
 from chaffinch.tasks.settings.method import kinds, method_of
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.fuzz import ground
@@ -204,6 +205,8 @@ def _use(values: dict[str, Any], place: Path) -> None:
             update={"method": type(method)(**{**others, **quick, "kind": method.kind})}
         )
     data = ground.table() if settings.history is None else ground.of_days()
-    result = selected(data, settings, None, "none", None, place / "store", None, lambda *_: None)
+    result = selected(
+        data, settings, NOTHING_GIVEN, "none", None, place / "store", None, lambda *_: None
+    )
     if settings.history is None:
         result.model.predict(data)
