@@ -13,6 +13,7 @@ EXTRAS = {
     "prefect": "flows",
     "deltalake": "delta",
     "duckdb": "duckdb",
+    "pyiceberg": "iceberg",
     "mlflow": "mlflow",
     "openlineage": "openlineage",
     "pandera": "pandera",

@@ -20,6 +20,7 @@ from chaffinch.storage.sources.cloud.s3 import S3Source
 from chaffinch.storage.sources.delta import DeltaSource
 from chaffinch.storage.sources.duckdb import DuckDBSource
 from chaffinch.storage.sources.files import FileSource
+from chaffinch.storage.sources.iceberg import IcebergSource
 from chaffinch.storage.sources.memory import MemorySource
 from chaffinch.storage.sources.source import Source
 from chaffinch.storage.sources.sql import SqlSource
@@ -34,6 +35,7 @@ KINDS: list[type[Source]] = [
     GcsSource,
     AzureSource,
     DuckDBSource,
+    IcebergSource,
     SqlSource,
     MemorySource,
 ]

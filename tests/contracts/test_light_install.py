@@ -13,7 +13,7 @@ pytestmark = pytest.mark.e2e
 
 EXTRAS = (
     "torch", "xgboost", "ortools", "prefect", "fastapi", "uvicorn", "httpx", "dask",
-    "distributed", "sqlalchemy", "psycopg", "deltalake", "duckdb",
+    "distributed", "sqlalchemy", "psycopg", "deltalake", "duckdb", "pyiceberg",
     "mlflow", "openlineage", "pandera",
 )  # fmt: skip
 BEGIN = f"""

@@ -20,6 +20,7 @@ import pyarrow.json
 import pytest
 import sqlalchemy as sa
 from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
 from sklearn.datasets import dump_svmlight_file
 
 import chaffinch
@@ -32,6 +33,7 @@ from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.comparing.plan import labels_of
 from chaffinch.tasks.settings.descent import ShuffleSettings
 from tests.delta_tables import delete_by_vector, rename_columns
+from tests.iceberg_catalog import iceberg_catalog
 from tests.object_storage import GoogleStorage, ObjectStorage
 from tests.sources import ingest, read_source
 
@@ -207,6 +209,19 @@ def delta_of_spark(folder: Path) -> Path:
     return path
 
 
+def iceberg(folder: Path, request: Any) -> str:
+    """Write a table whose rows come in two files, and of which others were deleted."""
+    patch = request.getfixturevalue("monkeypatch")
+    address = iceberg_catalog(folder, patch)
+    table = pa.Table.from_pandas(FRAME, preserve_index=False)
+    orders = load_catalog("shop").create_table("web.orders", table.schema)
+    orders.append(table[30:].set_column(1, "whole", pa.array(range(100, 130))))
+    orders.append(table[30:])
+    orders.append(table[:30])
+    orders.delete("whole >= 100")
+    return f"{address}/web.orders"
+
+
 def duck(folder: Path) -> str:
     with duckdb.connect(folder / "shop.duckdb") as connection:
         connection.register("frame", FRAME)
@@ -231,6 +246,7 @@ KINDS: dict[str, Callable[[Path, Any], Any]] = {
     "query": lambda folder, request: "#".join((sqlite(folder), "SELECT * FROM orders")),
     "delta": on_disk(delta),
     "delta of Spark": on_disk(delta_of_spark),
+    "iceberg": iceberg,
     "duckdb table": lambda folder, request: f"{duck(folder)}#orders",
     "duckdb query": lambda folder, request: "#".join((duck(folder), "SELECT * FROM orders")),
     "pandas": lambda folder, request: FRAME,
@@ -269,6 +285,7 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
         "folder",
         "partitions",
         "delta",
+        "iceberg",
         "duckdb table",
         "duckdb query",
     }
