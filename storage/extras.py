@@ -14,6 +14,7 @@ EXTRAS = {
     "deltalake": "delta",
     "duckdb": "duckdb",
     "pyiceberg": "iceberg",
+    "adbc_driver_manager": "adbc",
     "mlflow": "mlflow",
     "openlineage": "openlineage",
     "pandera": "pandera",

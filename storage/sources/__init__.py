@@ -13,6 +13,7 @@ import os
 from typing import Any
 
 from chaffinch.errors import InputError
+from chaffinch.storage.sources.adbc import AdbcSource
 from chaffinch.storage.sources.addresses import scheme_of, unknown_scheme
 from chaffinch.storage.sources.cloud.azure import AzureSource
 from chaffinch.storage.sources.cloud.gcs import GcsSource
@@ -36,6 +37,7 @@ KINDS: list[type[Source]] = [
     AzureSource,
     DuckDBSource,
     IcebergSource,
+    AdbcSource,
     SqlSource,
     MemorySource,
 ]

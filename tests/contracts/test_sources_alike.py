@@ -244,6 +244,10 @@ KINDS: dict[str, Callable[[Path, Any], Any]] = {
     "partitions": on_disk(partitions),
     "table": lambda folder, request: f"{sqlite(folder)}#orders",
     "query": lambda folder, request: "#".join((sqlite(folder), "SELECT * FROM orders")),
+    "adbc": lambda folder, request: f"adbc:{sqlite(folder)}#orders",
+    "adbc query": lambda folder, request: "#".join(
+        (f"adbc:{sqlite(folder)}", "SELECT * FROM orders")
+    ),
     "delta": on_disk(delta),
     "delta of Spark": on_disk(delta_of_spark),
     "iceberg": iceberg,
@@ -274,7 +278,7 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     # SQLite stores no booleans, nor does ARFF
-    without_truth = ["yes"] * (kind == "query" or ".arff" in kind)
+    without_truth = ["yes"] * (kind in ("query", "adbc", "adbc query") or ".arff" in kind)
     source = check_alike(KINDS[kind](tmp_path, request), tmp_path, without_truth)
     form = kind.removeprefix("s3 ").removeprefix("gs ")
     assert source.has_types() == (form not in {*TEXT, "european"} and ".csv" not in form)
@@ -286,13 +290,15 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
         "partitions",
         "delta",
         "iceberg",
+        "adbc",
+        "adbc query",
         "duckdb table",
         "duckdb query",
     }
     is_known = form in with_header or " of " in form
     assert source.has_header() == (is_known and ".arff" not in form)
     n_columns = len(FRAME.columns)
-    without = ("query", "lazy", "data set", "dask", "of Spark")
+    without = ("query", "lazy", "data set", "dask", "of Spark", "adbc")
     if not any(word in kind for word in without):
         assert source.shape() == (N_ROWS, n_columns)
 
