@@ -13,6 +13,8 @@ EXTRAS = {
     "prefect": "flows",
     "deltalake": "delta",
     "duckdb": "duckdb",
+    "pyiceberg": "iceberg",
+    "adbc_driver_manager": "adbc",
     "mlflow": "mlflow",
     "openlineage": "openlineage",
     "pandera": "pandera",

@@ -13,6 +13,7 @@ import os
 from typing import Any
 
 from chaffinch.errors import InputError
+from chaffinch.storage.sources.adbc import AdbcSource
 from chaffinch.storage.sources.addresses import scheme_of, unknown_scheme
 from chaffinch.storage.sources.cloud.azure import AzureSource
 from chaffinch.storage.sources.cloud.gcs import GcsSource
@@ -20,6 +21,7 @@ from chaffinch.storage.sources.cloud.s3 import S3Source
 from chaffinch.storage.sources.delta import DeltaSource
 from chaffinch.storage.sources.duckdb import DuckDBSource
 from chaffinch.storage.sources.files import FileSource
+from chaffinch.storage.sources.iceberg import IcebergSource
 from chaffinch.storage.sources.memory import MemorySource
 from chaffinch.storage.sources.source import Source
 from chaffinch.storage.sources.sql import SqlSource
@@ -34,6 +36,8 @@ KINDS: list[type[Source]] = [
     GcsSource,
     AzureSource,
     DuckDBSource,
+    IcebergSource,
+    AdbcSource,
     SqlSource,
     MemorySource,
 ]

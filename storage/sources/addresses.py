@@ -26,9 +26,10 @@ _BARE = ("passwd", "passphrase", "pwd", "secret", "token", "access_?key")
 _NAMES = "|".join([_any_case("password") + r"(?!_from\b)", *map(_any_case, _BARE)])
 # What a text begins with where it holds a secret: a user and a password, with or without a
 # scheme; or the name of a secret with its value, before the query of a database.
-_SCHEMES = r"(?:(?:[A-Za-z0-9+.-]*:)+/*|[^/?#@]*//)"
+_USER = r"[^:/?#\s]*"
+_AFTER_SCHEMES = rf"(?:[A-Za-z0-9+.-]*:)+/*{_USER}:(?!//)"  # such as adbc:postgresql://
 SECRET = (
-    rf"\s*(?:{_SCHEMES}[^:/?#\s]*:|[^:/?#\s]*:(?!/))[^@\s]*@"
+    rf"\s*(?:{_AFTER_SCHEMES}|[^/?#@]*//{_USER}:|{_USER}:(?!/|\w+://))[^@\s]*@"
     rf"|(?:[^#]*\?[^#]*|(?:[^#?]*[;\s])?\w*)(?:{_NAMES})\w*\s*(?:=|%3[dD])"
 )
 _SCHEME = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]+:)+)/")  # a Path collapses two slashes

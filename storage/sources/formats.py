@@ -18,7 +18,8 @@ FORMATS = [DELIMITED, PARQUET, IPC, ORC, SVMLIGHT, ARFF]
 TAKEN = (
     f"a path to {' or '.join(known.listed for known in FORMATS)}, with * for several files, a "
     "folder of Parquet files, any of these at s3://bucket/key, gs:// or abfss://, a Delta table, "
-    "postgresql://host/database#table or another database, or a table of pandas, polars or Arrow"
+    "iceberg://catalog/shop.orders, postgresql://host/database#table or another database, or a "
+    "table of pandas, polars or Arrow"
 )
 
 

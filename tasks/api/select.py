@@ -83,7 +83,7 @@ def select(
     data : path or address, list of these, or pandas, polars or Arrow table
         CSV or TSV (plain or .gz), a Parquet file or folder, here or at ``"s3://bucket/key"``,
         ``gs://`` or ``abfss://``; several files of one format, ``"data/2026-*.parquet"`` or a list;
-        a folder with a Delta table; a table or a query in a database,
+        a Delta table, or ``"iceberg://catalog/shop.orders"``; a table or a query in a database,
         ``"postgresql://host/database#table"`` or ``"...#SELECT ..."``; or a table in memory. No
         address holds a password: that comes from the environment.
     target : str, or array-like of shape (n,)

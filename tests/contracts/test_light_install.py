@@ -13,7 +13,8 @@ pytestmark = pytest.mark.e2e
 
 EXTRAS = (
     "torch", "xgboost", "ortools", "prefect", "fastapi", "uvicorn", "httpx", "dask",
-    "distributed", "sqlalchemy", "psycopg", "deltalake", "duckdb",
+    "distributed", "sqlalchemy", "psycopg", "deltalake", "duckdb", "pyiceberg",
+    "adbc_driver_manager",
     "mlflow", "openlineage", "pandera",
 )  # fmt: skip
 BEGIN = f"""

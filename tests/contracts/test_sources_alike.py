@@ -20,6 +20,7 @@ import pyarrow.json
 import pytest
 import sqlalchemy as sa
 from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
 from sklearn.datasets import dump_svmlight_file
 
 import chaffinch
@@ -32,6 +33,7 @@ from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.comparing.plan import labels_of
 from chaffinch.tasks.settings.descent import ShuffleSettings
 from tests.delta_tables import delete_by_vector, rename_columns
+from tests.iceberg_catalog import iceberg_catalog
 from tests.object_storage import GoogleStorage, ObjectStorage
 from tests.sources import ingest, read_source
 
@@ -207,6 +209,19 @@ def delta_of_spark(folder: Path) -> Path:
     return path
 
 
+def iceberg(folder: Path, request: Any) -> str:
+    """Write a table whose rows come in two files, and of which others were deleted."""
+    patch = request.getfixturevalue("monkeypatch")
+    address = iceberg_catalog(folder, patch)
+    table = pa.Table.from_pandas(FRAME, preserve_index=False)
+    orders = load_catalog("shop").create_table("web.orders", table.schema)
+    orders.append(table[30:].set_column(1, "whole", pa.array(range(100, 130))))
+    orders.append(table[30:])
+    orders.append(table[:30])
+    orders.delete("whole >= 100")
+    return f"{address}/web.orders"
+
+
 def duck(folder: Path) -> str:
     with duckdb.connect(folder / "shop.duckdb") as connection:
         connection.register("frame", FRAME)
@@ -229,8 +244,13 @@ KINDS: dict[str, Callable[[Path, Any], Any]] = {
     "partitions": on_disk(partitions),
     "table": lambda folder, request: f"{sqlite(folder)}#orders",
     "query": lambda folder, request: "#".join((sqlite(folder), "SELECT * FROM orders")),
+    "adbc": lambda folder, request: f"adbc:{sqlite(folder)}#orders",
+    "adbc query": lambda folder, request: "#".join(
+        (f"adbc:{sqlite(folder)}", "SELECT * FROM orders")
+    ),
     "delta": on_disk(delta),
     "delta of Spark": on_disk(delta_of_spark),
+    "iceberg": iceberg,
     "duckdb table": lambda folder, request: f"{duck(folder)}#orders",
     "duckdb query": lambda folder, request: "#".join((duck(folder), "SELECT * FROM orders")),
     "pandas": lambda folder, request: FRAME,
@@ -258,7 +278,7 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     # SQLite stores no booleans, nor does ARFF
-    without_truth = ["yes"] * (kind == "query" or ".arff" in kind)
+    without_truth = ["yes"] * (kind in ("query", "adbc", "adbc query") or ".arff" in kind)
     source = check_alike(KINDS[kind](tmp_path, request), tmp_path, without_truth)
     form = kind.removeprefix("s3 ").removeprefix("gs ")
     assert source.has_types() == (form not in {*TEXT, "european"} and ".csv" not in form)
@@ -269,13 +289,16 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
         "folder",
         "partitions",
         "delta",
+        "iceberg",
+        "adbc",
+        "adbc query",
         "duckdb table",
         "duckdb query",
     }
     is_known = form in with_header or " of " in form
     assert source.has_header() == (is_known and ".arff" not in form)
     n_columns = len(FRAME.columns)
-    without = ("query", "lazy", "data set", "dask", "of Spark")
+    without = ("query", "lazy", "data set", "dask", "of Spark", "adbc")
     if not any(word in kind for word in without):
         assert source.shape() == (N_ROWS, n_columns)
 
