@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -93,8 +94,8 @@ def given_folds(cv: Any, dataset: Dataset, settings: SelectionSettings) -> Given
         made_by, pairs = f"{len(cv)} pairs of rows", cv
         n_rows, rows = len(table) + dataset.n_left_out, np.sort(in_source)
     else:
-        has_repr = repr(cv) != object.__repr__(cv)  # which is an address that differs by process
-        made_by = " ".join(repr(cv).split()) if has_repr else type(cv).__name__
+        # without addresses, which differ from process to process
+        made_by = re.sub(r" at 0x[0-9A-Fa-f]+", "", " ".join(repr(cv).split()))
         pairs = _split(cv, target, table, settings)
         n_rows, rows = len(table), np.arange(len(table))
     codes = np.array([*_codes(pairs, n_rows)], dtype=np.int8).reshape(-1, n_rows)[:, rows]
