@@ -606,7 +606,10 @@ def exit_code(run_command: Callable[..., Any]) -> int:
         error.show()
         return int(error.exit_code)
     except click.ClickException as error:
-        _print_error(error.format_message())
+        message = error.format_message()
+        if message.startswith("Got unexpected extra argument"):  # perhaps of the shell's making
+            message += "; a pattern of several files, as in 'data/*.csv', goes in quotes"
+        _print_error(message)
         return error.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         cause = error.__cause__ or error  # click makes an Abort of it

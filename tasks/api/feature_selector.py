@@ -17,6 +17,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from chaffinch.errors import InputError, as_input_error, short_repr
@@ -294,6 +295,24 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         ranking = np.ones(len(names), np.int64)
         ranking[~self._support] += 1 + np.unique(-removed, return_inverse=True)[1]
         return ranking
+
+    def transform(self, X: Any) -> Any:
+        """Return the selected columns of X, of shape (n, n_selected).
+
+        Parameters
+        ----------
+        X : array-like or table of shape (n, d)
+
+        Returns
+        -------
+        ndarray, sparse matrix, or what ``set_output`` asks for
+            Of a pandas table the selected columns alone are converted: those left out may be dates.
+        """
+        if hasattr(X, "iloc") and _get_output_config("transform", self)["dense"] == "default":
+            mask = self.get_support()
+            validate_data(self, X, reset=False, skip_check_array=True)
+            return X.iloc[:, np.flatnonzero(mask)].to_numpy()
+        return super().transform(X)
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)

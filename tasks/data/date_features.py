@@ -9,6 +9,7 @@ import pyarrow as pa
 from chaffinch.errors import InputError, about_column, short_repr
 from chaffinch.storage.datasets.column_types import TIMESTAMP, type_columns
 from chaffinch.storage.datasets.date_parts import date_part
+from chaffinch.storage.datasets.text_spellings import are_iso_dates
 
 
 def with_date_features(table: pa.Table, made_of: Mapping[str, str]) -> pa.Table:
@@ -29,11 +30,21 @@ def _dates(table: pa.Table, name: str) -> pa.Array:
         return pa.nulls(len(held), TIMESTAMP)
     typed = type_columns(table.select([name]), has_others=True).column(0)
     if typed.type != TIMESTAMP:
-        example = held.drop_null()[0].as_py()
+        row, value = _first_other(held)
         with about_column(name):
             raise InputError(
-                f"column {name!r} must hold dates, as at the selection, but holds "
-                f"{short_repr(example)}",
+                f"column {name!r} must hold dates, as at the selection, but row {row} holds "
+                f"{short_repr(value)}",
                 "write all as 2023-01-31",
             )
     return typed.combine_chunks()
+
+
+def _first_other(column: pa.ChunkedArray) -> tuple[int, object]:
+    """Return the row, counted from 1, and the value of the first that is no date."""
+    present = [(row, value) for row, value in enumerate(column.to_pylist(), 1) if value is not None]
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        is_date = are_iso_dates(pa.array([text for _, text in present]), ordered=True)
+        others = [cell for cell, is_one in zip(present, is_date, strict=True) if not is_one]
+        present = others or present
+    return present[0]

@@ -81,8 +81,9 @@ class Auto(Method):
     declared_traits = Traits(
         summary=f"{_SUMMARY.capitalize()}.",
         score="the feature's place in the order of leaving. What is of no use on held-out rows "
-        "leaves first, then near copies of a better feature; the others by the mean of two ranks: "
-        "how much that loss rises once the feature is masked, and its importance in the models",
+        "leaves first, then near copies of a better feature, then what by its attribution takes "
+        "nothing off their loss; the others by the mean of two ranks: how much that loss rises "
+        "once the feature is masked, and its importance in the models",
         score_is_place=True,
         limits_size=True,
         finds_size=True,

@@ -202,7 +202,9 @@ def stability_in_words(contract: Contract) -> str | None:
         f"Stability {number(round(stability.index, 2))} (Nogueira's index: 1 if all "
         f"{stability.n_folds} folds keep the same features, 0 as by chance)."
     )
-    return f"{sentence} {little}" if stability.index < _LITTLE else sentence
+    # of folds that keep nearly all, the index is that of the few left out
+    is_all = len(contract.features) == len(contract.candidates)
+    return f"{sentence} {little}" if stability.index < _LITTLE and not is_all else sentence
 
 
 def how_stable(contract: Contract) -> str:

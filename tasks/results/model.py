@@ -269,9 +269,10 @@ def read_features(
         )
         return with_date_features(source, made_of)
     except InputError as error:
-        if error.column is None or error.column not in columns:
+        name = error.column
+        if name is None or name not in columns or name in made_of.values():
             raise
-        raise _unlike_training(error, error.column, error.column in categorical) from error
+        raise _unlike_training(error, name, name in categorical) from error
 
 
 def typed_feature(source: pa.Table, name: str, categories: Sequence[str] | None) -> pa.ChunkedArray:

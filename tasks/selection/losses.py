@@ -8,6 +8,7 @@ rows, so that a paired interval can resample rows; a scorer is a function of the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,12 @@ _ROW_LOSSES: dict[str, Task] = {
     "squared_error": "regression",
     "absolute_error": "regression",
     "log_loss": "classification",
+}
+# scorers that are the mean of these over the rows, negated: one loss by two names is one loss
+_SAME = {
+    "neg_mean_squared_error": "squared_error",
+    "neg_mean_absolute_error": "absolute_error",
+    "neg_log_loss": "log_loss",
 }
 _DEFAULTS: dict[Task, str] = {"regression": "squared_error", "classification": "log_loss"}
 Labels = tuple[int | float | bool | str, ...]
@@ -126,6 +133,7 @@ def resolve_loss(
     if loss is None:
         return Loss(_DEFAULTS[schema.task], schema.task)
     scorer, name = loss if is_scorer(loss) else None, name_of_loss(loss)
+    name = _SAME.get(name, name)
     task = _ROW_LOSSES.get(name)
     if task is not None:
         if task != schema.task:
@@ -168,9 +176,9 @@ def _is_of_module(loss: Any, module: str) -> bool:
     return str(getattr(_scorer_of(loss)._score_func, "__module__", "")).startswith(module)
 
 
-def _score_error(loss: Loss, target: str) -> InputError:
+def _score_error(loss: Loss, target: str, reason: str = "") -> InputError:
     return InputError(
-        f"loss {loss.name!r} cannot score {target}",
+        f"loss {loss.name!r} cannot score {target}{f' ({reason})' if reason else ''}",
         f"use {_DEFAULTS[loss.task]!r} or another scorer",
     )
 
@@ -189,7 +197,8 @@ def _try_out(loss: Loss, n_classes: int, weighted: bool) -> None:
     except (ValueError, TypeError, AttributeError) as error:
         target = f"{n_classes} classes" if n_classes else "regression"
         weights = " with sample weights" if weighted else ""
-        raise _score_error(loss, target + weights) from error
+        reason = shorten(str(error).partition("\n")[0], 200).rstrip(".")
+        raise _score_error(loss, target + weights, reason) from error
 
 
 class _Predicted:

@@ -82,8 +82,9 @@ def order_by_hand(folds, importances, units, attributions=None):
     else:
         sums = sum(len(rows) * of for (_, rows), of in zip(folds, attributions, strict=True))
         off = [sums[unit].sum() for unit in units]
-    order = sorted(range(len(units)), key=lambda u: (off[u] > 0, min(off[u], 0), rank[u], share[u]))
     rise = [loss_without(folds, unit) - loss_without(folds, []) for unit in units]
+    early = [off[u] if off[u] <= 0 and rise[u] <= max(rise) / 10 else 1 for u in range(len(units))]
+    order = sorted(range(len(units)), key=lambda u: (early[u], rank[u], share[u]))
     useless = [u for u in order if off[u] <= 0 and rise[u] <= 0]
     return useless, [u for u in order if u not in useless]
 

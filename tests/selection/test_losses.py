@@ -112,14 +112,14 @@ def test_a_score_has_no_value_per_row() -> None:
         Loss("r2", "regression").per_row(VALUES, GUESSES)
 
 
-@pytest.mark.parametrize("name", ["r2", "neg_mean_squared_error", "neg_max_error"])
+@pytest.mark.parametrize("name", ["r2", "neg_root_mean_squared_error", "neg_max_error"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_score_of_quantities_is_refused_for_classes(name, n_classes):
     with pytest.raises(ValueError, match=f"loss '{name}' cannot score classes"):
         resolve_loss(name, Schema(("a",), (0,), n_classes))
 
 
-@pytest.mark.parametrize("name", ["accuracy", "roc_auc", "f1", "neg_log_loss"])
+@pytest.mark.parametrize("name", ["accuracy", "roc_auc", "f1", "neg_brier_score"])
 def test_a_score_of_classes_is_refused_for_quantities(name):
     with pytest.raises(ValueError, match=f"loss '{name}' cannot score regression"):
         resolve_loss(name, Schema(("a",), (0,), 0))
@@ -129,3 +129,15 @@ def test_a_score_of_classes_is_refused_for_quantities(name):
 def test_a_score_of_two_classes_is_refused_for_three(name):
     with pytest.raises(ValueError, match=f"loss '{name}' cannot score 3 classes"):
         resolve_loss(name, Schema(("a",), (0,), 3))
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "scorer"),
+    [
+        (REGRESSION, "squared_error", "neg_mean_squared_error"),
+        (REGRESSION, "absolute_error", "neg_mean_absolute_error"),
+        (THREE, "log_loss", "neg_log_loss"),
+    ],
+)
+def test_one_loss_by_two_names_is_one_loss(schema, name, scorer) -> None:
+    assert resolve_loss(scorer, schema) == resolve_loss(name, schema)

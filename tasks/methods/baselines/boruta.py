@@ -54,7 +54,11 @@ class Boruta(Method):
         100, 2, "Rounds", "Refits at most; what they do not decide is not kept."
     )
     alpha: Share = setting(
-        0.05, 3, "Alpha", "Level of the tests of all features together, by Bonferroni's rule."
+        0.05,
+        3,
+        "Alpha",
+        "Level at which a feature has more hits than chance, over all features by Bonferroni's "
+        "rule. Rounds share their rows, so that a chance association may be confirmed more often.",
     )
 
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> None:

@@ -108,7 +108,7 @@ def _given(
     for feature in np.flatnonzero(is_open):
         with_chosen = _entropy(_together(codes[feature], chosen))
         every = _entropy(_together(codes[feature], with_target))
-        information[feature] = max(0.0, with_chosen + of_target - every)
+        information[feature] = with_chosen + of_target - every
     return information
 
 
@@ -122,5 +122,11 @@ def _together(codes: _Codes, other: _Codes) -> _Codes:
 
 
 def _entropy(codes: _Codes) -> float:
+    """Return the entropy, corrected for what it lacks on average in a sample of so few rows.
+
+    Miller, "Note on the bias of information estimates", Information Theory in Psychology (1955).
+    Without it noise in several bins would seem to tell more than a flag that matters.
+    """
     counts = np.bincount(codes)
-    return entropy_of(counts[counts > 0])
+    counts = counts[counts > 0]
+    return entropy_of(counts) + (len(counts) - 1) / (2 * len(codes))

@@ -8,7 +8,9 @@ unit are masked together, and their importances and attributions are summed. The
   (`attribution`), and masking them adds nothing to it either;
 - then all near copies but one of each group: the one with the highest attribution, or those to
   keep, stand for the others. A model of many features may profit from copies, one of few does not;
-- then those that take nothing off by attributions alone, which are less sure;
+- then those that take nothing off by attributions alone, which are less sure. A feature that
+  corrects another one, as in a linear model of correlated features, takes nothing off by itself: so
+  it does not leave here if masking it adds more than a tenth of what masking any feature adds;
 - then the others, in the order of the mean of two ranks: the joint path, which at each step masks
   the unit whose masked loss, over the held-out rows of all folds, is the lowest; and the importance
   in the models, as shares of each model's total.
@@ -34,6 +36,7 @@ from chaffinch.tasks.selection.masked_loss.grouped import grouped
 Index = NDArray[np.int64]
 
 _ROUNDING = 1e-12  # of a loss: what a sum's order may change
+_NEEDED = 0.1  # share of the largest rise of the loss by masking a unit
 _MOST_GROUPS = 50  # on a path, where each costs an evaluation of its own at every step
 
 
@@ -127,7 +130,9 @@ def _order_of_units(
     for order in (path, by_importance):
         ranks[order] += np.arange(len(order))
     by_ranks = removable[np.lexsort((importances[removable], ranks[removable]))]
-    takes_off = attributions[by_ranks] > 0
+    rises = first - unmasked
+    takes_off = (attributions > 0) | (rises > _NEEDED * rises.max())
+    takes_off = takes_off[by_ranks]
     lowest = by_ranks[~takes_off]
     lowest = lowest[np.argsort(attributions[lowest], kind="stable")]
     useless = (attributions <= 0) & (first <= unmasked)

@@ -201,7 +201,7 @@ def test_mrmr_is_the_papers_loop() -> None:
 
 
 def plain_information(x, y, *given):
-    """I(X; Y | Z) by the probabilities of what occurs together."""
+    """I(X; Y | Z) by the probabilities of what occurs together, with Miller's correction."""
     of_given = [*zip(*given, strict=True)] or [()] * len(x)
     triples, total = [*zip(of_given, x, y, strict=True)], 0.0
     for z, a, b in set(triples):
@@ -209,7 +209,9 @@ def plain_information(x, y, *given):
         of_a, of_b = (sum(pair[i] == c for pair in of_z) for i, c in ((0, a), (1, b)))
         of_both = of_z.count((a, b))
         total += of_both / len(x) * np.log(of_both * len(of_z) / (of_a * of_b))
-    return total
+    with_x, with_y = {(w, u) for w, u, _ in triples}, {(w, v) for w, _, v in triples}
+    n_more = len(with_x) + len(with_y) - len(set(triples)) - len(set(of_given))
+    return total + n_more / (2 * len(x))
 
 
 @pytest.mark.parametrize("name", ["jmi", "cmim"])
@@ -236,6 +238,17 @@ def test_joint_and_conditional_information_choose_as_the_papers_do(name) -> None
         chosen.append(max({*range(5)}.difference(chosen), key=lambda x: merit(x, chosen)))
     rows, schema = Rows(codes.astype(float), y), Schema(tuple("abcde"), (3,) * 5, 3)
     assert np.argsort(-scorer_of(name).scores(rows, schema, 0)).tolist() == chosen
+
+
+@pytest.mark.parametrize("name", ["jmi", "cmim"])
+def test_a_flag_that_matters_comes_before_noise_in_several_bins(name) -> None:
+    random = np.random.default_rng(0)
+    flags = (random.random((2000, 2)) < [0.5, 0.3]).astype(float)
+    noise = random.normal(size=(2000, 15))
+    y = random.random(2000) < 1 / (1 + np.exp(0.8 - 1.2 * flags.sum(axis=1)))
+    rows = Rows(np.hstack([noise, flags]), y.astype(np.int64))
+    schema = Schema(tuple(f"x{j}" for j in range(17)), (0,) * 17, 2)
+    assert set(np.argsort(scorer_of(name).scores(rows, schema, 0))[-2:]) == {15, 16}
 
 
 def test_joint_information_takes_two_features_that_tell_something_only_together() -> None:

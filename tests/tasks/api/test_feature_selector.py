@@ -281,3 +281,10 @@ def test_arrays_are_predicted_from_whole_or_as_transformed():
 def test_arrays_that_do_not_fit_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         given()
+
+
+def test_columns_that_are_left_out_may_be_dates_or_text():
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    table = X.iloc[:, :4].assign(day=pd.Timestamp("2026-01-01"), note="new")
+    selected = FeatureSelector("mrmr", n_features=2, model="linear").fit(table, y).transform(table)
+    assert (selected.shape, selected.dtype) == ((569, 2), np.float64)

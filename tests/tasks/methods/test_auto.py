@@ -93,6 +93,16 @@ def test_informative_features_are_found_and_their_number(found):
     assert len(found.features) < 8
 
 
+def test_a_feature_that_corrects_another_one_stays_with_it():
+    random = np.random.default_rng(0)
+    measured, weak, noise = random.normal(size=(3, 400))
+    other = measured + 0.5 * random.normal(size=400)  # of y it has the opposite sign alone
+    y = other - 0.9 * measured + 0.15 * weak + 0.5 * random.normal(size=400)
+    columns = {"measured": measured, "other": other, "weak": weak, "noise": noise, "y": y}
+    ranks = select(pd.DataFrame(columns)).to_frame().set_index("feature")["rank"]
+    assert max(ranks["measured"], ranks["other"]) < ranks["weak"] < ranks["noise"]
+
+
 def test_a_category_of_text_is_found_in_few_rows():
     rng = np.random.default_rng(0)
     level = rng.integers(0, 8, 300)
