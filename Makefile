@@ -9,7 +9,7 @@ export DO_NOT_TRACK := 1
 # the programs that tests start share what is compiled
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-gate bench-dfs bench-pefs bench-scale bench-eta bench-boruta reproduce
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest test-newest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-gate bench-dfs bench-pefs bench-scale bench-eta bench-boruta reproduce
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -24,19 +24,23 @@ test-e2e: $(READY)  ## Whole programs, servers, worker processes, what is killed
 	@$(PYTEST) -m e2e
 
 # scikit-learn 1.8 does not know what polars 2 calls its columns, hence the last two filters
-LOWEST := build/lowest
-LOWEST_TESTS := tests/storage/test_columns.py tests/storage/test_tables.py tests/storage/test_text_spellings.py \
+VERSIONS = build/$(RESOLUTION)
+VERSIONS_TESTS := tests/storage/test_columns.py tests/storage/test_tables.py tests/storage/test_text_spellings.py \
 	tests/storage/test_files.py tests/tasks/results/test_contract.py tests/tasks/api/test_select.py \
 	tests/tasks/api/test_feature_selector.py tests/tasks/data/test_rows_with_roles.py tests/selection/baselines/test_penalised.py \
 	tests/selection/models/test_scikit_learn_versions.py tests/flows/test_feature_selection.py
+test-lowest: RESOLUTION = lowest-direct
+test-newest: RESOLUTION = highest
 test-lowest: $(READY)  ## Part of the tests with the lowest versions that pyproject.toml allows
-	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
-	@$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+test-newest: $(READY)  ## The same with the newest versions that there are
+test-lowest test-newest:
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VERSIONS)
+	@$(BIN)/uv pip install --quiet --python $(VERSIONS)/bin/python --resolution $(RESOLUTION) \
 		--editable ".[flows,xgboost,alternatives]" \
 		$$(grep -oE '^(hypothesis|polars|pytest|pytest-timeout|pytest-xdist)==[^ ]+' requirements.lock)
-	@NUMBA_CACHE_DIR=$(LOWEST)/numba $(LOWEST)/bin/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgroup \
+	@NUMBA_CACHE_DIR=$(VERSIONS)/numba $(VERSIONS)/bin/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgroup \
 		-q -m "not e2e" -W ignore::DeprecationWarning -W "ignore:X does not have valid feature names" \
-		-W "ignore:Determining the data types of a LazyFrame" $(LOWEST_TESTS)
+		-W "ignore:Determining the data types of a LazyFrame" $(VERSIONS_TESTS)
 
 e2e-needs:  ## PostgreSQL and Chromium for test-e2e, which skips tests without them: Debian, as root
 	@command -v initdb > /dev/null || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 \
