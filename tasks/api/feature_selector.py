@@ -17,7 +17,6 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from chaffinch.errors import InputError, as_input_error, short_repr
@@ -306,12 +305,14 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray, sparse matrix, or what ``set_output`` asks for
-            Of a pandas table the selected columns alone are converted: those left out may be dates.
+            Columns of a pandas table that are left out may be dates or text.
         """
-        if hasattr(X, "iloc") and _get_output_config("transform", self)["dense"] == "default":
-            mask = self.get_support()
-            validate_data(self, X, reset=False, skip_check_array=True)
-            return X.iloc[:, np.flatnonzero(mask)].to_numpy()
+        is_kept = self.get_support()
+        if hasattr(X, "iloc") and X.shape[1] == len(is_kept):
+            # scikit-learn makes one array of all columns first, of a type that they have in common
+            nothing, names = pd.Series(0.0, X.index), X.columns
+            X = pd.concat([X.iloc[:, j] if k else nothing for j, k in enumerate(is_kept)], axis=1)
+            X.columns = names
         return super().transform(X)
 
     def _get_support_mask(self) -> NDArray[np.bool_]:

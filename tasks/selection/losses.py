@@ -197,7 +197,9 @@ def _try_out(loss: Loss, n_classes: int, weighted: bool) -> None:
     except (ValueError, TypeError, AttributeError) as error:
         target = f"{n_classes} classes" if n_classes else "regression"
         weights = " with sample weights" if weighted else ""
-        reason = shorten(str(error).partition("\n")[0], 200).rstrip(".")
+        cause = error.__cause__ or error
+        reason = str(cause) if isinstance(cause, ValueError) else ""  # others are about our parts
+        reason = shorten(reason.partition("\n")[0], 200).rstrip(".")
         raise _score_error(loss, target + weights, reason) from error
 
 
