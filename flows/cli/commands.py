@@ -367,7 +367,7 @@ def run(
 ) -> int:
     """Select features of DATA: CSV or TSV (plain or .gz), a Parquet file or folder.
 
-    DATA may be several files, as in "data/2026-*.parquet"; at s3://, gs:// or abfss://; a Delta
+    DATA may be several files, as in "data/2026*.parquet"; at s3://, gs:// or abfss://; a Delta
     table; or a table or query in a database, as in postgresql://host/database#table or
     "postgresql://host/database#SELECT a FROM b". Credentials come from the environment, and never
     stand in the address.
