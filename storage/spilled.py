@@ -162,3 +162,12 @@ class SpilledRows:
             writer.write_table(whole)
         self._waiting, self._n_bytes = [], 0
         self._tables.append(pa.ipc.open_file(pa.memory_map(str(path))).read_all())
+
+
+def spilled_table(reader: pa.RecordBatchReader, folder: Path | None) -> pa.Table:
+    """Read all batches as a table, which is kept in a folder for files once it is large."""
+    rows = SpilledRows(folder)
+    rows.append(reader.schema.empty_table())
+    for batch in reader:
+        rows.append(pa.Table.from_batches([batch]))
+    return rows.table()

@@ -22,7 +22,7 @@ from chaffinch.storage.extras import lacks
 from chaffinch.storage.sources.database import DatabaseSource
 from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.source import OpenTable
-from chaffinch.storage.spilled import SpilledRows
+from chaffinch.storage.spilled import spilled_table
 
 _PREFIX, _SQLITE = "adbc:", "sqlite:///"
 _READ_ONLY = "options=-c%20default_transaction_read_only%3Don"
@@ -76,13 +76,10 @@ class AdbcSource(DatabaseSource):
     def open(
         self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
-        rows = SpilledRows(aside)
         with self._result(self._statement) as reader:
             check_columns(reader.schema.names, self.label)
-            rows.append(reader.schema.empty_table())
-            for batch in reader:
-                rows.append(pa.Table.from_batches([batch]))
-        yield OpenTable.of(rows.table())
+            table = spilled_table(reader, aside)
+        yield OpenTable.of(table)
 
     def columns(self) -> list[str]:
         none = f"SELECT * FROM (\n{self._statement}\n) AS chosen WHERE 1 = 0"  # noqa: S608

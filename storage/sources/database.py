@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Container
 from pathlib import Path
 from typing import ClassVar
-
-import pyarrow as pa
 
 from chaffinch.errors import InputError
 from chaffinch.storage.sources.source import Source
@@ -57,11 +54,6 @@ class DatabaseSource(Source):
             return self.query.rpartition(".")[2]
         database = Path(self.database or self.backend).stem
         return f"{database}-{hashlib.sha256(self.query.encode()).hexdigest()[:6]}"
-
-    def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
-        """Read all rows, with the types that the database gives."""
-        with self.open(categorical, drop, None) as table:
-            return table.load(table.names)
 
     def check_query(self) -> None:
         """Raise InputError for a query that is missing or no SELECT."""

@@ -20,7 +20,7 @@ from chaffinch.storage.extras import require
 from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.parquet import DELTA_LOG, PARQUET
 from chaffinch.storage.sources.source import OpenTable, Source
-from chaffinch.storage.spilled import SpilledRows
+from chaffinch.storage.spilled import spilled_table
 
 _STORED_AS = "delta.columnMapping.physicalName"
 
@@ -57,10 +57,6 @@ class DeltaSource(Source):
     def check(self) -> None:
         with self._opened():
             pass
-
-    def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
-        with self.open(categorical, drop, None) as table:
-            return table.load(table.names)
 
     @contextmanager
     def open(
@@ -142,8 +138,4 @@ def _rows(table: Any, aside: Path | None) -> pa.Table:
     one_by_one = {"datafusion.execution.target_partitions": "1"}
     query = QueryBuilder(one_by_one).register("newest", table).execute("SELECT * FROM newest")
     reader = pa.RecordBatchReader.from_stream(query)
-    rows = SpilledRows(aside)
-    rows.append(reader.schema.empty_table())
-    for batch in reader:
-        rows.append(pa.Table.from_batches([batch]))
-    return rows.table()
+    return spilled_table(reader, aside)

@@ -21,7 +21,7 @@ from chaffinch.storage.extras import require
 from chaffinch.storage.sources.database import DatabaseSource
 from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.source import OpenTable
-from chaffinch.storage.spilled import SpilledRows
+from chaffinch.storage.spilled import spilled_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -137,12 +137,8 @@ class DuckDBSource(DatabaseSource):
     def _read(self, connection: duckdb.DuckDBPyConnection, aside: Path | None) -> pa.Table:
         relation = self._relation(connection)
         names = self._names(relation)
-        rows = SpilledRows(aside)
         with relation.to_arrow_reader(max(1, _CELLS // len(names))) as reader:
-            rows.append(reader.schema.empty_table())
-            for batch in reader:
-                rows.append(pa.Table.from_batches([batch]))
-        return rows.table()
+            return spilled_table(reader, aside)
 
     def _explain(self, error: Exception) -> str:
         import duckdb

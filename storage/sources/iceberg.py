@@ -17,7 +17,7 @@ from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.extras import lacks, require
 from chaffinch.storage.sources.source import OpenTable, Source
-from chaffinch.storage.spilled import SpilledRows
+from chaffinch.storage.spilled import spilled_table
 
 _SCHEME = "iceberg"
 _ADDRESS = re.compile(r"([^/?#.]+)/([^/?#.]+(?:\.[^/?#.]+)+)")
@@ -61,22 +61,14 @@ class IcebergSource(Source):
     def address(self) -> str:
         return f"{_SCHEME}://{self.catalog}/{self.table}"
 
-    def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
-        with self.open(categorical, drop, None) as table:
-            return table.load(table.names)
-
     @contextmanager
     def open(
         self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
         with self._opened() as table:
             self._names(table)
-            rows = SpilledRows(aside)
             with table.scan().to_arrow_batch_reader() as reader:
-                rows.append(reader.schema.empty_table())
-                for batch in reader:
-                    rows.append(pa.Table.from_batches([batch]))
-            whole = rows.table()
+                whole = spilled_table(reader, aside)
         yield OpenTable.of(whole)
 
     def columns(self) -> list[str]:

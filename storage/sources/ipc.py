@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.sources.parquet import without_unnamed_index
 from chaffinch.storage.sources.source import (
     Format,
     OpenFile,
     one_after_another,
+    readable_as,
     sizes_in_memory,
 )
 
@@ -23,17 +23,9 @@ from chaffinch.storage.sources.source import (
 @contextmanager
 def _opened(source: Any, name: str, included: list[int] | None = None) -> Iterator[Any]:
     """Open a path or an open file; read the fields at these positions, or all."""
-    try:
-        options = pa.ipc.IpcReadOptions(included_fields=included)
-        with pa.ipc.open_file(source, options=options) as file:
-            yield file
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, PermissionError):
-            raise
-        raise_if_out_of_memory(error)
-        raise InputError(
-            f"{name} is no readable Arrow file: {error}", "write or copy it again"
-        ) from error
+    options = pa.ipc.IpcReadOptions(included_fields=included)
+    with readable_as("Arrow", name), pa.ipc.open_file(source, options=options) as file:
+        yield file
 
 
 def _schema(file: Any, name: str) -> pa.Schema:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.sources.parquet import without_unnamed_index
 from chaffinch.storage.sources.source import (
     Format,
     OpenFile,
     one_after_another,
+    readable_as,
     sizes_in_memory,
 )
 
@@ -25,17 +25,10 @@ def _opened(source: Any, name: str) -> Iterator[Any]:
     """Open a path or an open file."""
     from pyarrow import orc
 
-    try:
+    with readable_as("ORC", name):
         file = orc.ORCFile(source)
         check_columns(file.schema.names, name)
         yield file
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, PermissionError):
-            raise
-        raise_if_out_of_memory(error)
-        raise InputError(
-            f"{name} is no readable ORC file: {error}", "write or copy it again"
-        ) from error
 
 
 def _schema(file: Any) -> pa.Schema:

@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet
 
-from chaffinch.errors import InputError, raise_if_out_of_memory
+from chaffinch.errors import InputError
 from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.files import check_regular
-from chaffinch.storage.sources.source import Format, OpenTable, check_same_columns
+from chaffinch.storage.sources.source import Format, OpenTable, check_same_columns, readable_as
 
 # Options of ParquetFile, which refuses a footer with lists of more than a million by default.
 WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
@@ -29,18 +29,9 @@ _MAGIC = b"PAR1"  # what a file begins with
 DELTA_LOG = "_delta_log"  # the folder that makes a Delta table of a folder of Parquet files
 
 
-@contextmanager
-def reading_parquet(name: str) -> Iterator[None]:
+def reading_parquet(name: str) -> AbstractContextManager[None]:
     """Raise an InputError that names the file for what pyarrow cannot read in the block."""
-    try:
-        yield
-    except (PermissionError, InputError):
-        raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise_if_out_of_memory(error)
-        raise InputError(
-            f"{name} is no readable Parquet file: {error}", "write or copy it again"
-        ) from error
+    return readable_as("Parquet", name)
 
 
 def begins_as_parquet(path: Path) -> bool:

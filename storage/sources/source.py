@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chaffinch.errors import InputError, about_column
+from chaffinch.errors import InputError, about_column, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.memory import bytes_of
 
@@ -40,8 +40,9 @@ class AllBut(Container[str]):
 class Source(Protocol):
     """A table to read: a file, objects in S3, a table in a database, a table in memory.
 
-    A kind must define `of`, `name` and `load`. The defaults fit a table in memory; where a table
-    may be larger, `open` reads some columns at a time, and `shape` lets a run refuse it in time.
+    A kind must define `of`, `name` and one of `load` and `open`, by which the other is. Where a
+    table may be larger than memory, `open` reads some columns at a time, and `shape` lets a run
+    refuse it in time; the other defaults fit a table in memory.
 
     Attributes
     ----------
@@ -83,6 +84,8 @@ class Source(Protocol):
 
     def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         """Read the table; `read` checks it."""
+        with self.open(categorical, drop, None) as table:
+            return table.load(table.names)
 
     def read(
         self,
@@ -304,6 +307,20 @@ class Format:
         """Return the whole table; see `open`."""
         table = self.open(files, as_text, None)
         return table.load(table.names)
+
+
+@contextmanager
+def readable_as(kind: str, name: str) -> Iterator[None]:
+    """Raise an InputError that names the file for what pyarrow cannot read in the block."""
+    try:
+        yield
+    except (PermissionError, InputError):
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise_if_out_of_memory(error)
+        raise InputError(
+            f"{name} is no readable {kind} file: {error}", "write or copy it again"
+        ) from error
 
 
 def sizes_in_memory(table: pa.Table) -> dict[str, int]:

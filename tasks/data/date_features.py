@@ -45,6 +45,6 @@ def _first_other(column: pa.ChunkedArray) -> tuple[int, object]:
     present = [(row, value) for row, value in enumerate(column.to_pylist(), 1) if value is not None]
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         is_date = are_iso_dates(pa.array([text for _, text in present]), ordered=True)
-        others = [cell for cell, is_one in zip(present, is_date, strict=True) if not is_one]
+        others = [cell for cell, known in zip(present, is_date, strict=True) if not known]
         present = others or present
     return present[0]

@@ -6,9 +6,9 @@ most of the error, and the last promotion was not rolled back. If a set is not b
 set stays without a decision. It stays also where the new set is as good with fewer columns: sets
 would change with the rows of each night, and lose up to the tolerance each time.
 
-Every night is one more chance to be wrong. That a set is better has the probability of error of
-0.05 / 365, so that in a year of nights none is, with 95 % confidence. This is Bonferroni's
-inequality, which holds also where a table shares rows with those of the nights before.
+Every night is one more chance to be wrong. The probability of calling a set better that is not is
+at most 0.05 / 365 a night, and so at most 5 % a year: Bonferroni's inequality, which holds also
+where a table shares rows with those of the nights before.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Given:
 
     @property
     def digests(self) -> dict[str, Any]:
-        """What tells the objects from others."""
+        """What distinguishes the objects from others."""
         scorer, estimator = self.scorer, self.estimator
         return {
             "estimator": None if estimator is None else repr(_parameters(estimator)),
@@ -84,7 +84,7 @@ def _parameters(estimator: Any) -> tuple[str, list[tuple[str, Any]]]:
 
 
 def _code(function: Any) -> Iterator[str]:
-    """Yield what tells a function from an edited one of its name, without where it was written."""
+    """Yield what distinguishes a function from an edited one of its name, wherever it stands."""
     while isinstance(function, partial):
         yield repr((function.args, function.keywords))
         function = function.func

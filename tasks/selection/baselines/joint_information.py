@@ -27,8 +27,8 @@ _Codes = NDArray[np.int64]
 
 @ranking(
     "jmi",
-    score="the place in a greedy choice of what tells most about the target together with each "
-    "feature chosen before; the first chosen has the highest",
+    score="the place in a greedy choice of what has the most information about the target together "
+    "with each feature chosen before; the first chosen has the highest",
     is_place=True,
 )
 def jmi(rows: Rows, schema: Schema) -> Floats:
@@ -48,7 +48,7 @@ def jmi(rows: Rows, schema: Schema) -> Floats:
 
 @ranking(
     "cmim",
-    score="the place in a greedy choice of what still tells something about the target given any "
+    score="the place in a greedy choice of what has information about the target beyond any "
     "feature chosen before; the first chosen has the highest",
     is_place=True,
 )
