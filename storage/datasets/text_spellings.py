@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.storage.sources.csv import are_perhaps_thousands
+from chaffinch.storage.sources.formats.csv import are_perhaps_thousands
 
 _BLANK = r"[\s\p{Z}\x{FEFF}\x{200B}]"
 _COMMAS = r"^\s*[+-]?(\d*,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"

@@ -23,7 +23,7 @@ from chaffinch.errors import InputError
 from chaffinch.storage.shuffled.row_blocks import MOST_COLUMNS, NameRow, Piece, by_names
 from chaffinch.storage.shuffled.table import check_not_shuffled
 from chaffinch.storage.sources.files import reading
-from chaffinch.storage.sources.parquet import WIDE, reading_parquet
+from chaffinch.storage.sources.formats.parquet import WIDE, reading_parquet
 from chaffinch.storage.sources.source import check_same_columns
 
 _LARGEST_WHOLE = 2**53  # largest n such that float64 holds 0..n exactly

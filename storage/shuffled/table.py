@@ -21,7 +21,7 @@ from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.files import parse_json, path_from
 from chaffinch.storage.shuffled.row_blocks import by_names, check_rows, check_sparse
 from chaffinch.storage.sources.files import reading
-from chaffinch.storage.sources.parquet import WIDE, begins_as_parquet
+from chaffinch.storage.sources.formats.parquet import WIDE, begins_as_parquet
 
 FOOTER, FORMAT = b"chaffinch", "chaffinch shuffled table"
 _FIELDS = {"format": str, "form": str, "n_rows": int, "n_columns": int, "hash": str}

@@ -31,7 +31,7 @@ from chaffinch.storage.shuffled.table import FOOTER, FORMAT, ShuffledTable, open
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import scheme_of
 from chaffinch.storage.sources.files import FileSource, reading
-from chaffinch.storage.sources.parquet import begins_as_parquet, parquet_files
+from chaffinch.storage.sources.formats.parquet import begins_as_parquet, parquet_files
 
 _BITS = 6
 _MOST_BYTES = 2**26  # of a bucket; sorting holds it twice

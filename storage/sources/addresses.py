@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from chaffinch.errors import InputError
-from chaffinch.storage.sources.formats import TAKEN
+from chaffinch.storage.sources.formats.file_name import TAKEN
 
 
 def _any_case(word: str) -> str:

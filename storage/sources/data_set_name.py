@@ -6,7 +6,7 @@ import re
 
 from chaffinch.errors import InputError
 from chaffinch.storage.files import LONGEST_STEM, check_name
-from chaffinch.storage.sources.formats import without_endings
+from chaffinch.storage.sources.formats.file_name import without_endings
 from chaffinch.storage.sources.source import Source
 
 _IN_MEMORY = ("DataFrame", "Table")  # names of sources in memory

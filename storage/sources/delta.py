@@ -18,7 +18,7 @@ from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.files import reading
-from chaffinch.storage.sources.parquet import DELTA_LOG, PARQUET
+from chaffinch.storage.sources.formats.parquet import DELTA_LOG, PARQUET
 from chaffinch.storage.sources.source import OpenTable, Source
 from chaffinch.storage.spilled import spilled_table
 

@@ -17,12 +17,12 @@ from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import nearest
 from chaffinch.storage.files import check_path, check_regular, sha256_of_file
 from chaffinch.storage.sources import several
-from chaffinch.storage.sources.formats import (
+from chaffinch.storage.sources.formats.file_name import (
     format_of_all,
     join_options,
     split_options,
 )
-from chaffinch.storage.sources.parquet import DELTA_LOG, check_partitions, parquet_files
+from chaffinch.storage.sources.formats.parquet import DELTA_LOG, check_partitions, parquet_files
 from chaffinch.storage.sources.source import Format, OpenTable, Source
 
 

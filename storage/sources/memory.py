@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from chaffinch.errors import InputError, about_column, raise_if_out_of_memory, short_repr
 from chaffinch.storage.column_names import check_columns, text_of_label
-from chaffinch.storage.sources.formats import TAKEN
-from chaffinch.storage.sources.parquet import without_unnamed_index
+from chaffinch.storage.sources.formats.file_name import TAKEN
+from chaffinch.storage.sources.formats.parquet import without_unnamed_index
 from chaffinch.storage.sources.source import Source
 
 _ONE_TYPE = "give each column values of one type"

@@ -17,7 +17,7 @@ from chaffinch.tasks.pipeline.progress import OnProgress
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.constraints import Constraints
-from chaffinch.tasks.settings.identity import Given
+from chaffinch.tasks.settings.identity import CustomObjects
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings
 
@@ -125,5 +125,5 @@ def reselect(
     )
     known = read_former(former, _STORE if store is None else store)
     settings = settings_of(known, changes, chosen)
-    given = Given(estimator)
-    return selected(data, settings, given, cluster, workers, store, verbose, on_progress)
+    custom = CustomObjects(estimator)
+    return selected(data, settings, custom, cluster, workers, store, verbose, on_progress)

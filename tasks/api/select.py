@@ -22,7 +22,7 @@ from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
-from chaffinch.tasks.settings.identity import Given
+from chaffinch.tasks.settings.identity import CustomObjects
 from chaffinch.tasks.settings.method import PERCENT, Method, method_settings
 from chaffinch.tasks.settings.selection import (
     MASK_ROWS,
@@ -254,8 +254,8 @@ def select(
         tolerance=tolerance,
         mask_rows=mask_rows,
     )
-    given = Given(estimator, folds, scorer)
-    return selected(data, settings, given, cluster, workers, store, verbose, on_progress)
+    custom = CustomObjects(estimator, folds, scorer)
+    return selected(data, settings, custom, cluster, workers, store, verbose, on_progress)
 
 
 def _history(
@@ -305,7 +305,7 @@ def is_splitter(cv: Any) -> bool:
 def selected(
     data: Any,
     settings: SelectionSettings,
-    given: Given,
+    custom: CustomObjects,
     cluster: str | None,
     workers: int | None,
     store: str | Path | None,
@@ -323,14 +323,14 @@ def selected(
     )
     with shown(steps, verbose, on_progress) as progress:
         options: dict[str, Any] = {"on_progress": progress, "warn": warn_of_data}
-        options["given"] = given
+        options["custom"] = custom
         if store is None:
             run = select_in_memory(source, settings, execution, **options)
         else:
             kept = select_features(source, settings, execution, **options)
     if store is None:
         return result_in_memory(run, Labels(data))
-    own = () if given.estimator is None else packages_of(given.estimator)
+    own = () if custom.estimator is None else packages_of(custom.estimator)
     return load_result(kept, own, Labels(data))
 
 

@@ -18,9 +18,9 @@ from chaffinch.storage.shuffled.writer import (
     shuffle_svmlight,
     write_shuffled,
 )
-from chaffinch.storage.sources.formats import find_format
-from chaffinch.storage.sources.parquet import PARQUET
-from chaffinch.storage.sources.svmlight import SVMLIGHT
+from chaffinch.storage.sources.formats.file_name import find_format
+from chaffinch.storage.sources.formats.parquet import PARQUET
+from chaffinch.storage.sources.formats.svmlight import SVMLIGHT
 from chaffinch.tasks.pipeline.progress import OnProgress, as_progress, no_progress
 from chaffinch.tasks.selection.dfs.sources import read_rows
 from chaffinch.tasks.selection.input_checks import read_target

@@ -14,7 +14,7 @@ import pyarrow as pa
 from chaffinch.errors import InputError, as_input_error
 from chaffinch.tasks.comparing.library_warnings import collected_warnings
 from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
-from chaffinch.tasks.data.splits import PARTS, Splits
+from chaffinch.tasks.data.splitting.splits import PARTS, Splits
 from chaffinch.tasks.methods.fitting import loss_of
 from chaffinch.tasks.methods.protocol import Problem, feasible_candidates
 from chaffinch.tasks.methods.refits import Refit

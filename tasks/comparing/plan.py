@@ -18,7 +18,7 @@ import pyarrow as pa
 from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.sources import Source
-from chaffinch.storage.sources.formats import without_endings
+from chaffinch.storage.sources.formats.file_name import without_endings
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.settings.identity import digest, identity, versions

@@ -33,7 +33,7 @@ from chaffinch.tasks.settings.selection import (
 )
 
 if TYPE_CHECKING:
-    from chaffinch.tasks.data.outer_folds import OuterFolds
+    from chaffinch.tasks.data.splitting.outer_folds import OuterFolds
 
 _RIVALS = ("auto", "gbmo", "select_from_model", "permutation")
 
@@ -139,7 +139,7 @@ class ComparisonSettings(Settings):
     @property
     def outer_folds(self) -> OuterFolds:
         """Outer folds of every table."""
-        from chaffinch.tasks.data.outer_folds import OuterFolds
+        from chaffinch.tasks.data.splitting.outer_folds import OuterFolds
 
         selections = tuple(self.selection(model, 0) for model in self.models)
         return OuterFolds(self.folds, self.n_seeds, selections, self.methods)

@@ -22,8 +22,8 @@ from chaffinch.tasks.data.arrow import as_keys, as_numbers, if_numbers, kind_of
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.reselection_fit import optional_columns
 from chaffinch.tasks.data.roles import check_has_order, refuse_missing, typed_column
-from chaffinch.tasks.data.splits import NOT_FINER
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splitting.splits import NOT_FINER
+from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import HistorySettings

@@ -12,7 +12,7 @@ from chaffinch.errors import InputError
 from chaffinch.storage.memory import release_memory
 from chaffinch.tasks.data.arrow import as_numbers, column_of, kind_of
 from chaffinch.tasks.data.roles import encode_target, rows_with_roles
-from chaffinch.tasks.data.splits import Roles
+from chaffinch.tasks.data.splitting.splits import Roles
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.mapped import empty_matrix

@@ -26,8 +26,8 @@ from chaffinch.tasks.data.arrow import (
     other_type,
 )
 from chaffinch.tasks.data.column_profile import LARGEST
-from chaffinch.tasks.data.splits import SPLIT_WORDS, Roles
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splitting.splits import SPLIT_WORDS, Roles
+from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats, Task
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.masked_loss.numba_tools import compiled, inlined
 

@@ -24,7 +24,6 @@ from chaffinch.tasks.data.column_profile import (
     profile_column,
 )
 from chaffinch.tasks.data.feature_constraints import check_constrained_columns, check_constraints
-from chaffinch.tasks.data.outer_folds import OuterFolds, check_parts
 from chaffinch.tasks.data.reselection_fit import (
     check_kinds_fit,
     check_target_fits,
@@ -39,7 +38,8 @@ from chaffinch.tasks.data.roles import (
     named_roles,
     refuse_others,
 )
-from chaffinch.tasks.data.splits import require_rows
+from chaffinch.tasks.data.splitting.outer_folds import OuterFolds, check_parts
+from chaffinch.tasks.data.splitting.splits import require_rows
 from chaffinch.tasks.data.table_warnings import Findings, frequent_text
 from chaffinch.tasks.selection.core import Schema, Task
 from chaffinch.tasks.settings.selection import SelectionSettings

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, model_validator
 
 from chaffinch.errors import NotCovered
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.paths import of_ranking
 from chaffinch.tasks.methods.protocol import Problem, Seen, candidates_at, unused_features_error

@@ -15,7 +15,7 @@ import numpy as np
 
 from chaffinch.errors import InputError
 from chaffinch.storage.runs.stages import Checkpoints
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold, Recipe, Tuner, loss_of, recipe_of
 from chaffinch.tasks.selection.core import (
     FittedModel,

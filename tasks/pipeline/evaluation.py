@@ -16,7 +16,7 @@ from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import QUANTILES
 from chaffinch.tasks.data.roles import target_type
-from chaffinch.tasks.data.splits import PARTS
+from chaffinch.tasks.data.splitting.splits import PARTS
 from chaffinch.tasks.data.table_check import DATE_PARTS
 from chaffinch.tasks.pipeline.explanation import explanation_of, stand_ins_of
 from chaffinch.tasks.pipeline.judge import Judge, judge_of

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.judge import Judge
 from chaffinch.tasks.pipeline.selection_run import SelectionRun

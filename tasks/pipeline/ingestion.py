@@ -23,13 +23,13 @@ from chaffinch.storage.sources.memory import MemorySource
 from chaffinch.storage.sources.source import Source
 from chaffinch.tasks.data.lag_features import prepared
 from chaffinch.tasks.data.matrix import load_roles
-from chaffinch.tasks.data.outer_folds import OuterFolds
 from chaffinch.tasks.data.reselection_fit import (
     optional_columns,
     warnings_since,
 )
 from chaffinch.tasks.data.roles import roles_of_rows
-from chaffinch.tasks.data.splits import PARTS, split_rows
+from chaffinch.tasks.data.splitting.outer_folds import OuterFolds
+from chaffinch.tasks.data.splitting.splits import PARTS, split_rows
 from chaffinch.tasks.data.table_check import check_names, describe_table
 from chaffinch.tasks.pipeline.memory import check_memory, check_shape, log_disk_space
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
@@ -175,8 +175,8 @@ def describe(run: SelectionRun, writer: Writer) -> None:
             f"{rows} no target {run.settings.target!r} and {'is' if n == 1 else 'are'} left out"
         )
         description = replace(description, notes=(left_out, *description.notes))
-    if run.given_folds is not None:
-        by_cv = f"the folds are given, by {run.given_folds.made_by}"
+    if run.custom_folds is not None:
+        by_cv = f"the folds are given, by {run.custom_folds.made_by}"
         description = replace(description, notes=(by_cv, *description.notes))
     run.description = description
     writer.write(PROFILE_FILE, DESCRIPTION.dump_json(description, indent=2))
@@ -193,6 +193,6 @@ def split(run: SelectionRun, writer: Writer) -> None:
     codes = pa.array(part, mask=part < 0)
     run.part = pa.DictionaryArray.from_arrays(codes, list(PARTS))
     writer.write(SPLITS_FILE, lambda path: pq.write_table(pa.table({"part": run.part}), path))
-    if (given := run.given_folds) is not None:
+    if (given := run.custom_folds) is not None:
         writer.write(FOLDS_FILE, lambda path: pq.write_table(given.to_table(), path))
     writer.result = {"rows": {name: len(getattr(splits, name)) for name in PARTS}}

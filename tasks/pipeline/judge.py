@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.selection_run import SelectionRun

@@ -21,8 +21,8 @@ from chaffinch.storage.extras import require
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.source import Source
-from chaffinch.tasks.data.given_folds import given_folds
 from chaffinch.tasks.data.reselection_fit import with_hints_for
+from chaffinch.tasks.data.splitting.custom_folds import custom_folds
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.methods.alternatives import MODEL_GAIN
 from chaffinch.tasks.methods.fitting import loss_of, recipe_of
@@ -50,7 +50,7 @@ from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import check_importances
 from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.losses import Loss, check_loss
-from chaffinch.tasks.settings.identity import NOTHING_GIVEN, Given, identity, versions
+from chaffinch.tasks.settings.identity import NO_CUSTOM_OBJECTS, CustomObjects, identity, versions
 from chaffinch.tasks.settings.method import method_of
 from chaffinch.tasks.settings.selection import (
     ExecutionSettings,
@@ -77,17 +77,17 @@ def select_features(
     wrap_step: WrapStep = _unwrapped,
     on_progress: OnProgress = no_progress,
     warn: Warn = no_warnings,
-    given: Given = NOTHING_GIVEN,
+    custom: CustomObjects = NO_CUSTOM_OBJECTS,
     promoted_as: str | None = None,
 ) -> Run:
     """Run the pipeline, or its unfinished steps, in a store, and return the finished run.
 
     The callable that `wrap_step` returns for a step is called in its place. `warn` is called with
-    the data-quality warnings before training. `given` are objects instead of what the settings
+    the data-quality warnings before training. `custom` are objects instead of what the settings
     name. `promoted_as` is the name of the promoted contract that the report compares with; by
     default that of the table.
     """
-    with _open_run(source, settings, execution, wrap_step, on_progress, given) as run:
+    with _open_run(source, settings, execution, wrap_step, on_progress, custom) as run:
         run.promoted_as = promoted_as
         warn(run.description.warnings)
         _finish(run, wrap_step)
@@ -130,14 +130,16 @@ def select_at(
     with progress.stage("ingest"):
         dataset = Dataset.open(store.datasets, run.description["dataset"])
     source = run.description["source"]
-    given = Given(folds=stages.given_folds)
-    named = run_name(source, before, dataset, given)
+    custom = CustomObjects(folds=stages.custom_folds)
+    named = run_name(source, before, dataset, custom)
     if may_be_own_estimator(before.model) and run.name != named:
         raise InputError(
             f"run {run.name!r} may be of an estimator of your own, which a run does not hold; "
             f"{again} and exactly=true of method auto"
         )
-    with _run_on(dataset, source, settings, execution, store, progress=progress, given=given) as at:
+    with _run_on(
+        dataset, source, settings, execution, store, progress=progress, custom=custom
+    ) as at:
         warn(at.description.warnings)
         _finish(at, _unwrapped)
     return store.run(at.name)
@@ -150,11 +152,11 @@ def select_in_memory(
     *,
     on_progress: OnProgress = no_progress,
     warn: Warn = no_warnings,
-    given: Given = NOTHING_GIVEN,
+    custom: CustomObjects = NO_CUSTOM_OBJECTS,
 ) -> SelectionRun:
     """Run the pipeline without a store, and return the finished run; see `select_features`."""
     with _open_run(
-        source, settings, execution, _unwrapped, on_progress, given, in_memory=True
+        source, settings, execution, _unwrapped, on_progress, custom, in_memory=True
     ) as run:
         warn(run.description.warnings)
         _finish(run, _unwrapped)
@@ -227,7 +229,7 @@ def _open_run(
     execution: ExecutionSettings,
     wrap_step: WrapStep,
     on_progress: OnProgress,
-    given: Given = NOTHING_GIVEN,
+    custom: CustomObjects = NO_CUSTOM_OBJECTS,
     *,
     in_memory: bool = False,
 ) -> Iterator[SelectionRun]:
@@ -235,7 +237,7 @@ def _open_run(
     with ExitStack() as opened:
         opened.enter_context(with_hints_for(settings))
         source.check()
-        check_settings(settings, given)
+        check_settings(settings, custom)
         store = None if in_memory else Store.open(execution.store)
         if store is None:
             temporary = opened.enter_context(TemporaryDirectory(prefix="chaffinch-"))
@@ -243,13 +245,13 @@ def _open_run(
         progress = as_progress(on_progress)
         with progress.stage("ingest"):
             dataset = wrap_step(ingest)(source, settings, datasets, progress)
-        if given.cv is not None:
-            folds = given_folds(given.cv, dataset, settings)
-            given = replace(given, folds=folds)
+        if custom.cv is not None:
+            folds = custom_folds(custom.cv, dataset, settings)
+            custom = replace(custom, folds=folds)
             model = settings.model.model_copy(update={"folds": len(folds)})
             settings = settings.model_copy(update={"model": model})
         yield opened.enter_context(
-            _run_on(dataset, source.name, settings, execution, store, wrap_step, progress, given)
+            _run_on(dataset, source.name, settings, execution, store, wrap_step, progress, custom)
         )
 
 
@@ -262,11 +264,11 @@ def _run_on(
     store: Store | None,
     wrap_step: WrapStep = _unwrapped,
     progress: OnProgress = no_progress,
-    given: Given = NOTHING_GIVEN,
+    custom: CustomObjects = NO_CUSTOM_OBJECTS,
 ) -> Iterator[SelectionRun]:
     """Check and describe a dataset of a source by name, and yield its run."""
     with ExitStack() as opened:
-        name = run_name(source, settings, dataset, given)
+        name = run_name(source, settings, dataset, custom)
         opened.enter_context(logging_about(run=name, dataset=dataset.hash[:16]))
         stored = None if store is None else store.run(name)
         if stored is not None:
@@ -278,7 +280,7 @@ def _run_on(
             stored=stored,
             store=store,
             on_progress=progress,
-            given=given,
+            custom=custom,
         )
         run.settings_file, run.source = execution.settings_file, source
         if run.is_in_files:
@@ -286,7 +288,7 @@ def _run_on(
         workers = workers_for(execution, [dataset], in_files=run.is_in_files)
         run.workers = opened.enter_context(workers)
         wrap_step(describe)(run)
-        check_fit(settings, run.schema, given.estimator, run.loss)
+        check_fit(settings, run.schema, custom.estimator, run.loss)
         refuse_warnings(run.description.warnings, strict=execution.strict)
         if stored is not None and not stored.exists:
             stored.describe(
@@ -305,7 +307,7 @@ def may_be_own_estimator(model: ModelSettings) -> bool:
     return model.tuning == "none" and model.name not in models.MODELS
 
 
-def check_settings(settings: SelectionSettings, given: Given = NOTHING_GIVEN) -> None:
+def check_settings(settings: SelectionSettings, custom: CustomObjects = NO_CUSTOM_OBJECTS) -> None:
     """Raise InputError for an invalid model, loss or method, independent of the table."""
     settings.method.check_machine()
     require(models.kind_of(settings.model.name).package, f"model {settings.model.name}")
@@ -313,9 +315,9 @@ def check_settings(settings: SelectionSettings, given: Given = NOTHING_GIVEN) ->
         require("ortools", "search simultaneous")
     model, task = settings.model, None if settings.task == "auto" else settings.task
     with as_input_error():
-        check_loss(settings.loss if given.scorer is None else given.scorer)
-        if given.estimator is not None:
-            models.check_estimator(given.estimator, task)
+        check_loss(settings.loss if custom.scorer is None else custom.scorer)
+        if custom.estimator is not None:
+            models.check_estimator(custom.estimator, task)
             return
         models.check_model(model.name, task, model.parameters)
         # raises where the paper has none
@@ -344,7 +346,7 @@ def run_name(
     source: str,
     settings: SelectionSettings,
     dataset: Dataset,
-    given: Given = NOTHING_GIVEN,
+    custom: CustomObjects = NO_CUSTOM_OBJECTS,
 ) -> str:
     """Return the name of the run: source, method and model, then a hash.
 
@@ -352,4 +354,4 @@ def run_name(
     """
     words = [source.split(".")[0], settings.method.name, settings.model.name]
     readable = "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")[:30] for word in words)
-    return f"{readable}-{identity(settings, dataset.hash, given)[:10]}"
+    return f"{readable}-{identity(settings, dataset.hash, custom)[:10]}"

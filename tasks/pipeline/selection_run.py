@@ -22,11 +22,11 @@ from chaffinch.storage.runs.stages import Checkpoints, StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.feature_constraints import feasible_masks
-from chaffinch.tasks.data.given_folds import GivenFolds
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.roles import labels_of, target_type
-from chaffinch.tasks.data.splits import PARTS, Roles, Splits, fold_indices
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splitting.custom_folds import CustomFolds
+from chaffinch.tasks.data.splitting.splits import PARTS, Roles, Splits, fold_indices
+from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.methods.fitting import Fold, Recipe, loss_of, recipe_of
 from chaffinch.tasks.methods.protocol import Problem
@@ -38,7 +38,7 @@ from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.settings.identity import NOTHING_GIVEN, Given
+from chaffinch.tasks.settings.identity import NO_CUSTOM_OBJECTS, CustomObjects
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.search_result import SearchResult
 from chaffinch.tasks.settings.selection import SelectionSettings, SettingsFile
@@ -85,12 +85,12 @@ class StageResults:
         return DESCRIPTION.validate_json(self.records["describe"].read(PROFILE_FILE))
 
     @cached_property
-    def given_folds(self) -> GivenFolds | None:
+    def custom_folds(self) -> CustomFolds | None:
         """Folds that a splitter of scikit-learn, or the caller, made; None without such."""
         record = self.records["split"]
         if FOLDS_FILE not in record.files:
             return None
-        return GivenFolds.from_table(record.read_table(FOLDS_FILE))
+        return CustomFolds.from_table(record.read_table(FOLDS_FILE))
 
     @cached_property
     def path(self) -> pa.Table:
@@ -132,7 +132,7 @@ class SelectionRun(StageResults):
     """A run of the pipeline.
 
     Without `stored`, the folder of the run, results are kept in memory only. Runs share results in
-    `store`. `given` are objects instead of what the settings name.
+    `store`. `custom` are objects instead of what the settings name.
     """
 
     part: pa.Array  # the part of each row, set by the stage that splits them
@@ -148,15 +148,15 @@ class SelectionRun(StageResults):
         store: Store | None = None,
         workers: Workers | None = None,
         on_progress: OnProgress = no_progress,
-        given: Given = NOTHING_GIVEN,
+        custom: CustomObjects = NO_CUSTOM_OBJECTS,
         loaded: LoadedTable | None = None,
     ) -> None:
         super().__init__(name)
         self.settings, self.dataset = settings, dataset
         self.stored, self.store = stored, store
         self.workers = InProcess() if workers is None else workers
-        self.progress, self.given = as_progress(on_progress), given
-        self.given_folds = given.folds
+        self.progress, self.custom = as_progress(on_progress), custom
+        self.custom_folds = custom.folds
         self.settings_file: SettingsFile | None = None
         self.source = ""  # name of the file or table that was read
         self.promoted_as: str | None = None  # by default the name of that table
@@ -180,7 +180,7 @@ class SelectionRun(StageResults):
 
     @cached_property
     def loss(self) -> Loss:
-        scorer = self.given.scorer
+        scorer = self.custom.scorer
         if scorer is None:
             return loss_of(self.settings, self.schema)
         of_type = target_type(self.dataset.columns[self.settings.target])
@@ -206,7 +206,7 @@ class SelectionRun(StageResults):
     @property
     def untuned_recipe(self) -> Recipe:
         """The model with the fixed hyper-parameters of the settings."""
-        return recipe_of(self.settings, self.given.estimator)
+        return recipe_of(self.settings, self.custom.estimator)
 
     @property
     def recipe(self) -> Recipe:
@@ -252,9 +252,9 @@ class SelectionRun(StageResults):
     def folds(self, *parts: str) -> list[Fold]:
         """Return the folds of cross-validation inside some sets."""
         roles = self.roles(*parts)
-        if self.given_folds is None:
+        if self.custom_folds is None:
             return fold_indices(roles, self.settings)
-        return self.given_folds.inside(self._index(parts), roles.y)
+        return self.custom_folds.inside(self._index(parts), roles.y)
 
     def units(self, *parts: str) -> Index:
         """Return the resampling unit of each row of some sets."""
@@ -302,7 +302,7 @@ class SelectionRun(StageResults):
     def _read_model(self, stage: str, folder: str, schema: Schema) -> FittedModel:
         record = self.records[stage]
         # the user's own estimator is trusted
-        estimator = self.given.estimator
+        estimator = self.custom.estimator
         own = () if estimator is None else models.packages_of(estimator)
         return models.load(record.result["kind"], model_files(record, folder), schema, own)
 

@@ -95,7 +95,7 @@ def stage_key(name: str, run: SelectionRun, after: tuple[str, ...] = ()) -> str:
     return digest(
         {
             "stage": name,
-            "identity": identity(run.settings, run.dataset.hash, run.given),
+            "identity": identity(run.settings, run.dataset.hash, run.custom),
             "after": [[r.stage, r.key, r.files, r.result] for r in records],
         }
     )

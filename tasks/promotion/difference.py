@@ -30,7 +30,7 @@ from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import ROW_ROLES
-from chaffinch.tasks.settings.identity import Given
+from chaffinch.tasks.settings.identity import CustomObjects
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, emptyings, rescalings
 from chaffinch.tasks.statistics.verdict import CONFIDENCE, FEWEST_UNITS, Verdict, too_few_units
@@ -314,8 +314,8 @@ def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
             "command again and they are made again"
         )
     settings = SelectionSettings(**known.contract.settings)
-    given = Given(folds=StageResults(stored.name, records.values()).given_folds)
-    run = SelectionRun(settings, table, name=stored.name, given=given)
+    custom = CustomObjects(folds=StageResults(stored.name, records.values()).custom_folds)
+    run = SelectionRun(settings, table, name=stored.name, custom=custom)
     run.records = records
     if may_be_own_estimator(settings.model) and (
         records["describe"].key != stage_key("describe", run)

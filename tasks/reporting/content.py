@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaffinch.storage.sources.formats import without_endings
+from chaffinch.storage.sources.formats.file_name import without_endings
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.settings.method import Traits, declared
 

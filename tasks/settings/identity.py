@@ -39,7 +39,7 @@ def digest(content: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Given:
+class CustomObjects:
     """What a caller in Python gives as an object, which no settings hold; None by default.
 
     `estimator` is an unfitted scikit-learn estimator instead of a model by name; `cv` a splitter,
@@ -63,17 +63,19 @@ class Given:
         }
 
 
-NOTHING_GIVEN = Given()
+NO_CUSTOM_OBJECTS = CustomObjects()
 
 
-def identity(settings: SelectionSettings, dataset_hash: str, given: Given = NOTHING_GIVEN) -> str:
+def identity(
+    settings: SelectionSettings, dataset_hash: str, custom: CustomObjects = NO_CUSTOM_OBJECTS
+) -> str:
     """Return the digest that makes two runs the same run."""
     return digest(
         {
             "dataset": dataset_hash,
             "settings": settings.model_dump(mode="json"),
             "versions": versions(),
-            **given.digests,
+            **custom.digests,
         }
     )
 

@@ -68,7 +68,7 @@ from sklearn.model_selection import train_test_split
 
 from chaffinch import InputError
 from chaffinch.tasks.data.matrix import baseline_values
-from chaffinch.tasks.data.splits import PARTS, Roles, fold_indices, split_around
+from chaffinch.tasks.data.splitting.splits import PARTS, Roles, fold_indices, split_around
 from chaffinch.tasks.methods.baselines.rankings import scores_of
 from chaffinch.tasks.methods.fitting import Recipe, recipe_of
 from chaffinch.tasks.methods.protocol import Problem

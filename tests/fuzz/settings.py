@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from chaffinch import AlternativeSettings, ColumnSettings, HistorySettings, ModelSettings
 from chaffinch.tasks.api.select import selected
 from chaffinch.tasks.settings.constraints import ConstraintSettings, FeatureGroup
-from chaffinch.tasks.settings.identity import NOTHING_GIVEN
+from chaffinch.tasks.settings.identity import NO_CUSTOM_OBJECTS
 from chaffinch.tasks.settings.method import kinds, method_of
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.fuzz import ground
@@ -206,7 +206,7 @@ def _use(values: dict[str, Any], place: Path) -> None:
         )
     data = ground.table() if settings.history is None else ground.of_days()
     result = selected(
-        data, settings, NOTHING_GIVEN, "none", None, place / "store", None, lambda *_: None
+        data, settings, NO_CUSTOM_OBJECTS, "none", None, place / "store", None, lambda *_: None
     )
     if settings.history is None:
         result.model.predict(data)

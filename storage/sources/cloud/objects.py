@@ -27,14 +27,19 @@ from chaffinch.storage.sources import several
 from chaffinch.storage.sources.addresses import credentials, without
 from chaffinch.storage.sources.delta import DeltaSource
 from chaffinch.storage.sources.files import FileSource, shape_of
-from chaffinch.storage.sources.formats import (
+from chaffinch.storage.sources.formats.file_name import (
     find_format,
     format_of,
     format_of_all,
     join_options,
     split_options,
 )
-from chaffinch.storage.sources.parquet import DELTA_LOG, PARQUET, check_partitions, parquet_names
+from chaffinch.storage.sources.formats.parquet import (
+    DELTA_LOG,
+    PARQUET,
+    check_partitions,
+    parquet_names,
+)
 from chaffinch.storage.sources.source import Format, OpenTable, Source
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

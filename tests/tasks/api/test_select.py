@@ -29,7 +29,7 @@ from sklearn.preprocessing import PolynomialFeatures
 import chaffinch
 from chaffinch import FeatureSelector, InputError, ModelSettings
 from chaffinch.methods import AfsBm, Flbmo, Gbmo, Ranking, Rfecv, RobustElimination
-from chaffinch.tasks.data.splits import PARTS
+from chaffinch.tasks.data.splitting.splits import PARTS
 from chaffinch.tasks.settings.method import method_of, method_settings
 from tests.synthetic import good_table
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.data.outer_folds import OuterFolds
-from chaffinch.tasks.data.splits import NOT_FINER, Roles, fold_indices, split_rows
+from chaffinch.tasks.data.splitting.outer_folds import OuterFolds
+from chaffinch.tasks.data.splitting.splits import NOT_FINER, Roles, fold_indices, split_rows
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import method_of
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings

@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.data.splits import Roles, Splits, fold_indices, least_members, split_rows
+from chaffinch.tasks.data.splitting.splits import (
+    Roles,
+    Splits,
+    fold_indices,
+    least_members,
+    split_rows,
+)
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import PERCENT
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings

@@ -12,7 +12,7 @@ import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.methods import Auto
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.data.splits import fold_indices
+from chaffinch.tasks.data.splitting.splits import fold_indices
 from chaffinch.tasks.pipeline.ingestion import ingest
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.pipeline.selection_run import SelectionRun

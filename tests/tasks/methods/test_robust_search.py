@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.methods import RobustElimination
-from chaffinch.tasks.data.splits import Roles, fold_indices
+from chaffinch.tasks.data.splitting.splits import Roles, fold_indices
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.synthetic import good_table
 

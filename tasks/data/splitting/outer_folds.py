@@ -10,7 +10,7 @@ import numpy as np
 from chaffinch.errors import InputError
 from chaffinch.tasks.data.arrow import kind_of
 from chaffinch.tasks.data.roles import rows_with_roles
-from chaffinch.tasks.data.splits import (
+from chaffinch.tasks.data.splitting.splits import (
     MORE_OUTER_FOLDS,
     MORE_ROWS,
     RareClassError,
@@ -23,7 +23,7 @@ from chaffinch.tasks.data.splits import (
     split_around,
     split_rows,
 )
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import SelectionSettings

@@ -19,7 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.data.stratified_split import Index, assign_groups, assign_rows, assign_times
+from chaffinch.tasks.data.splitting.stratified_split import (
+    Index,
+    assign_groups,
+    assign_rows,
+    assign_times,
+)
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.base import FEWEST_FOLDS
 from chaffinch.tasks.settings.columns import ColumnSettings

@@ -17,8 +17,8 @@ from chaffinch.errors import InputError, as_input_error, short_repr
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.tasks.data.arrow import column_of
 from chaffinch.tasks.data.roles import check_roles, describe_target, rows_with_roles
-from chaffinch.tasks.data.splits import Roles, are_early, check_folds, has_folds
-from chaffinch.tasks.data.stratified_split import Index
+from chaffinch.tasks.data.splitting.splits import Roles, are_early, check_folds, has_folds
+from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.settings.base import MOST_FOLDS
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -28,7 +28,7 @@ _MADE_BY = b"made_by"
 
 
 @dataclass(frozen=True)
-class GivenFolds:
+class CustomFolds:
     """K folds of the n rows of a dataset.
 
     `codes`, shape (K, n), are 1 where a fold is fitted on a row, 2 where it holds the row out, and
@@ -71,7 +71,7 @@ def _fold(codes: NDArray[np.int8]) -> tuple[Index, Index]:
     return np.flatnonzero(codes == _FITTED), np.flatnonzero(codes == _HELD_OUT)
 
 
-def given_folds(cv: Any, dataset: Dataset, settings: SelectionSettings) -> GivenFolds:
+def custom_folds(cv: Any, dataset: Dataset, settings: SelectionSettings) -> CustomFolds:
     """Return the folds of a splitter of scikit-learn, or of pairs (train, test) of row numbers.
 
     Rows are counted in the source's order. A splitter gets the target, the groups if there are any,
@@ -101,7 +101,7 @@ def given_folds(cv: Any, dataset: Dataset, settings: SelectionSettings) -> Given
     codes = np.array([*_codes(pairs, n_rows)], dtype=np.int8).reshape(-1, n_rows)[:, rows]
     _check(codes, roles, settings)
     # from the order of the source to that of the dataset
-    return GivenFolds(made_by, codes[:, np.argsort(np.argsort(in_source))])
+    return CustomFolds(made_by, codes[:, np.argsort(np.argsort(in_source))])
 
 
 def _split(

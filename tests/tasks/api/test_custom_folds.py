@@ -19,8 +19,8 @@ from sklearn.model_selection import (
 import chaffinch
 from chaffinch import FeatureSelector, InputError, ModelSettings
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.data.given_folds import given_folds
-from chaffinch.tasks.data.splits import Roles, fold_indices
+from chaffinch.tasks.data.splitting.custom_folds import custom_folds
+from chaffinch.tasks.data.splitting.splits import Roles, fold_indices
 from chaffinch.tasks.pipeline.ingestion import ingest
 from chaffinch.tasks.pipeline.selection_run import FOLDS_FILE
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -51,7 +51,7 @@ def folds_in_source(cv, table, folder, **columns):
     settings = SelectionSettings(target=columns.pop("target", "y"), method="rfecv", columns=columns)
     dataset = ingest(source_of(table), settings, folder)
     number = dataset.read(["row"])["row"].to_numpy()
-    codes = given_folds(cv, dataset, settings).codes
+    codes = custom_folds(cv, dataset, settings).codes
     return [tuple(sorted(number[of_fold == code].tolist()) for code in (1, 2)) for of_fold in codes]
 
 

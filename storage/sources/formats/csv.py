@@ -31,8 +31,8 @@ import pyarrow.csv
 
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
+from chaffinch.storage.sources.formats.text_options import TextOptions
 from chaffinch.storage.sources.source import Format, OpenTable, check_same_columns
-from chaffinch.storage.sources.text_options import TextOptions
 from chaffinch.storage.spilled import SpilledRows
 
 

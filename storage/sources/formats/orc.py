@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from chaffinch.storage.column_names import check_columns
-from chaffinch.storage.sources.parquet import without_unnamed_index
+from chaffinch.storage.sources.formats.parquet import without_unnamed_index
 from chaffinch.storage.sources.source import (
     Format,
     OpenFile,

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from chaffinch.errors import InputError
-from chaffinch.storage.sources.arff import ARFF
-from chaffinch.storage.sources.csv import DELIMITED
-from chaffinch.storage.sources.ipc import IPC
-from chaffinch.storage.sources.orc import ORC
-from chaffinch.storage.sources.parquet import PARQUET
+from chaffinch.storage.sources.formats.arff import ARFF
+from chaffinch.storage.sources.formats.csv import DELIMITED
+from chaffinch.storage.sources.formats.ipc import IPC
+from chaffinch.storage.sources.formats.orc import ORC
+from chaffinch.storage.sources.formats.parquet import PARQUET
+from chaffinch.storage.sources.formats.svmlight import SVMLIGHT
 from chaffinch.storage.sources.source import Format
-from chaffinch.storage.sources.svmlight import SVMLIGHT
 
 FORMATS = [DELIMITED, PARQUET, IPC, ORC, SVMLIGHT, ARFF]
 TAKEN = (

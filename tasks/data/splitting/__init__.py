@@ -1,0 +1,1 @@
+"""Splits of rows into parts and folds."""
