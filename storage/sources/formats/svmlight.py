@@ -22,10 +22,10 @@ def _read(files: Mapping[str, Any]) -> pa.Table:
 
     parts = [_parsed(name, file) for name, file in files.items()]
     n_columns = max(X.shape[1] for X, _, _ in parts)
+    _check_fits((sum(X.shape[0] for X, _, _ in parts), n_columns), next(iter(files)))
     for X, _, _ in parts:
         X.resize(X.shape[0], n_columns)
-    X = vstack([X for X, _, _ in parts], format="csc")
-    _check_fits(X.shape, next(iter(files)))
+    X = vstack([X for X, _, _ in parts], format="csc")  # 8 bytes a column, however few are named
     first = int(X.indptr[1] == 0)  # as no row names column 0, columns are counted from 1
     columns = {str(j): X[:, [j]].toarray()[:, 0] for j in range(first, n_columns)}
     groups = np.concatenate([group for _, _, group in parts])
