@@ -2,9 +2,10 @@
 
 A new kind of source is a file with a frozen dataclass that subclasses `Source`, and its line in
 `KINDS` before `SqlSource`, which takes the schemes of all SQLAlchemy dialects. A new format of
-files is a file with an instance of `Format`, and its line in `FORMATS` of formats.py: files on this
-disk and in object storage, the names of data sets and all messages follow. Both have a case in
-tests/contracts/test_sources_alike.py. `TAKEN` in formats.py lists in messages what a source may be.
+files is a file with an instance of `Format`, and its line in `FORMATS` of formats/file_name.py:
+files on this disk and in object storage, the names of data sets and all messages follow. Both have
+a case in tests/contracts/test_sources_alike.py. `TAKEN` in formats/file_name.py lists in messages
+what a source may be.
 """
 
 from __future__ import annotations

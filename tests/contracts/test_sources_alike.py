@@ -26,8 +26,9 @@ from sklearn.datasets import dump_svmlight_file
 import chaffinch
 from chaffinch import InputError
 from chaffinch.storage import sources
-from chaffinch.storage.sources import Source, formats, source_of
+from chaffinch.storage.sources import Source, source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set
+from chaffinch.storage.sources.formats import file_name
 from chaffinch.storage.sources.source import Format, OpenTable
 from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.comparing.plan import labels_of
@@ -346,7 +347,9 @@ def test_svmlight_is_a_table_of_numbers(
 
 
 def test_every_ending_of_a_file_is_held() -> None:
-    assert {*FILES, *SVMLIGHT} == {ending for known in formats.FORMATS for ending in known.endings}
+    assert {*FILES, *SVMLIGHT} == {
+        ending for known in file_name.FORMATS for ending in known.endings
+    }
 
 
 @functools.cache
@@ -460,7 +463,7 @@ def test_a_further_format_of_files_is_one_line_in_the_table(
     FRAME.to_json(path, orient="records", lines=True)
     with pytest.raises(InputError, match=r"orders.v2.jsonl has no known ending; give a path to"):
         read_source(path)
-    monkeypatch.setattr(formats, "FORMATS", [*formats.FORMATS, LINES])
+    monkeypatch.setattr(file_name, "FORMATS", [*file_name.FORMATS, LINES])
     source = check_alike(place(lambda folder: path)(tmp_path, request), tmp_path)
     assert source.has_types()
     assert not source.has_header()
