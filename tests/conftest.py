@@ -1,5 +1,6 @@
 """What holds for all tests: time decides none, which share a process, what is started once."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,15 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when mlflow is
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+
+gc.disable()  # until all is imported, which leaves little garbage and much to look through
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from here on among what tests make, not among modules and tests."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure() -> None:
