@@ -57,7 +57,7 @@ def part_of_breast_cancer(*, return_X_y=False, whole=datasets.load_breast_cancer
 
 
 @pytest.mark.parametrize(("page", "snippets"), python(with_prefect=False), ids=name_of)
-@pytest.mark.usefixtures("folder", "undrawn")
+@pytest.mark.usefixtures("folder", "undrawn", "few_resamples")
 def test_the_python_snippets_of_a_page_run_in_their_order(page, snippets):
     names = {}
     for code in snippets:

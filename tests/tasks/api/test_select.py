@@ -218,6 +218,7 @@ def rows_lost(truth, made, *, of=1):
     return of * float(np.mean(truth != made))
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_a_scorer_of_ones_own_is_the_loss_that_the_one_of_that_name_is():
     by_name = select(method="gbmo", loss="balanced_accuracy")
     scorer = make_scorer(balanced_accuracy_score)
@@ -233,6 +234,7 @@ def test_a_scorer_of_ones_own_is_the_loss_that_the_one_of_that_name_is():
     )
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_a_scorer_of_ones_own_gets_the_labels_of_classes_and_is_part_of_what_a_run_is(tmp_path):
     by_label = make_scorer(f1_score, pos_label="yes")
     assert select(method="gbmo", loss=by_label).losses == select(method="gbmo", loss="f1").losses

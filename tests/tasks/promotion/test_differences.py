@@ -308,6 +308,7 @@ def of_two_classes(table):
         (of_two_classes, {"loss": "roc_auc"}),
     ],
 )
+@pytest.mark.usefixtures("few_resamples")
 def test_a_new_column_that_takes_away_most_of_the_error_is_named(store, of_target, options):
     before = run_of(of_target(causes("x1", "x2")), store, **options)
     newer = of_target(causes("x1", "x2", seed=1))
