@@ -244,7 +244,7 @@ def test_wrong_words_are_as_rare_as_said(excess) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "noise"), [(SQUARED, 0.05), (SQUARED, 0.3), (SQUARED, 0.6), (R2, 0.05), (R2, 0.6)]
+    ("loss", "noise"), [(SQUARED, 0.05), (SQUARED, 0.3), (SQUARED, 0.6), (R2, 0.3)]
 )
 def test_the_share_lost_at_most_does_not_depend_on_the_tolerance(loss, noise) -> None:
     rng = np.random.default_rng(4)
@@ -277,7 +277,7 @@ def test_a_scorer_is_judged_by_the_same_rules() -> None:
     ("name", "share", "n_rows", "rates"),
     [
         ("accuracy", 1.0, 60, (0.01, 0.02, 0.04, 0.06)),
-        ("accuracy", 1.0, 200, (0.003, 0.006, 0.012, 0.018)),
+        pytest.param("accuracy", 1.0, 200, (0.003, 0.006, 0.012, 0.018), marks=pytest.mark.e2e),
         ("balanced_accuracy", 5.0, 200, (0.003, 0.006, 0.012)),  # of a rare class of a tenth
     ],
 )
