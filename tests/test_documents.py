@@ -34,8 +34,9 @@ from tests.documents import (
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Enter a folder with the tables that the snippets name, and make scikit-learn's smaller."""
+    """Enter a folder with the snippets' tables; make scikit-learn's smaller, and tune nothing."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("chaffinch.tasks.methods.fitting._MOST_CANDIDATES", 1)
     monkeypatch.setattr(datasets, "load_breast_cancer", part_of_breast_cancer)
     random = np.random.default_rng(0)
     for name in ("orders.parquet", "newer.parquet"):
