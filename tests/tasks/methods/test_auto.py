@@ -365,7 +365,7 @@ def test_exactly_takes_a_number_and_nothing_that_chooses_one():
         Auto(exactly=True, n_features=2, within_one_standard_error=True)
 
 
-@pytest.mark.parametrize(("n_levels", "seed"), [(30, 2), (300, 0), (300, 1), (300, 2)])
+@pytest.mark.parametrize(("n_levels", "seed"), [(30, 2), (300, 0)])
 def test_levels_that_a_linear_model_has_memorised_are_not_kept(n_levels, seed):
     random = np.random.default_rng(seed)
     table = table_of(seed, n_rows=600).drop(columns="y")

@@ -243,6 +243,7 @@ def test_wrong_words_are_as_rare_as_said(excess) -> None:
         assert wrong["as good with fewer columns"] > 0.5 * n_trials
 
 
+@pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize(
     ("loss", "noise"), [(SQUARED, 0.05), (SQUARED, 0.3), (SQUARED, 0.6), (R2, 0.3)]
 )
@@ -262,6 +263,7 @@ def test_the_share_lost_at_most_does_not_depend_on_the_tolerance(loss, noise) ->
         assert is_as_good == (one.share_lost_at_most <= one.tolerance)
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_a_scorer_is_judged_by_the_same_rules() -> None:
     rng = np.random.default_rng(2)
     y = rng.normal(size=600)
@@ -715,6 +717,7 @@ def test_of_classes_it_is_their_shares(weight) -> None:
     assert shares == pytest.approx(np.array([[1 - third, 0, third]] * 2))
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_a_scorer_has_a_constant_as_well() -> None:
     rng = np.random.default_rng(8)
     y, guess = np.arange(200) % 2, rng.dirichlet([1, 1], 200)
