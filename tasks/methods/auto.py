@@ -165,16 +165,20 @@ class Auto(Method):
 
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
         most = n_features if self.n_features is None else min(self.n_features, n_features)
-        if self.exactly:
-            n_models = 2 if self._is_short(n_rows) else 2 * n_folds
-            return [n_features] * n_models + [most] * (n_models // 2)
-        sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
-        if self._is_short(n_rows):
-            return [n_features, *sizes]
-        # sizes above half are fitted only where smaller ones are not as good: half is expected
-        expected = [size if 2 * size <= n_features else size // 2 for size in sizes]
-        # before them the models outside each fold, and outside each pair of neighbours
-        return [n_features] * (2 * n_folds) + [size for size in expected for _ in range(n_folds)]
+        sizes = [most]
+        if not self.exactly:
+            sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
+            # above half they are fitted only where smaller ones are not as good: half is expected
+            sizes = [size if 2 * size <= n_features else size // 2 for size in sizes]
+        # before them the models outside each fold, and outside each pair of neighbours, and the
+        # orders, whose masked losses take about as long as a fit
+        n_models, n_orders, n_judged = 1, 1, 1
+        if not self._is_short(n_rows):
+            inner = _inner_folds({f: range(n_folds) for f in range(n_folds)}, _INNER_FOLDS)
+            n_models, n_orders, n_judged = n_folds + len(_pairs(inner)), n_folds + 1, n_folds
+        return [n_features] * (n_models + n_orders) + [
+            size for size in sizes for _ in range(n_judged)
+        ]
 
     def _is_short(self, n_rows: int) -> bool:
         return self.validation == "holdout" or (self.validation == "auto" and n_rows > MANY_ROWS)
@@ -192,24 +196,26 @@ class Auto(Method):
         n_fits = len(needed) + len(search.inner) * (len(search.sizes) - 1)
         logger.info("auto fits model %s at most %d times", problem.recipe.name, n_fits)
 
+        n_orders = len(search.inner) + (not search.is_short)
+
         def on_fit(n_before: int, done: int, _: int) -> None:
-            problem.on_progress(n_before + done, n_fits)
+            problem.on_progress(n_before + done, n_fits + n_orders)
 
         fitted = problem.workers.map(_model, search, needed, partial(on_fit, 0))
         models = dict(zip(needed, fitted, strict=True))
-        orders = _orders(search, problem, models)
+        orders = _orders(search, problem, models, partial(on_fit, len(needed)))
         tolerance = None if self.within_one_standard_error else problem.settings.tolerance
 
         held_out = _HeldOut(search, problem, models)
         curve, rising = held_out.curve(), search.sizes[:0:-1]
         for start in range(0, len(rising), _SIZES_AT_ONCE):
-            n_done = len(needed) + held_out.n_refits
+            n_done = len(needed) + n_orders + held_out.n_refits
             held_out.refit(orders, rising[start : start + _SIZES_AT_ONCE], partial(on_fit, n_done))
             curve = held_out.curve()
             curves = [curve, *map(curve.without, search.judged)]
             if all(fold.is_settled(tolerance, at_most=search.most) for fold in curves):
                 break
-        problem.on_progress(n_fits, n_fits)
+        on_fit(n_fits, n_orders, n_orders)
         if not problem.keep and not any(model.used_features.any() for model in models.values()):
             raise unused_features_error(problem, float(curve.means[0]))
 
@@ -321,15 +327,10 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
     is_short = method._is_short(len(rows))
     # in time order the first folds are fitted on rows that hold no other fold
     inside = {
-        f: tuple(g for g in range(len(folds)) if g != f and np.isin(folds[g][1], fitted).all())
+        f: [g for g in range(len(folds)) if np.isin(folds[g][1], fitted).all()]
         for f, (fitted, _) in enumerate(folds)
     }
-    n_inner = 1 if is_short else _INNER_FOLDS
-    inner = {
-        f: tuple(sorted(others, key=lambda g: abs(g - f)))[:n_inner]
-        for f, others in inside.items()
-        if others
-    }
+    inner = _inner_folds(inside, 1 if is_short else _INNER_FOLDS)
     if is_short:
         inner = {max(inner): inner[max(inner)]}
     schema, keep, feasible = problem.schema, problem.keep, problem.feasible
@@ -361,15 +362,28 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
     )
 
 
+def _inner_folds(inside: Mapping[int, Sequence[int]], n_inner: int) -> dict[int, _Folds]:
+    """Return the nearest folds of each outer fold, of those that lie inside the rows it fits on."""
+    others = {f: [g for g in folds if g != f] for f, folds in inside.items()}
+    return {
+        f: tuple(sorted(folds, key=lambda g: abs(g - f)))[:n_inner]
+        for f, folds in others.items()
+        if folds
+    }
+
+
+def _pairs(inner: Mapping[int, _Folds]) -> list[_Folds]:
+    return sorted({_in_order(f, g) for f, others in inner.items() for g in others})
+
+
 def _in_order(*folds: int) -> _Folds:
     return tuple(sorted(folds))
 
 
 def _folds_to_leave_out(search: _Search) -> list[_Folds]:
     """Return the folds left out of each model with all features: single folds, and pairs."""
-    pairs = {_in_order(f, g) for f, others in search.inner.items() for g in others}
     single = () if search.is_short else range(len(search.folds))
-    return [*((f,) for f in single), *sorted(pairs)]
+    return [*((f,) for f in single), *_pairs(search.inner)]
 
 
 def _model(search: _Search, folds: _Folds) -> FittedModel:
@@ -377,7 +391,7 @@ def _model(search: _Search, folds: _Folds) -> FittedModel:
 
 
 def _orders(
-    search: _Search, problem: Problem, models: Mapping[_Folds, FittedModel]
+    search: _Search, problem: Problem, models: Mapping[_Folds, FittedModel], on_order: OnDone
 ) -> dict[int | None, list[int]]:
     """Return the order of removal of each outer fold, and under None that of all rows."""
     judges = {
@@ -385,7 +399,7 @@ def _orders(
     }
     every = [] if search.is_short else [[(models[f,], f) for f in range(len(search.folds))]]
     items = [*judges.values(), *every]
-    orders = problem.workers.map(_order, search, items)
+    orders = problem.workers.map(_order, search, items, on_order)
     return {**dict(zip(judges, orders, strict=False)), None: orders[-1]}
 
 

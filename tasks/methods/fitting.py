@@ -98,15 +98,19 @@ def tune(
     workers: Workers,
     on_done: OnDone | None = None,
     checkpoints: Checkpoints | None = None,
+    on_leader: Callable[[int], None] | None = None,
 ) -> Tuned:
-    """Choose the hyper-parameters by cross-validation if there are several candidates."""
+    """Choose the hyper-parameters by cross-validation if there are several candidates.
+
+    `on_leader` is called after the first fold with the position of the candidate that is best.
+    """
     candidates = tuning_candidates(recipe, settings, schema, len(rows))
     losses: list[float] | None = None
     if len(candidates) > 1:
         n_rows = settings.model.tuning_rows
         first = tuple((fit[fit < n_rows], held[held < n_rows]) for fit, held in folds())
         shared = _CrossValidation(rows.take(slice(n_rows)), schema, first, loss, recipe)
-        losses = _cross_validate(workers, shared, candidates, on_done, checkpoints)
+        losses = _cross_validate(workers, shared, candidates, on_done, checkpoints, on_leader)
     best = 0 if losses is None else int(np.argmin(losses))
     chosen = replace(recipe, parameters={**recipe.parameters, **candidates[best]})
     return Tuned(chosen, candidates, losses)
@@ -163,6 +167,7 @@ def _cross_validate(
     candidates: list[dict[str, Any]],
     on_done: OnDone | None,
     checkpoints: Checkpoints | None,
+    on_leader: Callable[[int], None] | None,
 ) -> list[float]:
     n_folds = len(shared.folds)
     # fold by fold: the fits of a few candidates would not tell the time left
@@ -193,6 +198,10 @@ def _cross_validate(
                     keep()
                 if on_done is not None:
                     on_done(len(losses), len(items))
+                of_first = [losses[i] for i in range(len(candidates)) if i in losses]
+                if on_leader is not None and len(of_first) == len(candidates):
+                    on_leader(int(np.argmin(of_first)))
+                    on_leader = None
     finally:
         keep()
     table = np.reshape([losses[i] for i in range(len(items))], (n_folds, len(candidates)))

@@ -4,9 +4,10 @@
 the progress artifact of Prefect only draw it.
 
 The time left is a figure for the whole run. It starts from the estimated seconds of each stage
-(see `chaffinch.tasks.pipeline.time_estimate`) and is scaled by the ratio of what has passed to what
-was estimated for it. Before there is an estimate, or while a stage of unknown length has not yet
-finished an item, there is no figure.
+(see `chaffinch.tasks.pipeline.time_estimate`). The seconds of fits are scaled by what the fits so
+far took over what was estimated for them, those of the stage in progress before others. Before
+there is an estimate, or while a stage of unknown length has not yet finished an item, there is no
+figure.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+
+import numpy as np
 
 from chaffinch.tasks.settings.stage_titles import title_of
 
@@ -98,9 +101,11 @@ def as_progress(on_progress: OnProgress) -> Progress:
     return on_progress if isinstance(on_progress, Progress) else Progress(on_progress)
 
 
-# Seconds are scaled by (passed + a share of all) / (estimated for it + a share of all): the ratio
-# of the first few seconds says little about the rest.
+# The ratio of taken to estimated seconds counts as 1 for this share of all fits, and in a stage as
+# that of the stages before for this share of its items: the first few say little about the rest.
 _SHARE_OF_PRIOR = 0.03
+# Stages that mostly fit. How wrong their estimate was says nothing about the others.
+_FITTING = {"train_base_model", "optimise_mask", "choose_mask", "retrain"}
 _OVERRUN = 0.25  # time left of an overdue item, as a share of the time since the last item
 
 
@@ -228,12 +233,8 @@ class RunProgress(Progress):
 
     def _seconds_left(self, estimate: Estimate) -> float | None:
         known = {stage: sum(items) for stage, items in estimate.items() if items is not None}
-        prior = _SHARE_OF_PRIOR * sum(known.values())
-        passed, estimated = prior, prior
-        for ended, seconds in self._took.items():
-            if ended in known and seconds is not None:
-                passed, estimated = passed + seconds, estimated + known[ended]
-        stage, now, share = self.now, 0.0, 0.0
+        stage, left = self.now, 0.0
+        scale = self._scale_of_fits(known)
         if stage is not None and stage in estimate:
             share, before = (
                 self._share_of_items(self.done),
@@ -241,27 +242,43 @@ class RunProgress(Progress):
             )
             taken, since = self._changed - self._began[stage][0], self.clock() - self._changed
             if stage in known:
-                passed += taken if share > before else 0.0
-                estimated += (share - before) * known[stage]
+                prior = _SHARE_OF_PRIOR * known[stage]
+                done = (share - before) * known[stage]
+                before_it = scale if stage in _FITTING else 1.0
+                passed = taken if done else 0.0
+                scaled = (passed + before_it * prior) / (done + prior) if prior else before_it
+                rest = scaled * known[stage] * (1 - share)
+                if stage in _FITTING:
+                    scale = self._scale_of_fits(known, passed, done)
             elif share == before:
                 return None
             else:
                 rest = taken * (1 - share) / (share - before)
-                now = max(rest - since, _OVERRUN * since)
-        scale = passed / estimated if estimated else 1.0
-        if stage is not None and stage in known:
-            rest = scale * known[stage] * (1 - share)
-            now = max(rest - since, _OVERRUN * since)
+            left = max(rest - since, _OVERRUN * since)
         for other in self.stages:
             if other in estimate and other != stage and other not in self._took:
                 if other not in known:
                     return None
-                now += scale * known[other]
-        return now
+                left += known[other] * (scale if other in _FITTING else 1.0)
+        return left
+
+    def _scale_of_fits(
+        self, known: Mapping[str, float], passed: float = 0.0, estimated: float = 0.0
+    ) -> float:
+        """Return taken over estimated seconds of ended stages that fit, and of such seconds."""
+        prior = _SHARE_OF_PRIOR * sum(known.get(stage, 0.0) for stage in _FITTING)
+        passed, estimated = passed + prior, estimated + prior
+        for ended, seconds in self._took.items():
+            if ended in known and ended in _FITTING and seconds is not None:
+                passed, estimated = passed + seconds, estimated + known[ended]
+        return passed / estimated if estimated else 1.0
 
     def _share_of_items(self, done: int) -> float:
         """Return the share of the stage in progress that some items take."""
+        share = done / self.total if self.total > 1 else 0.0
         items = None if self._estimate is None else self._estimate.get(self.now or "")
-        if items is not None and len(items) == self.total and sum(items) > 0:
-            return sum(items[:done]) / sum(items)
-        return done / self.total if self.total > 1 else 0.0
+        if not items or not sum(items):
+            return share
+        # an item that is counted may be several fits
+        passed = np.concatenate([[0.0], np.cumsum(items)])
+        return float(np.interp(share * len(items), np.arange(len(passed)), passed / passed[-1]))

@@ -45,7 +45,7 @@ from chaffinch.tasks.pipeline.report import write_report
 from chaffinch.tasks.pipeline.reselection_changes import judge_changes
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
 from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
-from chaffinch.tasks.pipeline.time_estimate import seconds_of_fits, stage_estimate
+from chaffinch.tasks.pipeline.time_estimate import TimeEstimate, seconds_of_fits
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import check_importances
 from chaffinch.tasks.selection.core import Schema
@@ -215,10 +215,10 @@ def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
         steps += [judge_changes]
     if run.settings.alternatives is not None:
         steps += [search_alternatives, score_alternatives]
+    time_estimate = TimeEstimate(run)
     for step in [*steps, write_report]:
         wrap_step(step)(run)
-        is_known = step in (split, train_base_model) and run.progress.wants_estimate
-        if is_known and (estimate := stage_estimate(run)):
+        if run.progress.wants_estimate and (estimate := time_estimate.after(step.__name__)):
             run.progress.expect(*estimate)
 
 

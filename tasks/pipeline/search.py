@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -21,6 +22,10 @@ from chaffinch.tasks.settings.search_result import Candidate
 def train_base_model(run: SelectionRun, writer: Writer) -> None:
     """Tune and fit the model on the training set, and record the baseline of each feature."""
     settings, rows = run.settings, run.rows("train")
+
+    def on_fit(done: int, total: int) -> None:
+        run.progress("train_base_model", done, total + 1)  # the last fit is that of all rows
+
     tuned = tune(
         run.untuned_recipe,
         settings,
@@ -29,10 +34,13 @@ def train_base_model(run: SelectionRun, writer: Writer) -> None:
         run.schema,
         partial(run.folds, "train"),
         run.workers,
-        partial(run.progress, "train_base_model"),
+        on_fit,
         writer.checkpoints,
+        run.on_leader,
     )
+    began = perf_counter()
     run.base_model = model = tuned.recipe.fit(rows, run.schema)
+    run.base_fit_seconds = perf_counter() - began
     writer.write_all("base_model", model.to_files)
     loss = run.loss(rows.y, model.predict(rows.X), rows.weight)
     check_losses(run.loss.name, [np.ones(len(run.schema.features), bool)], [loss])

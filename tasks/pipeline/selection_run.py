@@ -7,7 +7,7 @@ files of the run at their first use.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -159,6 +159,9 @@ class SelectionRun(StageResults):
         self.custom_folds = custom.folds
         self.settings_file: SettingsFile | None = None
         self.source = ""  # name of the file or table that was read
+        self.base_fit_seconds: float | None = None  # None if an earlier process fitted it
+        # called with the position of tuning's best candidate so far
+        self.on_leader: Callable[[int], None] | None = None
         self.promoted_as: str | None = None  # by default the name of that table
         self._loaded = loaded
 

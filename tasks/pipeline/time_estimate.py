@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter
 
 import numpy as np
@@ -13,37 +14,97 @@ from chaffinch.tasks.methods.auto import Auto
 from chaffinch.tasks.methods.fitting import Recipe, tuning_candidates
 from chaffinch.tasks.pipeline.progress import Estimate, duration
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.statistics.bootstrap import seconds_of_interval
 
-_ROWS, _VALUES = 2_000, 4_000_000  # rows of the smallest and values of the largest timed fit
-_LONG_ENOUGH = 0.1  # seconds of a fit, to extrapolate from
-_REPEATS = 3  # of a short fit
+_ROWS, _VALUES = 250, 4_000_000  # rows of the smallest and values of the largest timed fit
+_LONG_ENOUGH, _VERY_LONG = 0.3, 1.0  # seconds of a fit, to extrapolate from
+_REPEATS = 3  # of a fit that is shorter
+_BEFORE_ESTIMATE = ("split", "train_base_model")
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
 _LONG = 600  # seconds; a longer run has a warning
-_FINAL_MODELS = 2  # on the kept and on all features
 _NARROWING = 8  # divisor of the features, for the fit that measures their effect
 _SECONDS_OF_REPORT = 0.5
-_SECONDS_OF_EVALUATION, _SECONDS_PER_ROW = 0.5, 1e-4  # mostly bootstraps; without fits
+_SECONDS_OF_EVALUATION, _INTERVALS = 0.5, 5  # the latter take most of it on many rows
 
 
-def stage_estimate(run: SelectionRun) -> tuple[Estimate, str] | None:
-    """Return the estimated seconds of the stages to come, and a warning if they are many.
+@dataclass(frozen=True)
+class _TimedFits:
+    """Seconds of a fit by its rows and features, extrapolated from timed fits.
 
-    None for a small table, or where no model can be fitted on the few rows. Once the base model is
-    tuned, the timed fits have its hyper-parameters.
+    Attributes
+    ----------
+    fixed : float
+        Share of a fit's seconds that does not depend on the features.
+    of_candidates : list of float
+        Seconds of each candidate of tuning over those without tuning.
+    tuned : float
+        The same of the tuned model.
     """
-    if run.dataset.n_rows * len(run.schema.features) < _LEAST_VALUES:
-        return None
-    estimate = _seconds_by_stage(run)
-    if estimate is None:
-        return None
-    evaluate = estimate["evaluate"] or ()
-    n_judged = len(run.splits.test) or run.dataset.n_rows
-    estimate |= {
-        "evaluate": (sum(evaluate) + _SECONDS_OF_EVALUATION + _SECONDS_PER_ROW * n_judged,),
-        "write_report": (0.0 if run.stored is None else _SECONDS_OF_REPORT,),
-    }
-    known = _total(estimate)
-    return estimate, "" if known < _LONG or _is_tuned(run) else _warning(run, estimate, known)
+
+    n_rows: int
+    n_features: int
+    at_rows: float
+    per_row: float
+    fixed: float
+    of_candidates: list[float]
+    tuned: float
+
+    def with_base_fit(self, seconds: float, n_rows: int) -> _TimedFits:
+        """Return them with the seconds that the tuned model took on so many rows."""
+        return replace(self, tuned=seconds / self.seconds(n_rows))
+
+    def seconds(self, n_rows: float) -> float:
+        return self.at_rows + self.per_row * (n_rows - self.n_rows)
+
+    def tuned_seconds(self, n_rows: float, n_features: int | None = None) -> float:
+        width = 1.0 if n_features is None else n_features / self.n_features
+        return self.tuned * self.seconds(n_rows) * (self.fixed + (1 - self.fixed) * width)
+
+
+class TimeEstimate:
+    """Estimate of the seconds of a run's stages, first by timed fits, then by its own.
+
+    There is none for a small table, or where no model can be fitted on a few of its rows.
+    """
+
+    def __init__(self, run: SelectionRun) -> None:
+        self._run = run
+        self._timed: _TimedFits | None = None
+        self._is_small = run.dataset.n_rows * len(run.schema.features) < _LEAST_VALUES
+
+    def after(self, stage: str) -> tuple[Estimate, str] | None:
+        """Return the seconds of the stages to come, and a warning if they are many."""
+        run = self._run
+        if self._is_small or stage not in _BEFORE_ESTIMATE:
+            return None
+        if self._timed is None:
+            self._timed = _timed_fits(run)
+            run.on_leader = self._expect_of
+        if self._timed is None:
+            return None
+        if run.base_fit_seconds is not None:
+            self._timed = self._timed.with_base_fit(run.base_fit_seconds, len(run.splits.train))
+        estimate = self._seconds(self._timed)
+        known = _total(estimate)
+        return estimate, "" if known < _LONG or _is_tuned(run) else _warning(run, estimate, known)
+
+    def _expect_of(self, leader: int) -> None:
+        """Expect that the candidate of tuning that leads stays the best."""
+        if self._timed is not None:
+            self._timed = replace(self._timed, tuned=self._timed.of_candidates[leader])
+            self._run.progress.expect(self._seconds(self._timed))
+
+    def _seconds(self, timed: _TimedFits) -> Estimate:
+        run = self._run
+        return _seconds_by_stage(run, timed) | {
+            "evaluate": (_SECONDS_OF_EVALUATION + _INTERVALS * self._of_interval,),
+            "write_report": (0.0 if run.stored is None else _SECONDS_OF_REPORT,),
+        }
+
+    @cached_property
+    def _of_interval(self) -> float:
+        judge = "test" if len(self._run.splits.test) else "train"
+        return seconds_of_interval(int(self._run.units(judge).max()) + 1)
 
 
 def _is_tuned(run: SelectionRun) -> bool:
@@ -69,82 +130,99 @@ def seconds_of_fits(run: SelectionRun) -> float | None:
     Seconds grow with the rows and features of a fit. Masked losses, scores of rankings
     and networks are not included.
     """
-    estimate = _seconds_by_stage(run)
-    if estimate is None or estimate["optimise_mask"] is None:
+    timed = _timed_fits(run)
+    if timed is None:
         return None
-    return _total(estimate)
+    estimate = _seconds_by_stage(run, timed)
+    return None if estimate["optimise_mask"] is None else _total(estimate)
 
 
-def _seconds_by_stage(run: SelectionRun) -> dict[str, Sequence[float] | None] | None:
-    """Return the seconds of each stage's fits; None where the few rows give no model."""
+def _seconds_by_stage(run: SelectionRun, timed: _TimedFits) -> dict[str, Sequence[float] | None]:
+    """Return the seconds of each fit, by stage; None for a stage if their number is not known."""
     model, n_rows = run.settings.model, run.dataset.n_rows - len(run.splits.test)
-    rows, n_features = run.rows("train"), len(run.schema.features)
+    n_training, n_features = len(run.splits.train), len(run.schema.features)
+    estimate: dict[str, Sequence[float] | None] = {}
+    if not _is_tuned(run):
+        n_tuning = min(n_training, model.tuning_rows) * (model.folds - 1) / model.folds
+        of_fold = [timed.seconds(n_tuning) * factor for factor in timed.of_candidates]
+        tuning = of_fold * model.folds if len(of_fold) > 1 else []
+        estimate["train_base_model"] = (*tuning, timed.tuned_seconds(n_training))
+    # a search fits on the rows that it folds, or on the training part
+    parts = run.method.traits.folded_parts or ("train",)
+    n_fitted = sum(len(getattr(run.splits, part)) for part in parts)
     searched = run.method.fits(n_rows, n_features, model.folds)
-    most, narrow = max(200, _VALUES // n_features), max(1, n_features // _NARROWING)
+    search_times = None
+    if searched is not None:
+        search_times = [timed.tuned_seconds(n_fitted, size) for size in searched]
+    final = timed.tuned_seconds(n_rows)
+    is_refitted = bool(len(run.splits.mask_validation))  # or the base model is the final one
+    return estimate | {
+        # masked losses alone take about as long as a fit
+        "optimise_mask": search_times if search_times != [] else (final,),
+        "choose_mask": (final,) if len(run.splits.model_validation) else (0.0,),
+        "retrain": (final, final) if is_refitted else (0.0, final),
+    }
+
+
+def _timed_fits(run: SelectionRun) -> _TimedFits | None:
+    """Time fits on a few of the training rows; None where these give no model."""
+    rows, n_features = run.rows("train"), len(run.schema.features)
     recipe = run.recipe if _is_tuned(run) else run.untuned_recipe
-    candidates = (
-        [] if _is_tuned(run) else tuning_candidates(recipe, run.settings, run.schema, len(rows))
-    )
+    most, narrow = max(200, _VALUES // n_features), max(1, n_features // _NARROWING)
+    tuned = [] if _is_tuned(run) else tuning_candidates(recipe, run.settings, run.schema, len(rows))
     try:
         (few, few_time), (many, many_time) = _time_two_fits(run, recipe, min(most, len(rows)))
         narrow_time = _time_fit(run, recipe, many, narrow)
         times = [
             _time_fit(run, replace(recipe, parameters={**recipe.parameters, **some}), few)
-            for some in candidates
+            for some in tuned
         ]
     except InputError:  # such as a rare class in none of the few rows
         return None
-    # the share of a fit's seconds that does not depend on the features
+    # at most in proportion to the rows, since a busy machine may have slowed a fit
+    per_row = float(np.clip((many_time - few_time) / (many - few), 0, many_time / many))
     width = narrow / n_features
     fixed = np.clip((narrow_time / many_time - width) / (1 - width), 0, 1) if width < 1 else 0.0
-    # a fit of tuning takes as long as the mean candidate; the tuned model may take longer
-    mean, largest = np.mean(times or [few_time]), max(times, default=few_time)
-    tuned_factor = float(np.sqrt(mean * largest) / few_time)
-    # at most in proportion to the rows, since a busy machine may have slowed a fit
-    row_time = float(np.clip((many_time - few_time) / (many - few), 0, many_time / many))
-
-    def seconds(n: int, size: int = n_features) -> float:
-        untuned = many_time + row_time * (n - many)
-        return tuned_factor * untuned * float(fixed + (1 - fixed) * size / n_features)
-
-    estimate: dict[str, Sequence[float] | None] = {}
-    if not _is_tuned(run):
-        n_tuned = len(candidates) * model.folds if len(candidates) > 1 else 0
-        tuning_time = n_tuned * seconds(min(len(rows), model.tuning_rows)) * np.sqrt(mean / largest)
-        estimate["train_base_model"] = (tuning_time + seconds(len(rows)),)
-    # a search fits on the rows that it folds, or on the training part
-    parts = run.method.traits.folded_parts or ("train",)
-    n_fitted = sum(len(getattr(run.splits, part)) for part in parts)
-    search_times = None if searched is None else [seconds(n_fitted, size) for size in searched]
-    return estimate | {
-        # masked losses alone take about as long as a fit
-        "optimise_mask": search_times if search_times != [] else (seconds(n_rows),),
-        "choose_mask": (seconds(n_rows),),
-        "retrain": (_FINAL_MODELS * seconds(n_rows),),
-        "evaluate": (seconds(n_rows),),
-    }
+    of_candidates = [time / few_time for time in times] or [1.0]
+    return _TimedFits(
+        many,
+        n_features,
+        many_time,
+        per_row,
+        float(fixed),
+        of_candidates,
+        float(np.mean(of_candidates)),
+    )
 
 
 def _time_two_fits(run: SelectionRun, recipe: Recipe, most: int) -> list[tuple[int, float]]:
-    """Return the rows and seconds of two fits; the larger takes long enough, or `most` rows."""
+    """Return the rows and seconds of two fits, of up to `most` rows.
+
+    The larger has a quarter of them and takes long enough, or takes very long.
+    """
     n = min(_ROWS, most // 2)
-    _time_fit(run, recipe, n)  # loads libraries
-    timed = [(n, _time_fit(run, recipe, n))]
-    while len(timed) == 1 or (timed[-1][1] < _LONG_ENOUGH and n < most):
+    _time_fit(run, recipe, n, repeats=1)  # loads libraries
+    while n < most:
+        seconds = _time_fit(run, recipe, n, repeats=1)
+        if seconds > _VERY_LONG or (seconds > _LONG_ENOUGH and n >= most / 4):
+            break
         n = min(2 * n, most)
-        timed.append((n, _time_fit(run, recipe, n)))
-    return timed[-2:]
+    return [(rows, _time_fit(run, recipe, rows)) for rows in (n // 2, n)]
 
 
 def _time_fit(
-    run: SelectionRun, recipe: Recipe, n_rows: int, n_features: int | None = None
+    run: SelectionRun,
+    recipe: Recipe,
+    n_rows: int,
+    n_features: int | None = None,
+    repeats: int = _REPEATS,
 ) -> float:
     rows, schema = run.rows("train").take(slice(n_rows)), run.schema
     if n_features is not None:
         mask = np.arange(len(schema.features)) < n_features
         rows, schema = rows.select(mask), schema.select(mask)
     taken: list[float] = []
-    while len(taken) < _REPEATS and sum(taken) < _LONG_ENOUGH * _REPEATS:
+    while len(taken) < repeats and sum(taken) < _LONG_ENOUGH:
         began = perf_counter()
         recipe.fit(rows, schema)
         taken.append(perf_counter() - began)

@@ -32,6 +32,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ from chaffinch.tasks.selection.losses import Loss
 Interval = tuple[float, float]
 
 _RESAMPLES = 2000
+_TIMED_RESAMPLES = 20
 _RESAMPLES_OF_A_SCORE = 500  # a scorer is called once per resample
 _ROUNDING = 1e-9  # relative; log losses near 0 inherit the rounding of probabilities near 1
 _CELLS_AT_ONCE = 2_000_000  # bounds the memory of the resamples: 16 MB an array
@@ -273,12 +275,7 @@ def _interval_of_a_mean(
 ) -> Interval:
     """Return the interval of sum(sums) / sum(weights), both shape (u,)."""
     n = len(sums)
-    means, errors = np.empty(_RESAMPLES), np.empty(_RESAMPLES)
-    at_once = max(1, _CELLS_AT_ONCE // n)
-    for start in range(0, _RESAMPLES, at_once):
-        part = slice(start, min(start + at_once, _RESAMPLES))
-        drawn = rng.integers(0, n, (part.stop - part.start, n))
-        means[part], errors[part] = means_and_errors(sums[drawn], weights[drawn])
+    means, errors = _resampled_means(sums, weights, _RESAMPLES, rng)
     (mean,), (error,) = means_and_errors(sums[None], weights[None])
     low, high = _student_interval(mean, means, n, tail)
     varied = errors > 0  # a resample of a single unit has no spread
@@ -289,6 +286,27 @@ def _interval_of_a_mean(
     of_units = sums / weights
     low, high = np.clip([low, high], of_units.min(), of_units.max())
     return float(low), float(high)
+
+
+def _resampled_means(
+    sums: Floats, weights: Floats, n_resamples: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    n = len(sums)
+    means, errors = np.empty(n_resamples), np.empty(n_resamples)
+    at_once = max(1, _CELLS_AT_ONCE // n)
+    for start in range(0, n_resamples, at_once):
+        part = slice(start, min(start + at_once, n_resamples))
+        drawn = rng.integers(0, n, (part.stop - part.start, n))
+        means[part], errors[part] = means_and_errors(sums[drawn], weights[drawn])
+    return means, errors
+
+
+def seconds_of_interval(n_units: int) -> float:
+    """Return the seconds that the interval of a mean takes here, from a few of its resamples."""
+    rng, ones = np.random.default_rng(0), np.ones(min(n_units, _MOST_UNITS))
+    began = perf_counter()
+    _resampled_means(ones, ones, _TIMED_RESAMPLES, rng)
+    return (perf_counter() - began) * _RESAMPLES / _TIMED_RESAMPLES
 
 
 def means_and_errors(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:

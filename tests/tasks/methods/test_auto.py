@@ -408,3 +408,19 @@ def test_many_weak_features_shut_out_no_size_that_is_within_the_tolerance():
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 15
     assert sizes[2] == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"validation": "holdout"}, {"n_features": 2}])
+def test_a_search_counts_as_many_items_as_are_estimated(options):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(300, 7))).add_prefix("x")
+    table["y"] = table["x0"] + random.normal(size=300)
+    totals = set()
+
+    def on_progress(stage, done, total):
+        if stage == "optimise_mask" and done:
+            totals.add(total)
+
+    method = Auto(**options)
+    chaffinch.select(table, "y", model=LINEAR, method=method, on_progress=on_progress)
+    assert totals - {1} == {len(method.fits(300, 7, 5))}

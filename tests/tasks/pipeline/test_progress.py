@@ -119,12 +119,41 @@ def test_the_time_left_of_a_right_estimate_is_right_all_the_time():
 
 
 @pytest.mark.parametrize("factor", [0.2, 5.0])
-def test_an_estimate_that_is_wrong_by_a_factor_is_corrected_by_what_has_passed(factor):
+def test_an_estimate_of_fits_wrong_by_a_factor_is_corrected_by_what_they_took(factor):
     progress = Clocked()
-    progress.expect({stage: (factor * seconds,) for stage, seconds in TRUE.items()})
+    wrong = {stage: (factor * seconds,) for stage, seconds in TRUE.items()}
+    progress.expect({**wrong, "evaluate": (TRUE["evaluate"],)})
     ratios = run_through(progress, TRUE)
     assert abs(np.log(ratios[0])) > np.log(1.5)
     assert all(0.5 < ratio < 2 for ratio in ratios[9:])
+
+
+def test_fits_that_take_longer_than_estimated_do_not_lengthen_the_evaluation():
+    progress = Clocked()
+    progress.expect({"optimise_mask": (10.0,), "evaluate": (5.0,)})
+    run_through(progress, {"optimise_mask": 40.0})
+    assert progress.seconds_left == pytest.approx(5.0)
+
+
+def test_the_first_fits_of_a_search_tell_how_long_the_others_take():
+    true = {"optimise_mask": 60.0, "evaluate": 5.0}
+    progress = Clocked()
+    progress.expect({"train_base_model": (2.0,), "optimise_mask": (20.0,), "evaluate": (5.0,)})
+    progress.end("train_base_model", 2.0)
+    ratios = run_through(progress, true)
+    assert all(0.5 < ratio < 2 for ratio in ratios)
+
+
+def test_items_that_take_long_count_for_more_than_others():
+    progress = Clocked()
+    progress.expect({"train_base_model": (1.0, 9.0, 1.0, 9.0, 20.0)})
+    progress("train_base_model", 0, 5)
+    progress.seconds = 1.0
+    progress("train_base_model", 1, 5)
+    assert progress.seconds_left == pytest.approx(39.0)
+    progress.seconds = 20.0
+    progress("train_base_model", 4, 5)
+    assert progress.seconds_left == pytest.approx(20.0)
 
 
 def test_a_stage_of_unknown_length_has_no_time_left_before_its_first_item():
@@ -152,6 +181,27 @@ def test_the_share_of_a_run_never_falls():
         shares.append(progress.share)
     assert shares == sorted(shares)
     assert 0 <= shares[0] <= shares[-1] <= 1
+
+
+def test_a_run_renews_its_estimate_by_the_tuning_and_the_model_that_it_chose():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(20_000, 5)), columns=list("abcde"))
+    table["y"] = table["a"] + random.normal(size=len(table))
+    estimated = []
+
+    class Estimates(RunProgress):
+        def expect(self, estimate, warning=""):
+            super().expect(estimate, warning)
+            estimated.append((self.now, self.done, [*estimate]))
+
+    chaffinch.select(table, "y", model="linear", method="anova_f", on_progress=Estimates(STEPS))
+    n_candidates = 1 + estimated[1][1]
+    assert [(now, done) for now, done, _ in estimated] == [
+        (None, 0),
+        ("train_base_model", n_candidates - 1),
+        (None, 0),
+    ]
+    assert ["train_base_model" in stages for _, _, stages in estimated] == [True, True, False]
 
 
 def small() -> pd.DataFrame:
