@@ -1,6 +1,7 @@
 """Any table a person has at hand is read as it is, or refused in one line."""
 
 import gzip
+import re
 import subprocess
 import sys
 import tempfile
@@ -475,6 +476,19 @@ def test_folders_without_parquet_with_other_folders_or_with_two_schemas(tmp_path
     (tmp_path / "old").mkdir()
     with pytest.raises(InputError, match="holds the folder old, which is no partition"):
         read_source(tmp_path)
+
+
+@pytest.mark.parametrize("other", ["b.csv", "b.TSV.gz", "b.feather", "year=2024/b.csv"])
+def test_a_folder_with_tables_of_other_formats_is_refused(tmp_path: Path, other: str) -> None:
+    pa.parquet.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    for name in ("README.txt", "_SUCCESS", ".b.csv.crc", "schema.json"):
+        write(tmp_path / name, "no table")
+    assert read_source(tmp_path).num_rows == 1
+    (tmp_path / other).parent.mkdir(exist_ok=True)
+    write(tmp_path / other, "x\n2\n")
+    with pytest.raises(InputError, match=rf"holds {re.escape(other)} beside Parquet files"):
+        read_source(tmp_path)
+    assert read_source(tmp_path / "*.parquet").num_rows == 1
 
 
 def test_partitions_are_columns_at_every_depth(tmp_path: Path) -> None:

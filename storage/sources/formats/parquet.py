@@ -72,9 +72,16 @@ def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]
             f"folder {folder} holds the folder {other[0]}, which is no partition such as "
             "year=2024; name a folder that holds its Parquet files directly"
         )
-    names = [name for name, is_folder in seen if not is_folder and _is_parquet(name)]
+    found = [name for name, is_folder in seen if not is_folder]
+    names = [name for name in found if _is_parquet(name)]
     if not names:
         raise InputError(f"folder {folder} has no .parquet files; name one that holds some")
+    if other_tables := [name for name in found if _is_other_table(name)]:
+        pattern = "**/*" if "/" in names[0] else "*"
+        raise InputError(
+            f"folder {folder} holds {other_tables[0]} beside Parquet files, which alone would be "
+            f"read; name the files of one format, as in {folder}/{pattern}{Path(names[0]).suffix}"
+        )
     check_partitions(folder, names)
     return names
 
@@ -87,6 +94,13 @@ def check_partitions(folder: str, names: Sequence[str]) -> None:
                 f"folder {folder} has partitions of different columns, {names[0]} and {name}; "
                 "name one whose files all lie in folders of the same columns"
             )
+
+
+def _is_other_table(name: str) -> bool:
+    """Return whether a name is that of a table in another format; plain text may be anything."""
+    from chaffinch.storage.sources.formats.file_name import find_format  # which imports this module
+
+    return find_format(name) is not None and not name.lower().endswith((*PARQUET.endings, ".txt"))
 
 
 def _is_parquet(name: str) -> bool:
