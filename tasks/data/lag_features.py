@@ -249,3 +249,12 @@ def _keys(table: pa.Table, name: str, role: str) -> NDArray[Any]:
     if role == "time":
         check_has_order(name, column)
     return as_keys(column)
+
+
+def lag_feature_names(settings: SelectionSettings) -> frozenset[str]:
+    """Return the names of the run's lag features."""
+    history = settings.history
+    if history is None:
+        return frozenset()
+    columns = history.columns or (settings.target,)
+    return frozenset(name for column in columns for name in made_names(column, history))

@@ -148,7 +148,7 @@ def describe_table(
                     elif row.type == "category":
                         categories[name] = names
             elif row.role == "target" and target.task == "regression":
-                findings.add_target(row)
+                findings.add_target(row, numbers)
         profile.append(row)
         on_done(len(profile), len(table.column_names))
         del column, numbers  # before the next is read

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.data.arrow import NUMBER, are_beyond_exact
 from chaffinch.tasks.data.column_profile import ColumnProfile, is_badly_scaled
-from chaffinch.tasks.data.lag_features import made_names
+from chaffinch.tasks.data.lag_features import lag_feature_names
 from chaffinch.tasks.data.perfect_predictors import PerfectPredictors
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.models import kind_of
@@ -27,6 +27,11 @@ _RARE_CLASS = 0.01
 _MUCH_OF_SQUARES, _FEWEST_FOR_OUTLIER = 0.5, 30
 # largest number of sets of equal features with a warning each
 _NAMED = 5
+# Numbers that often stand for a missing value. One is warned of if it is an extreme, in some rows,
+# and either the only number below 0, or more distant from the others than five times their range:
+# counts, amounts and ages that happen to be 99 or 999 have others on the way there.
+_SENTINELS = {-9, -99, -999, -9999, -99999, 99, 999, 9999, 99999, 999999}
+_FEWEST_SENTINELS, _FEWEST_OTHERS, _FAR = 3, 3, 5
 _IDENTIFIER_NAME = re.compile(r"(?i:(^|[^a-z])(id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
 # not divisible by 2, so that the multiplication loses no bit of a hash
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -91,6 +96,24 @@ def _outlier(y: Floats, target: str) -> Iterator[str]:
         )
 
 
+def _sentinel(row: ColumnProfile, numbers: Floats) -> Iterator[str]:
+    """Yield a warning of a number that seems to stand for a missing value."""
+    for value in _SENTINELS & {end for end in (row.minimum, row.maximum) if end is not None}:
+        is_it = numbers == value
+        others = np.unique(numbers[~is_it & ~np.isnan(numbers)])
+        n_rows = int(is_it.sum())
+        if n_rows < _FEWEST_SENTINELS or len(others) < _FEWEST_OTHERS:
+            continue
+        low, high = float(others[0]), float(others[-1])
+        gap = low - value if value < low else value - high
+        if value < 0 <= low or gap > _FAR * (high - low):
+            yield (
+                f"column {row.name!r} is {value:.0f} in {n_rows} rows, and from {low:.6g} to "
+                f"{high:.6g} in the others; if that stands for a missing value, leave it empty, or "
+                f"read CSV with #na={value:.0f}"
+            )
+
+
 class Findings:
     """Collector of data-quality warnings over the features; it keeps no feature in memory."""
 
@@ -104,7 +127,7 @@ class Findings:
 
         self._hash_array: Callable[[Floats], NDArray[np.uint64]] = hash_array
         self._predictors = PerfectPredictors(y)
-        self._lag_features = _lag_feature_names(settings)  # they cannot leak the target
+        self._lag_features = lag_feature_names(settings)  # they cannot leak the target
         self._settings, self._has_classes = settings, bool(classes)
         self._has_lag_features = False
         self._rows = self._hash_array(y + 0.0)
@@ -113,6 +136,7 @@ class Findings:
         self._leaks: list[str] = []
         self._but_for_blanks = [settings.target] if _differ_in_blanks(classes) else []
         self._of_target: list[str] = []
+        self._sentinels: list[str] = []
         if classes:
             shares = np.bincount(y.astype(np.int64)) / len(y)
             for name, share in zip(classes, shares, strict=True):
@@ -144,6 +168,8 @@ class Findings:
         is_name = bool(categories) and (row.distinct or 0) > _NEARLY_ALL * n_present
         self._note(_NEARLY_ALL_DIFFERENT, name, is_name)
         self._note(_MISSING, name, row.missing > _MUCH_MISSING * row.rows)
+        if row.type in ("int64", "float64") and not is_lag_feature:
+            self._sentinels += _sentinel(row, numbers)
         self._note(_IDENTIFIER, name, _looks_like_identifier(row))
         self._note(_BADLY_SCALED, name, is_badly_scaled(row))
         if name not in self._settings.columns.categorical:
@@ -167,7 +193,8 @@ class Findings:
         if holds:
             self._names.setdefault(kind, []).append(name)
 
-    def add_target(self, row: ColumnProfile) -> None:
+    def add_target(self, row: ColumnProfile, numbers: Floats) -> None:
+        self._of_target += _sentinel(row, numbers)
         if is_badly_scaled(row):
             self._of_target.append(
                 f"target {row.name!r} has the standard deviation {row.standard_deviation:.3g} and "
@@ -202,6 +229,10 @@ class Findings:
         ):
             warnings += self._sentences(kind)
         warnings += self._sentences(_MOSTLY_NUMBERS, lambda names: ", ".join(names[:_NAMED]))
+        warnings += sorted(self._sentinels)[:_NAMED]
+        if self._sentinels[_NAMED:]:
+            n_more = len(self._sentinels) - _NAMED
+            warnings.append(f"{n_more} more columns hold such numbers, as -999, for missing values")
         if self._but_for_blanks:
             warnings.append(
                 "there are categories that differ only in the blanks around them: in "
@@ -258,12 +289,3 @@ def frequent_text(codes: Floats, categories: tuple[str, ...]) -> str | None:
 
 def _differ_in_blanks(categories: tuple[str, ...]) -> bool:
     return len({category.strip() for category in categories}) < len(categories)
-
-
-def _lag_feature_names(settings: SelectionSettings) -> frozenset[str]:
-    """Return the names of the run's lag features."""
-    history = settings.history
-    if history is None:
-        return frozenset()
-    columns = history.columns or (settings.target,)
-    return frozenset(name for column in columns for name in made_names(column, history))

@@ -189,3 +189,29 @@ def test_one_value_of_the_target_that_decides_the_squared_error_is_warned_of(val
     assert (
         any("one value of target 'y', 1e+06, makes up 100.0%" in one for one in warnings) == warned
     )
+
+
+FEW = numbers(5).tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "sentinel"),
+    [
+        ([-999.0] * 4 + FEW[4:], -999),
+        ([9999.0] * 4 + FEW[4:], 9999),
+        ([-9.0] * 4 + [1000 * abs(value) for value in FEW[4:]], -9),
+        ([999.0] * 2 + FEW[2:], None),  # too few
+        ([998.0] * 4 + FEW[4:], None),  # no such number
+        ([99.0] * 4 + [30.0 + i % 60 for i in range(N - 4)], None),  # others lead up to it
+        ([-9.0] * 4 + [i % 20 - 8.0 for i in range(N - 4)], None),
+        ([0.0, 99.0] * (N // 2), None),  # two codes
+    ],
+)
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_a_number_that_seems_to_stand_for_a_missing_value_is_warned_of(name, values, sentinel):
+    table = table_with(**{name: values})
+    found = [one for one in described(table, task="auto").warnings if "#na=" in one]
+    assert len(found) == (sentinel is not None)
+    for warning in found:
+        assert warning.startswith(f"column {name!r} is {sentinel} in 4 rows")
+        assert warning.endswith(f"#na={sentinel}")
