@@ -90,6 +90,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         if judge.part == "out_of_fold"
         else (),
         leaks=leaks_in(run, run.mask),
+        caveat=run.method.caveat(facts),
     )
     scores = {
         "judged_on": judge.part,

@@ -84,6 +84,10 @@ class Method(Settings):
         """
         return ""
 
+    def caveat(self, facts: Mapping[str, Any]) -> str:
+        """Say in a sentence what a person has to know before the verdict; empty as a rule."""
+        return ""
+
     @property
     def named_features(self) -> tuple[str, ...]:
         """Features that a setting names."""

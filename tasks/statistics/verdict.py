@@ -200,13 +200,14 @@ def compare(
     why_all: str = "",
     fold_sizes: Sequence[int] = (),
     leaks: Sequence[str] = (),
+    caveat: str = "",
 ) -> Comparison:
     """Compare predictions with all features and with a mask's (d,); see `judgement_of`.
 
-    `why_all` is the reason for a mask of all features. `fold_sizes` are the numbers of features
-    that folds chose, if the predictions are theirs. `leaks` are features of the mask that alone
-    predict the target: their loss is no evidence until a person confirms that they are known before
-    the target.
+    `why_all` is the reason for a mask of all features, `caveat` what the search has to say first.
+    `fold_sizes` are the numbers of features that folds chose, if the predictions are theirs.
+    `leaks` are features of the mask that alone predict the target: their loss is no evidence until
+    a person confirms that they are known before the target.
     """
     is_all = bool(mask.all())
     judged = judgement_of(
@@ -235,17 +236,21 @@ def compare(
     if loss.task == "classification" and units.any():
         for name, prediction in (("all_features", before), ("selected", after)):
             accuracies[name] = accuracy_of(rows, prediction, constant, units)
-    sentence = leaks_in_words(leaks) + _sentence(
-        judged,
-        loss,
-        mask,
-        before_loss,
-        after_loss,
-        len(rows),
-        judged_on,
-        why_all,
-        fold_sizes,
-        accuracies,
+    sentence = (
+        leaks_in_words(leaks)
+        + caveat
+        + _sentence(
+            judged,
+            loss,
+            mask,
+            before_loss,
+            after_loss,
+            len(rows),
+            judged_on,
+            why_all,
+            fold_sizes,
+            accuracies,
+        )
     )
     if against_constant and is_not_shown_better_than_constant(judged.over_constant, judged.units):
         counts = signs_in_words(against_constant, judged.units, len(rows))

@@ -172,3 +172,19 @@ def test_numbers_in_other_spellings_are_refused_with_one_of_them(marker, write):
         chaffinch.select(table.assign(age=written), "churned", **QUICK)
     named = chaffinch.select(table.assign(age=written), "churned", **QUICK, categorical=["age"])
     assert "age" in named.candidates
+
+
+def test_that_boruta_confirms_nothing_is_in_the_verdict_and_every_report_of_it(tmp_path):
+    random = np.random.default_rng(0)
+    noise = pd.DataFrame(random.normal(size=(200, 4)), columns=list("abcd"))
+    noise["y"] = random.normal(size=200)
+    quick = {"model": LINEAR, "method": chaffinch.methods.Boruta(rounds=20), "store": tmp_path}
+    result = chaffinch.select(noise, "y", **quick)
+    assert len(result.features) == 1
+    assert "Boruta confirms no feature" in result.verdict
+    shown = chaffinch_here("show", result.run, "--store", tmp_path)
+    assert "Boruta confirms no feature" in shown.stdout
+    assert "Boruta confirms no feature" in (result.folder / "report.html").read_text()
+    useful = chaffinch.select(noise.assign(y=3 * noise["a"] + noise["y"]), "y", **quick)
+    assert useful.features == ["a"]
+    assert "confirms no feature" not in useful.verdict

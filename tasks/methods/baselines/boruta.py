@@ -95,10 +95,20 @@ class Boruta(Method):
         problem.on_progress(self.rounds, self.rounds)
         chosen = found.confirmed.copy()
         chosen[list(problem.keep)] = True
-        if not chosen.any():
-            logger.warning("boruta confirms no feature, and keeps the one with the most hits")
-        facts = {"chosen": max(1, int(chosen.sum())), "tentative": names[found.tentative].tolist()}
+        facts = {
+            "chosen": max(1, int(chosen.sum())),
+            "confirms_none": not found.confirmed.any(),
+            "tentative": names[found.tentative].tolist(),
+        }
         return of_ranking(RankedPath.from_scores(found.shares, problem.keep), schema, facts)
+
+    def caveat(self, facts: Mapping[str, Any]) -> str:
+        if not facts.get("confirms_none"):
+            return ""
+        return (
+            "Boruta confirms no feature: none is more important than the shuffled copies; what is "
+            "kept is the keep list, or the feature with the most hits. "
+        )
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
         size: int = result.facts["chosen"]
