@@ -18,6 +18,7 @@ from chaffinch.tasks.data.column_profile import QUANTILES
 from chaffinch.tasks.data.roles import target_type
 from chaffinch.tasks.data.splitting.splits import PARTS
 from chaffinch.tasks.data.table_check import DATE_PARTS
+from chaffinch.tasks.pipeline.dominant_feature import dominant_feature
 from chaffinch.tasks.pipeline.explanation import explanation_of, stand_ins_of
 from chaffinch.tasks.pipeline.judge import Judge, judge_of
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, EXPLANATION_FILE, SelectionRun
@@ -99,7 +100,9 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         **_metrics(run, judge),
     }
     costs = _costs(run, losses[judge.part])
-    contract = to_json({**_contract(run), **costs, **scores})
+    explained = explanation_of(run, judge)
+    notes = {"notes": [*run.description.notes, *dominant_feature(run, judge, explained)]}
+    contract = to_json({**_contract(run), **notes, **costs, **scores})
     run.contract = Contract.parse(contract)
     writer.write(CONTRACT_FILE, contract)
     explanation = to_json(
@@ -107,7 +110,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
             "format_version": FORMAT_VERSION,
             "format": "chaffinch explanation",
             "stand_ins": standing,
-            **explanation_of(run, judge),
+            **explained,
         }
     )
     run.explanation = json.loads(explanation)
@@ -214,7 +217,6 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         },
         "loss": trained["loss"],
         "warnings": list(description.warnings),
-        "notes": list(description.notes),
         "settings": settings.model_dump(mode="json"),
         **({} if file is None else {"settings_file": file.model_dump()}),
         "seed": settings.seed,

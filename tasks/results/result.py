@@ -161,7 +161,8 @@ class SelectionResult:
         that occur twice.
     notes : tuple of str
         What the settings did as intended: the leaks that ``drop_leaks`` left out, or that the keep
-        list vouches for.
+        list vouches for. Also a feature that alone explains more than 99 % of what all explain,
+        where that is nearly everything.
     seconds : float
         Total duration of the stages, in all processes.
     seed : int

@@ -188,3 +188,21 @@ def test_that_boruta_confirms_nothing_is_in_the_verdict_and_every_report_of_it(t
     useful = chaffinch.select(noise.assign(y=3 * noise["a"] + noise["y"]), "y", **quick)
     assert useful.features == ["a"]
     assert "confirms no feature" not in useful.verdict
+
+
+@pytest.mark.parametrize("method", ["auto", "gbmo"])
+def test_a_feature_that_alone_explains_nearly_everything_is_noted(method, tmp_path):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(400, 4)), columns=list("abcd"))
+    table["y"] = table[["a", "b", "c"]].sum(axis=1) + 0.1 * random.normal(size=400)
+    copied = table.assign(booked=table["y"] + 0.08 * random.normal(size=400))
+    settings = {"model": LINEAR, "method": method}
+    result = chaffinch.select(copied, "y", **settings, store=tmp_path)
+    assert result.warnings == ()
+    (note,) = result.notes
+    assert note.startswith("'booked' alone explains 99.")
+    assert f"Note: {note}" in chaffinch_here("show", result.run, "--store", tmp_path).stdout
+    assert chaffinch.select(copied, "y", **settings, keep=["booked"]).notes == ()
+    assert chaffinch.select(table, "y", **settings).notes == ()
+    weak = table.assign(y=table["a"] + random.normal(size=400))
+    assert chaffinch.select(weak, "y", **settings).notes == ()
