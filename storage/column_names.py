@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 from chaffinch.errors import InputError
@@ -79,20 +78,11 @@ def text_of_label(label: object) -> str:
     return str(tuple(map(text_of_label, label))) if isinstance(label, tuple) else str(label)
 
 
-class Labels(dict[str, Any]):
-    """Name as text -> label in a pandas table, which may be a whole number or a tuple.
+def labels_of(table: Any) -> dict[str, Any]:
+    """Return name as text -> label of a pandas table, which may be a whole number or a tuple.
 
     Empty for any other kind of table: their labels are always text.
     """
-
-    def __init__(self, *tables: Any) -> None:
-        pandas = sys.modules.get("pandas")
-        frames = [t for t in tables if pandas is not None and isinstance(t, pandas.DataFrame)]
-        super().__init__((text_of_label(label), label) for t in frames for label in t.columns)
-
-    def as_text(self, name: Any) -> Any:
-        """Return the text of a label; anything else unchanged."""
-        if isinstance(name, str | bool):
-            return name
-        text = text_of_label(name) if isinstance(name, Integral | tuple) else None
-        return text if text in self else name
+    pandas = sys.modules.get("pandas")
+    is_frame = pandas is not None and isinstance(table, pandas.DataFrame)
+    return {text_of_label(label): label for label in table.columns} if is_frame else {}

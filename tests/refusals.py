@@ -31,6 +31,11 @@ def select(data, *, target="y", name=None, tuning=None, folds=None, parameters=N
     model = {key: value for key, value in model.items() if value is not None}
     if model:
         options["model"] = ModelSettings(name=options.pop("model", "lightgbm"), **model)
+    for place, names in (
+        ("columns", ("categorical", "numeric")),
+        ("settings", ("task", "baseline")),
+    ):
+        options[place] = {name: options.pop(name) for name in names if name in options}
     return chaffinch.select(data, target, **options)
 
 

@@ -117,7 +117,7 @@ def descend(
 
         progress, began = as_progress(on_progress), perf_counter()
         progress(LOOK, 0, 1)
-        with sharing_of(table, sharing.cluster, sharing.workers) as shared:
+        with sharing_of(table, sharing) as shared:
             selection = select_by_descent(
                 table, None, aim, rules, shared, state, way=way, on_step=report
             )

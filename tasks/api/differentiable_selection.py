@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.errors import InputError, as_input_error, short_repr
 from chaffinch.storage.files import check_regular, file_to_write, path_from, write_file
+from chaffinch.tasks.api.arguments import cluster_settings, refusing_moved_names
 from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.selection.core import Task
 from chaffinch.tasks.selection.dfs.descent import FILE as STATE
@@ -31,6 +32,7 @@ from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.dask_map import OverDask
 
 
+@refusing_moved_names
 def differentiable_selection(
     X: Any,
     y: ArrayLike | None = None,
@@ -44,8 +46,7 @@ def differentiable_selection(
     task: Task | None = None,
     seed: int = 0,
     start: DescentState | str | Path | None = None,
-    cluster: str = "none",
-    workers: int | None = None,
+    cluster: str | int = "none",
 ) -> DifferentiableSelection:
     """Choose features for a linear model, by descent of an estimate that needs no model.
 
@@ -85,11 +86,10 @@ def differentiable_selection(
         that it saw last, the same seed and batches the descent resumes and gives the same result.
         Any other rows are taken to be newer: means, spreads and classes are then those of all
         before and of these together.
-    cluster : "none", "local" or a scheduler's address
-        Who reads and computes, of a source; never changes the result. The workers read the
-        source's file themselves.
-    workers : int, optional
-        Processes of a local cluster; by default one per core.
+    cluster : "none", "local", int or a scheduler's address
+        Who reads and computes, of a source; never changes the result. Local worker processes, one
+        per core or as many as the number says, or those of a Dask scheduler read the source's file
+        themselves.
 
     Returns
     -------
@@ -130,7 +130,8 @@ def differentiable_selection(
         start, _ = state_from(start)
     if start is not None:
         _check_state("start", start)
-    with sharing_of(X, cluster, workers) as sharing:
+    shared = SharingSettings(**cluster_settings(cluster))
+    with sharing_of(X, shared) as sharing:
         aim = Aim(n_features, penalty)
         return _with_labels(select_by_descent(X, y, aim, rules, sharing, start), X)
 
@@ -143,6 +144,7 @@ def _with_labels(selection: DifferentiableSelection, X: Any) -> DifferentiableSe
     return replace(selection, names=tuple(labels[j] for j in selection.features))
 
 
+@refusing_moved_names
 def differentiable_path(
     X: Any,
     y: ArrayLike | None = None,
@@ -154,14 +156,13 @@ def differentiable_path(
     blocks_per_step: int = 1,
     task: Task | None = None,
     seed: int = 0,
-    cluster: str = "none",
-    workers: int | None = None,
+    cluster: str | int = "none",
 ) -> tuple[DifferentiableSelection, ...]:
     """Choose features for ever larger penalties, each descent beginning where the last one ended.
 
     Parameters
     ----------
-    X, y, order, batch_rows, blocks_per_step, task, seed, cluster, workers
+    X, y, order, batch_rows, blocks_per_step, task, seed, cluster
         See `differentiable_selection`.
     penalties : sequence of float, at least 0
         Ascending: what has left does not come back, so that a path cannot go the other way.
@@ -189,7 +190,8 @@ def differentiable_path(
             f"penalties must be several numbers but are {short_repr(penalties)}; give them as in "
             "[0.1, 1.0]"
         ) from error
-    with as_input_error(), sharing_of(X, cluster, workers) as sharing:
+    shared = SharingSettings(**cluster_settings(cluster))
+    with as_input_error(), sharing_of(X, shared) as sharing:
         path = path_by_descent(X, y, penalties, rules, sharing)
         return tuple(_with_labels(selection, X) for selection in path)
 
@@ -252,13 +254,12 @@ def state_from(path: str | os.PathLike[str]) -> tuple[DescentState, str]:
 
 
 @contextmanager
-def sharing_of(X: Any, cluster: str, workers: int | None) -> Iterator[Sharing]:
+def sharing_of(X: Any, execution: SharingSettings) -> Iterator[Sharing]:
     """Open the workers, if some are wanted."""
-    execution = SharingSettings(cluster=cluster, workers=workers)
     if execution.cluster != "none" and not is_source(X):
         raise InputError(
-            f"cluster must be none for a table in memory but is {cluster}; workers share out the "
-            "blocks of a file: write one by chaffinch.shuffle_pieces"
+            f"cluster must be none for a table in memory but is {execution.cluster}; workers share "
+            "out the blocks of a file: write one by chaffinch.shuffle_pieces"
         )
     with open_workers(execution.cluster, execution.workers) as those:
         if isinstance(those, OverDask):

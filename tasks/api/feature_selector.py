@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,18 +21,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from chaffinch.errors import InputError, as_input_error, short_repr
-from chaffinch.storage.column_names import text_of_label
+from chaffinch.storage.column_names import names_in_array
+from chaffinch.storage.datasets.date_parts import made_names
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.memory import computed
+from chaffinch.tasks.api.arguments import column_settings, refusing_moved_names
 from chaffinch.tasks.api.arrays import as_table, with_column
-from chaffinch.tasks.api.select import is_splitter, named_constraints, select
+from chaffinch.tasks.api.select import is_splitter, select
+from chaffinch.tasks.pipeline.progress import OnProgress
 from chaffinch.tasks.results.model import SelectedModel
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.input_checks import check_same_order, is_whole
-from chaffinch.tasks.settings.base import listed
-from chaffinch.tasks.settings.method import PERCENT, Method
-from chaffinch.tasks.settings.selection import TOLERANCE, Baseline, ModelSettings, TaskOrAuto
+from chaffinch.tasks.settings.base import as_name
+from chaffinch.tasks.settings.columns import ROW_ROLES, ColumnSettings
+from chaffinch.tasks.settings.method import Method
+from chaffinch.tasks.settings.selection import TOLERANCE, ModelSettings
 
 
 class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
@@ -46,34 +51,26 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         See `chaffinch.select`.
     n_features : int, optional
         Number of features to keep, at most or exactly, by method; see `chaffinch.select`.
-    min_score : float, optional
-        Lowest score to keep, of a ranking.
     model : str, ModelSettings or estimator
         Model that the features are selected for.
     keep : collection of str or int
         Features never removed, by name, or by position in an array.
     constraints : Constraints, optional
         Groups of features, costs and a budget; see `chaffinch.select`.
-    categorical : collection of str or int
-        Features of numbers that are categories.
-    embargo : str or float, optional
-        Least time between rows to fit on and later rows that judge; see `chaffinch.select`.
-    drop_leaks : bool
-        Whether features are left out that predict the target without the others.
-    task : "auto", "regression" or "classification"
-        What the target is.
-    loss : str or scorer, optional
-        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"``, or what ``scoring`` of
-        scikit-learn takes: a scorer's name, or a scorer by ``make_scorer``; it is negated.
-    baseline : "mean", "median", "zero" or mapping
-        What a masked feature is set to.
-    shares : four whole percents, in all 100
-        Percent of the rows for training, mask validation, model validation and test.
+    columns : ColumnSettings or mapping, optional
+        What else features are for: which are categories or numbers, an embargo, what becomes of
+        leaks and of dates; see `chaffinch.ColumnSettings`. What describes rows is given to `fit`.
     cv : int, splitter of scikit-learn, or iterable of (train, test), optional
         Folds of the tuning, of ``"auto"``, ``"rfecv"`` and ``"robust_elimination"``; see
         `chaffinch.select`.
+    loss : str or scorer, optional
+        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"``, or what ``scoring`` of
+        scikit-learn takes: a scorer's name, or a scorer by ``make_scorer``; it is negated.
     tolerance : float in 0..1
         Share of what all features explain that a smaller set may lose and still be as good.
+    settings : mapping, optional
+        What is rarely set, by name: ``"task"``, ``"baseline"``, ``"shares"``, ``"mask_rows"``; see
+        `chaffinch.select`.
     random_state : int, RandomState or None
         Seed; the only source of randomness.
     n_jobs : int, optional
@@ -83,9 +80,10 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     store : path, optional
         Folder that keeps each fit as a run, which `chaffinch.load_run` reads without pickle, by the
         name ``result_.run``. None keeps nothing.
-    verbose : bool, optional
+    verbose : bool or callable, optional
         By default a progress bar in a terminal or a notebook, but none in a grid search or
-        cross-validation; True: lines elsewhere too; False: nothing.
+        cross-validation; True: lines elsewhere too; False: nothing. A function is called in place
+        of the bar, as in `chaffinch.select`.
 
     Attributes
     ----------
@@ -115,44 +113,35 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    @refusing_moved_names
     def __init__(
         self,
-        method: str | Method = "auto",
+        method: str | Mapping[str, Any] | Method = "auto",
         *,
         n_features: int | None = None,
-        min_score: float | None = None,
         model: str | ModelSettings | Any = "lightgbm",
         keep: Collection[str | int] = (),
         constraints: Constraints | None = None,
-        categorical: Collection[str | int] = (),
-        embargo: str | float | None = None,
-        drop_leaks: bool = False,
-        task: TaskOrAuto = "auto",
-        loss: Any = None,
-        baseline: Baseline = "mean",
-        shares: tuple[int, int, int, int] = PERCENT,
+        columns: ColumnSettings | Mapping[str, Any] | None = None,
         cv: Any = None,
+        loss: Any = None,
         tolerance: float = TOLERANCE,
+        settings: Mapping[str, Any] | None = None,
         random_state: int | RandomState | None = 0,
         n_jobs: int | None = None,
         store: str | Path | None = None,
-        verbose: bool | None = None,
+        verbose: bool | OnProgress | None = None,
     ) -> None:
         self.method = method
         self.n_features = n_features
-        self.min_score = min_score
         self.model = model
         self.keep = keep
         self.constraints = constraints
-        self.categorical = categorical
-        self.embargo = embargo
-        self.drop_leaks = drop_leaks
-        self.task = task
-        self.loss = loss
-        self.baseline = baseline
-        self.shares = shares
+        self.columns = columns
         self.cv = cv
+        self.loss = loss
         self.tolerance = tolerance
+        self.settings = settings
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.store = store
@@ -199,7 +188,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         DataQualityWarning
             For each entry of ``result_.warnings``, before training.
         """
-        is_parallel, n_workers = _workers_of(self.n_jobs)
+        cluster = _cluster_of(self.n_jobs)
         row_roles = {"group": groups, "time": time, "split": split, "weight": sample_weight}
         table = self._validated(X, y)
         for role, values in {"y": y, **row_roles}.items():
@@ -226,39 +215,36 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        to_keep, to_drop, limits = named_constraints(
-            self.constraints, lambda label: _name_of(label, names)
+        by_position = names == names_in_array(len(names))
+        columns, limits = column_settings(
+            self.columns,
+            self.constraints,
+            name_of=partial(_name_of, names=set(names), by_position=by_position),
+            keep=self.keep,
         )
+        _refuse_roles_of_rows(columns)
         self.result_: SelectionResult = select(
             table,
             target,
             method=self.method,
             model=self.model,
             n_features=self.n_features,
-            min_score=self.min_score,
-            keep=[*(_name_of(label, names) for label in listed("keep", self.keep)), *to_keep],
-            drop=to_drop,
             constraints=limits,
-            categorical=[
-                _name_of(label, names) for label in listed("categorical", self.categorical)
-            ],
-            embargo=self.embargo,
-            drop_leaks=self.drop_leaks,
-            task=self.task,
-            loss=self.loss,
-            baseline=self.baseline,
-            shares=self.shares,
+            columns=columns.model_copy(update=roles),
             cv=self.cv,
+            loss=self.loss,
             tolerance=self.tolerance,
+            settings=self.settings,
             seed=int(seed),
-            cluster="local" if is_parallel else None,
-            workers=n_workers,
+            cluster=cluster,
             store=self.store,
             verbose=self.verbose,
-            **roles,
         )
-        self._support = np.isin(names, self.result_.features)
-        self.ranking_ = self._ranking(names)
+        has_parts = columns.dates == "parts"
+        features = [(name, *(made_names([name]) if has_parts else ())) for name in names]
+        kept = set(self.result_.features)
+        self._support = np.array([not kept.isdisjoint(of_column) for of_column in features])
+        self.ranking_ = self._ranking(features)
         return self
 
     @property
@@ -287,11 +273,13 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             _check_no_text(X)
             return as_table(validate_data(self, X, y, **accepted, **at_least)[0])
 
-    def _ranking(self, names: list[str]) -> NDArray[np.int64]:
+    def _ranking(self, features: list[tuple[str, ...]]) -> NDArray[np.int64]:
+        """Return the rank of each column, by the features that are made of it."""
         candidates = self.result_.candidates
         steps = dict(zip(candidates, self.result_.steps.tolist(), strict=True))
-        removed = np.array([steps.get(name, 0) for name in names])[~self._support]
-        ranking = np.ones(len(names), np.int64)
+        last = [max(steps.get(name, 0) for name in of_column) for of_column in features]
+        removed = np.array(last)[~self._support]
+        ranking = np.ones(len(features), np.int64)
         ranking[~self._support] += 1 + np.unique(-removed, return_inverse=True)[1]
         return ranking
 
@@ -327,17 +315,30 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _workers_of(n_jobs: object) -> tuple[bool, int | None]:
-    """Return whether scikit-learn's `n_jobs` asks for workers, and how many.
-
-    None: one for each core, or as many as fit into memory.
-    """
+def _cluster_of(n_jobs: object) -> str | int | None:
+    """Return what computes for scikit-learn's `n_jobs`; all cores as many as fit into memory."""
     if n_jobs == 0 or not (n_jobs is None or is_whole(n_jobs)):
         raise InputError(
             f"n_jobs must be a whole number other than 0, or None, but is {short_repr(n_jobs)}"
         )
     n_workers = int(effective_n_jobs(n_jobs))
-    return n_workers > 1, n_workers if n_workers > 1 and n_jobs != -1 else None
+    if n_workers == 1:
+        return None
+    return "local" if n_jobs == -1 else n_workers
+
+
+def _refuse_roles_of_rows(columns: ColumnSettings) -> None:
+    if columns.drop_rows_without_target:
+        raise InputError(
+            "FeatureSelector takes no drop_rows_without_target in columns; leave rows without a "
+            "target out of X and y"
+        )
+    for role in ROW_ROLES:
+        if getattr(columns, role) is not None:
+            raise InputError(
+                f"FeatureSelector takes no {role} in columns; give fit its values, as "
+                f"{_ARGUMENTS.get(role, role)}"
+            )
 
 
 def _check_no_text(X: Any) -> None:
@@ -356,9 +357,7 @@ def _check_no_text(X: Any) -> None:
 _ARGUMENTS = {"group": "groups", "weight": "sample_weight"}  # that are not called as the role is
 
 
-def _name_of(feature: Any, names: Sequence[str]) -> str:
-    """Return the name of a feature from its name, its label, or its position in an array."""
-    name = text_of_label(feature)
-    if name not in names and isinstance(feature, int | np.integer) and 0 <= feature < len(names):
-        return names[int(feature)]
-    return name
+def _name_of(feature: Any, names: Collection[str], *, by_position: bool) -> Any:
+    """Return the name of a feature from its name or label; of an array also from its position."""
+    name = as_name(feature)
+    return f"x{name}" if by_position and name not in names and f"x{name}" in names else name

@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.api.select import (
-    model_settings,
-    named_constraints,
-    naming,
-    selected,
-)
+from chaffinch.tasks.api.arguments import named_constraints, refusing_moved_names
+from chaffinch.tasks.api.select import model_settings, selected
 from chaffinch.tasks.pipeline.progress import OnProgress
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.constraints import Constraints
+from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.identity import CustomObjects
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings
@@ -24,6 +21,7 @@ from chaffinch.tasks.settings.selection import ModelSettings
 _STORE = "chaffinch-store"
 
 
+@refusing_moved_names
 def reselect(
     former: SelectionResult | str | Path,
     data: Any,
@@ -36,11 +34,9 @@ def reselect(
     slack: float = 0.05,
     rejections: int = 10,
     seed: int | None = None,
-    cluster: str | None = None,
-    workers: int | None = None,
+    cluster: str | int | None = None,
     store: str | Path | None = None,
-    verbose: bool | None = None,
-    on_progress: OnProgress | None = None,
+    verbose: bool | OnProgress | None = None,
 ) -> SelectionResult:
     """Update the features of a former run by newer rows.
 
@@ -75,7 +71,7 @@ def reselect(
         How many features a round may reject.
     seed : int in 0..2**32-1, optional
         The only source of randomness; by default the former run's.
-    cluster, workers, store, verbose, on_progress
+    cluster, store, verbose
         As in `select`. A name is looked up in `store`, or without one in ``chaffinch-store``.
 
     Returns
@@ -107,16 +103,15 @@ def reselect(
     True
     """
     chosen, estimator = (None, None) if model is None else model_settings(model)
-    as_text, texts = naming(data)
-    to_keep, to_drop, limits = named_constraints(constraints, as_text)
+    to_keep, to_drop, limits = named_constraints(constraints)
     if to_keep or to_drop:
         raise InputError(
             "must_include and must_exclude are not for a reselection, which keeps what the former "
             "run was to keep; leave them out, and give drop"
         )
     changes = ReselectionSettings(
-        target=as_text(target),
-        drop=None if drop is None else texts("drop", drop),
+        target=target,
+        drop=None if drop is None else listed("drop", drop, "a list of column names"),
         constraints=limits,
         gain=gain,
         slack=slack,
@@ -125,5 +120,4 @@ def reselect(
     )
     known = read_former(former, _STORE if store is None else store)
     settings = settings_of(known, changes, chosen)
-    custom = CustomObjects(estimator)
-    return selected(data, settings, custom, cluster, workers, store, verbose, on_progress)
+    return selected(data, settings, CustomObjects(estimator), cluster, store, verbose)

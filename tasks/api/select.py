@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from chaffinch.errors import InputError, short_repr
-from chaffinch.storage.column_names import Labels
+from chaffinch.storage.column_names import labels_of
 from chaffinch.storage.sources import source_of
+from chaffinch.tasks.api.arguments import (
+    OF_SELECTIONS,
+    cluster_settings,
+    column_settings,
+    history_settings,
+    rare_settings,
+    refusing_moved_names,
+)
 from chaffinch.tasks.api.arrays import with_target
 from chaffinch.tasks.pipeline.progress import OnProgress, steps_of
 from chaffinch.tasks.pipeline.progress_display import shown
@@ -20,61 +27,43 @@ from chaffinch.tasks.selection.input_checks import is_whole
 from chaffinch.tasks.selection.losses import is_scorer, name_of_loss
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
-from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
 from chaffinch.tasks.settings.identity import CustomObjects
-from chaffinch.tasks.settings.method import PERCENT, Method, method_settings
+from chaffinch.tasks.settings.method import Method, method_settings
 from chaffinch.tasks.settings.selection import (
-    MASK_ROWS,
     TOLERANCE,
-    Baseline,
     ExecutionSettings,
     ModelSettings,
     SelectionSettings,
-    TaskOrAuto,
 )
 from chaffinch.tasks.warnings import warn_of_data
 
 
+@refusing_moved_names
 def select(
     data: Any,
     target: Any,
     *,
-    method: str | Method = "auto",
+    method: str | Mapping[str, Any] | Method = "auto",
     model: str | ModelSettings | Any = "lightgbm",
     n_features: int | None = None,
-    min_score: float | None = None,
     keep: Collection[str] = (),
     drop: Collection[str] = (),
-    constraints: Constraints | None = None,
-    categorical: Collection[str] = (),
-    numeric: Collection[str] = (),
     weight: str | None = None,
     group: str | None = None,
     time: str | None = None,
-    split: str | None = None,
-    embargo: str | float | None = None,
-    drop_leaks: bool = False,
-    drop_rows_without_target: bool = False,
-    dates: Literal["none", "parts"] = "none",
+    constraints: Constraints | None = None,
     alternatives: int | AlternativeSettings | None = None,
-    lags: Collection[int] = (),
-    rolling: Collection[int] = (),
-    history_columns: Collection[str] = (),
-    series: str | None = None,
-    shares: tuple[int, int, int, int] = PERCENT,
+    columns: ColumnSettings | Mapping[str, Any] | None = None,
+    history: HistorySettings | Mapping[str, Any] | None = None,
     cv: Any = None,
-    task: TaskOrAuto = "auto",
     loss: Any = None,
-    baseline: Baseline = "mean",
     tolerance: float = TOLERANCE,
-    mask_rows: int = MASK_ROWS,
+    settings: Mapping[str, Any] | None = None,
     seed: int = 0,
-    cluster: str | None = None,
-    workers: int | None = None,
+    cluster: str | int | None = None,
     store: str | Path | None = None,
-    verbose: bool | None = None,
-    on_progress: OnProgress | None = None,
+    verbose: bool | OnProgress | None = None,
 ) -> SelectionResult:
     """Select the features of a table that are worth keeping, and retrain a model on them.
 
@@ -102,7 +91,8 @@ def select(
         ``"cmim"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``,
         ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and keep the best;
         ``"rfe"``, ``"rfecv"``, ``"sequential_forward"``, ``"sequential_backward"``, ``"boruta"``
-        and ``"particle_swarm"`` refit the model as they search.
+        and ``"particle_swarm"`` refit the model as they search. In place of a number of features,
+        a ranking takes a lowest score in its own unit: ``{"kind": "anova_f", "min_score": 3}``.
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned. One that
@@ -112,50 +102,27 @@ def select(
         ``"auto"``, GBMO, AFS-BM, ``"rfecv"``, ``"boruta"`` and ``"particle_swarm"``: keep at most
         this many. Any other method: keep exactly this many. In place of what the method's settings
         have by default; if they name another, that is an error.
-    min_score : float, optional
-        A ranking, in place of a number: keep the features whose score is at least this, in the
-        ranking's own unit; those on the keep list in any case.
     keep, drop : collections of str
         Features never removed; columns left out altogether.
+    weight, group, time : str, optional
+        Columns of sample weights, of groups that stay together, of time order.
     constraints : Constraints, optional
         Groups of features of which some, or all or none, are kept; costs with a budget. Its
         `must_include` and `must_exclude` add to `keep` and `drop`. No feature may be in two groups.
         Methods choose the best features by their order that still fit; see `SelectionResult.costs`.
-    categorical, numeric : collections of str
-        Columns of numbers that are categories, kept as they are written; columns that must be
-        numbers. Whole numbers with leading zeros, such as 00500, are categories unless numeric.
-    weight, group, time : str, optional
-        Columns of sample weights, of groups that stay together, of time order.
-    split : str, optional
-        Column with your own parts: the words train, validation and test. The verdict comes from the
-        test rows.
-    embargo : str or float, optional
-        Time that must lie between rows to fit on and later rows that judge, such as ``"7 days"``,
-        or a number in the unit of the time column.
-    drop_leaks : bool
-        Whether features are left out that predict the target, or one of its classes, without the
-        others.
-    drop_rows_without_target : bool
-        Whether rows whose target is missing are left out, rather than refused. The contract says
-        how many.
-    dates : "none" or "parts"
-        What becomes of columns of dates. ``"parts"``: the year, month, day of week and hour are
-        features, named as in ``signup_month``, where they vary, and so are sine and cosine of the
-        cyclical ones. The model and `SelectionResult.transform` make them of new rows. A column
-        with a role, such as the time, has no parts. ``"none"``: dates are left out.
     alternatives : int or AlternativeSettings, optional
         Number of feature sets to find that differ from the chosen one and from each other, or
         settings of that search. Each is refitted and scored; nothing else depends on them.
-    lags, rolling : collections of int
-        In time order, features made of earlier rows: the value so many rows before, the mean and
-        deviation of so many rows before; missing where the past does not reach that far back. New
-        rows get them by `with_history`.
-    history_columns : collection of str
-        Columns of numbers that these are made of; by default the target.
-    series : str, optional
-        Column that names the series of a row; no series uses the past of another.
-    shares : four whole percents, in all 100
-        Percent of the rows for training, mask validation, model validation and test.
+    columns : ColumnSettings or mapping, optional
+        What else columns are for, such as ``{"categorical": ["zip"], "drop_leaks": True}``: which
+        are categories or numbers, your own parts, an embargo, and what becomes of leaks, of dates
+        and of rows without a target; see `chaffinch.ColumnSettings`. `keep`, `drop`, `weight`,
+        `group` and `time` may be named there as well. Whole numbers with leading zeros, such as
+        00500, are categories unless named numeric.
+    history : HistorySettings or mapping, optional
+        In time order, features made of earlier rows, such as ``{"lags": (1, 7)}``; see
+        `chaffinch.HistorySettings`. They are missing where the past does not reach that far back.
+        New rows get them by `with_history`.
     cv : int, splitter of scikit-learn, or iterable of (train, test), optional
         Folds of the tuning, of ``"auto"``, ``"rfecv"`` and ``"robust_elimination"``: their number,
         a splitter such as ``GroupKFold(5)``, or pairs of row numbers, at most 20. A splitter gets
@@ -163,33 +130,32 @@ def select(
         goes by position gives other folds to rows in another order. ``"auto"`` takes only folds
         that hold out each row at most once. By default five folds: stratified, by group, or in time
         order.
-    task : "auto", "regression" or "classification"
-        What the target is.
     loss : str or scorer, optional
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"``, a scikit-learn scorer's name, or
         a scorer of your own by ``make_scorer``, which gets the classes by their own labels. Scores
         are negated. A run does not hold a scorer of your own: it is selected again by `select`
         only.
-    baseline : "mean", "median", "zero" or mapping
-        What a masked feature is set to; a mapping gives values by feature, the others the mean.
     tolerance : float in 0..1
         Share of what all features explain beyond a constant (R2 or explained deviance) that a
         smaller set may lose and still be as good.
-    mask_rows : int
-        Most rows that masked losses are computed on.
+    settings : mapping, optional
+        What is rarely set, by name. ``"task"``: what the target is, ``"auto"``, ``"regression"`` or
+        ``"classification"``. ``"baseline"``: what a masked feature is set to, ``"mean"``,
+        ``"median"``, ``"zero"``, or a mapping of values by feature, the others the mean.
+        ``"shares"``: percent of the rows for training, mask validation, model validation and test,
+        four whole numbers, in all 100. ``"mask_rows"``: most rows that masked losses are computed
+        on.
     seed : int in 0..2**32-1
         The only source of randomness.
-    cluster : "none", "local" or a scheduler's address, optional
-        What computes; None is this process. The result does not depend on it.
-    workers : int, optional
-        Processes of a local cluster; by default one per core.
+    cluster : "none", "local", int or a scheduler's address, optional
+        What computes: local worker processes, one per core or as many as the number says, or the
+        workers of a Dask scheduler. None is this process. The result does not depend on it.
     store : path, optional
         Folder that keeps datasets and runs, so that a killed run can resume. None keeps nothing.
-    verbose : bool, optional
+    verbose : bool or callable, optional
         By default a progress bar in a terminal or a notebook, and nothing elsewhere. True: lines on
-        standard error where there is no terminal. False: nothing.
-    on_progress : callable, optional
-        Called with a stage's name, its items done, and their number in all, in place of the bar.
+        standard error where there is no terminal. False: nothing. A function is called in place of
+        the bar, with a stage's name, its items done, and their number in all.
 
     Returns
     -------
@@ -218,56 +184,24 @@ def select(
     model, folds = with_folds(model, cv)
     scorer = loss if is_scorer(loss) else None
     data, target = with_target(data, target)
-    as_text, texts = naming(data)
-    to_keep, to_drop, limits = named_constraints(constraints, as_text)
-    settings = SelectionSettings(
-        target=as_text(target),
-        method=method_settings(method, n_features, min_score),
+    columns, limits = column_settings(
+        columns, constraints, keep=keep, drop=drop, weight=weight, group=group, time=time
+    )
+    asked = SelectionSettings(
+        target=target,
+        method=method_settings(method, n_features),
         model=model,
-        columns=ColumnSettings(
-            keep=(*texts("keep", keep), *to_keep),
-            drop=(*texts("drop", drop), *to_drop),
-            categorical=texts("categorical", categorical),
-            numeric=texts("numeric", numeric),
-            weight=as_text(weight),
-            group=as_text(group),
-            time=as_text(time),
-            split=as_text(split),
-            embargo=embargo,
-            drop_leaks=drop_leaks,
-            drop_rows_without_target=drop_rows_without_target,
-            dates=dates,
-        ),
+        columns=columns,
         constraints=limits,
         alternatives=alternatives_of(alternatives),
-        task=task,
+        history=history_settings(history),
         loss=name_of_loss(loss),
-        baseline=baseline,
-        seed=seed,
-        history=_history(
-            listed("lags", lags),
-            listed("rolling", rolling),
-            texts("history_columns", history_columns),
-            as_text(series),
-        ),
-        shares=shares,
         tolerance=tolerance,
-        mask_rows=mask_rows,
+        seed=seed,
+        **rare_settings(settings, OF_SELECTIONS),
     )
     custom = CustomObjects(estimator, folds, scorer)
-    return selected(data, settings, custom, cluster, workers, store, verbose, on_progress)
-
-
-def _history(
-    lags: tuple[int, ...],
-    rolling: tuple[int, ...],
-    columns: tuple[str, ...],
-    series: str | None,
-) -> HistorySettings | None:
-    """Return the settings of lag features; None if none are requested."""
-    if not (lags or rolling or columns) and series is None:
-        return None
-    return HistorySettings(lags=lags, rolling=rolling, columns=columns, series=series)
+    return selected(data, asked, custom, cluster, store, verbose)
 
 
 def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any]:
@@ -306,22 +240,19 @@ def selected(
     data: Any,
     settings: SelectionSettings,
     custom: CustomObjects,
-    cluster: str | None,
-    workers: int | None,
+    cluster: str | int | None,
     store: str | Path | None,
-    verbose: bool | None,
-    on_progress: OnProgress | None,
+    verbose: bool | OnProgress | None,
 ) -> SelectionResult:
     """Run the pipeline and return its result; the parameters are those of `select`."""
     where: dict[str, Any] = {} if store is None else {"store": store}
-    cluster = "none" if cluster is None else cluster
-    execution = ExecutionSettings(cluster=cluster, workers=workers, **where)
+    execution = ExecutionSettings(**cluster_settings(cluster), **where)
     source = source_of(data)
     steps = steps_of(
         with_alternatives=settings.alternatives is not None,
         with_changes=settings.former is not None,
     )
-    with shown(steps, verbose, on_progress) as progress:
+    with shown(steps, verbose) as progress:
         options: dict[str, Any] = {"on_progress": progress, "warn": warn_of_data}
         options["custom"] = custom
         if store is None:
@@ -329,37 +260,6 @@ def selected(
         else:
             kept = select_features(source, settings, execution, **options)
     if store is None:
-        return result_in_memory(run, Labels(data))
+        return result_in_memory(run, labels_of(data))
     own = () if custom.estimator is None else packages_of(custom.estimator)
-    return load_result(kept, own, Labels(data))
-
-
-def naming(*tables: Any) -> tuple[Callable[[Any], Any], Callable[[str, Any], tuple[Any, ...]]]:
-    """Return functions from a column's label, and from a list of labels for a role, to text."""
-    labels = Labels(*tables)
-
-    def texts(role: str, names: Any) -> tuple[Any, ...]:
-        return tuple(map(labels.as_text, listed(role, names, "a list of column names")))
-
-    return labels.as_text, texts
-
-
-def named_constraints(
-    constraints: Any, name_of: Callable[[Any], Any]
-) -> tuple[tuple[Any, ...], tuple[Any, ...], Any]:
-    """Return the names to keep, those to drop, and the other constraints, which settings take."""
-    if constraints is None:
-        return (), (), None
-    if not isinstance(constraints, Constraints):
-        raise InputError(
-            f"constraints must be chaffinch.Constraints but are {short_repr(constraints)}"
-        )
-    if constraints.max_sets_per_feature is not None:
-        raise InputError("max_sets_per_feature is for find_alternatives; leave it out")
-
-    def names(role: str, features: Any) -> tuple[Any, ...]:
-        return tuple(map(name_of, listed(role, features, "a list of features")))
-
-    named = constraints.renamed(names)
-    limits = replace(named, must_include=(), must_exclude=())
-    return tuple(named.must_include), tuple(named.must_exclude), limits
+    return load_result(kept, own, labels_of(data))

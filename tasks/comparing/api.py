@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from chaffinch.errors import InputError
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.api.select import named_constraints, naming
+from chaffinch.tasks.api.arguments import (
+    OF_COMPARISONS,
+    cluster_settings,
+    column_settings,
+    rare_settings,
+    refusing_moved_names,
+)
 from chaffinch.tasks.comparing.run import (
     STEPS,
     ComparisonResult,
@@ -17,21 +24,18 @@ from chaffinch.tasks.comparing.run import (
     load_comparison,
 )
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.pipeline.progress import OnProgress, Say, Warn, no_messages
+from chaffinch.tasks.pipeline.progress import OnProgress
 from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import Method
-from chaffinch.tasks.settings.selection import (
-    TOLERANCE,
-    Baseline,
-    ExecutionSettings,
-    ModelSettings,
-    TaskOrAuto,
-)
+from chaffinch.tasks.settings.selection import TOLERANCE, ExecutionSettings, ModelSettings
 from chaffinch.tasks.warnings import warn_of_data
 
+logger = logging.getLogger(__name__)
 
+
+@refusing_moved_names
 def compare(
     data: Any,
     target: str,
@@ -43,28 +47,18 @@ def compare(
     sizes: Sequence[int | float] = (),
     keep: Collection[str] = (),
     drop: Collection[str] = (),
-    constraints: Constraints | None = None,
-    categorical: Collection[str] = (),
-    numeric: Collection[str] = (),
     weight: str | None = None,
     group: str | None = None,
     time: str | None = None,
-    embargo: str | float | None = None,
-    drop_leaks: bool = False,
-    drop_rows_without_target: bool = False,
-    dates: Literal["none", "parts"] = "none",
-    task: TaskOrAuto = "auto",
+    constraints: Constraints | None = None,
+    columns: ColumnSettings | Mapping[str, Any] | None = None,
     loss: str | None = None,
-    baseline: Baseline = "mean",
     tolerance: float = TOLERANCE,
-    cluster: str | None = None,
-    workers: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    cluster: str | int | None = None,
     store: str | Path | None = None,
     time_budget: float | None = None,
-    verbose: bool | None = None,
-    on_progress: OnProgress | None = None,
-    say: Say = no_messages,
-    warn: Warn = warn_of_data,
+    verbose: bool | OnProgress | None = None,
 ) -> ComparisonResult:
     """Compare methods of feature selection on tables, with nested folds and several seeds.
 
@@ -90,29 +84,20 @@ def compare(
     sizes : sequence of int or of float below 1
         Numbers of features, or shares of all, at which each method is scored in addition to its own
         choice; afs_bm and particle_swarm have no fixed sizes.
-    keep, drop, constraints, categorical, numeric, weight, group, time, embargo, drop_leaks
+    keep, drop, weight, group, time, constraints, columns, loss, tolerance
         See `chaffinch.select`; the same for every table.
-    task, loss, baseline, tolerance, drop_rows_without_target, dates
-        Likewise.
-    cluster : "none", "local" or a scheduler's address, optional
-        Workers; None is this process. The result does not depend on it.
-    workers : int, optional
-        Processes of a local cluster; by default one per core.
+    settings : mapping, optional
+        What is rarely set, by name: ``"task"`` and ``"baseline"``, as in `chaffinch.select`.
+    cluster : "none", "local", int or a scheduler's address, optional
+        What computes; see `chaffinch.select`. The result does not depend on it.
     store : path, optional
         Folder for results, so that a stopped comparison resumes, and one with more methods, models
         or seeds measures only the new cells. None stores nothing.
     time_budget : float, optional
-        Seconds after which measuring stops and the finished cells are summarised.
-    verbose : bool, optional
-        By default a progress bar in a terminal or a notebook, and nothing elsewhere. True: lines on
-        standard error where there is no terminal. False: nothing.
-    on_progress : callable, optional
-        Called with a stage's name, its items done, and their number in all, in place of the bar.
-    say : callable, optional
-        Called with a message if the time budget is used up.
-    warn : callable, optional
-        Called with the list of data-quality warnings before measuring, in place of
-        `warnings.warn`; the result includes them.
+        Seconds after which measuring stops and the finished cells are summarised; a warning of
+        `logging` says how many there are.
+    verbose : bool or callable, optional
+        Progress, as in `chaffinch.select`.
 
     Returns
     -------
@@ -144,49 +129,33 @@ def compare(
             "to the table as a column, and give its name"
         )
     tables: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
-    as_text, texts = naming(*tables)
     chosen: dict[str, Any] = {} if methods is None else {"methods": methods}
     chosen |= {"models": models, "sizes": sizes}
-    to_keep, to_drop, limits = named_constraints(constraints, as_text)
-    settings = ComparisonSettings(
-        target=as_text(target),
+    columns, limits = column_settings(
+        columns, constraints, keep=keep, drop=drop, weight=weight, group=group, time=time
+    )
+    asked = ComparisonSettings(
+        target=target,
         folds=folds,
         seeds=seeds,
-        columns=ColumnSettings(
-            keep=(*texts("keep", keep), *to_keep),
-            drop=(*texts("drop", drop), *to_drop),
-            categorical=texts("categorical", categorical),
-            numeric=texts("numeric", numeric),
-            weight=as_text(weight),
-            group=as_text(group),
-            time=as_text(time),
-            embargo=embargo,
-            drop_leaks=drop_leaks,
-            drop_rows_without_target=drop_rows_without_target,
-            dates=dates,
-        ),
+        columns=columns,
         constraints=limits,
-        task=task,
         loss=loss,
-        baseline=baseline,
         tolerance=tolerance,
+        **rare_settings(settings, OF_COMPARISONS),
         **chosen,
     )
     with tempfile.TemporaryDirectory(prefix="chaffinch-") as temporary:
-        execution: dict[str, Any] = {
-            "store": temporary if store is None else store,
-            "cluster": "none" if cluster is None else cluster,
-            "workers": workers,
-        }
-        with shown(STEPS, verbose, on_progress) as progress:
+        execution = cluster_settings(cluster) | {"store": temporary if store is None else store}
+        with shown(STEPS, verbose) as progress:
             run = compare_methods(
                 list(map(source_of, tables)),
-                settings,
+                asked,
                 ExecutionSettings(**execution),
                 time_budget=time_budget,
                 on_progress=progress,
-                say=say,
-                warn=warn,
+                say=logger.warning,
+                warn=warn_of_data,
                 is_kept=store is not None,
             )
         return load_comparison(run, keep_folder=store is not None)

@@ -11,6 +11,7 @@ from chaffinch.tasks.settings.base import (
     FEWEST_FOLDS,
     MOST_FOLDS,
     Count,
+    Name,
     Settings,
     Size,
     setting,
@@ -43,7 +44,7 @@ class ComparisonSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra=form_of_methods("methods"))
 
-    target: str = Field(
+    target: Name = Field(
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
     methods: tuple[AnyMethod, ...] = setting(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError, short_repr
-from chaffinch.storage.column_names import Labels
+from chaffinch.storage.column_names import labels_of
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.tasks.data.arrow import as_keys, as_numbers, if_numbers, kind_of
 from chaffinch.tasks.data.column_profile import check_largest
@@ -25,7 +26,7 @@ from chaffinch.tasks.data.roles import check_has_order, refuse_missing, typed_co
 from chaffinch.tasks.data.splitting.splits import NOT_FINER
 from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.selection.core import Floats
-from chaffinch.tasks.settings.base import listed
+from chaffinch.tasks.settings.base import as_name, listed
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.settings.selection import SelectionSettings
 
@@ -99,16 +100,17 @@ def with_history(
     >>> chaffinch.with_history(days, "y", time="day", lags=(1,))["y_lag_1"].to_pylist()
     [None, 5.0, 7.0]
     """
-    as_text = Labels(data).as_text
-    columns, time, series = as_text(columns), as_text(time), as_text(series)
-    names = (columns,) if isinstance(columns, str) else listed("columns", columns, _NAMES)
-    names = tuple(map(as_text, names))
+    is_one = isinstance(columns, str | Integral) or (
+        isinstance(columns, tuple) and as_name(columns) in labels_of(data)
+    )
+    names = (columns,) if is_one else listed("columns", columns, _NAMES)
+    time = as_name(time)
     if not isinstance(time, str):
         raise InputError(f"time must be the name of a column but is {short_repr(time)}")
     if not names:
         raise InputError("columns must name at least 1 column of numbers but names none")
     history = HistorySettings(lags=lags, rolling=rolling, columns=names, series=series)
-    named = tuple(map(as_text, listed("numeric", numeric, "a list of column names")))
+    named = tuple(map(as_name, listed("numeric", numeric, "a list of column names")))
     for name in named:
         if not isinstance(name, str):
             raise InputError(f"numeric must be text but is {short_repr(name)}")

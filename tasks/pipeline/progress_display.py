@@ -235,34 +235,31 @@ _drawing = threading.Lock()  # a process draws one bar at a time
 
 
 @contextmanager
-def shown(
-    stages: Sequence[str], verbose: bool | None, on_progress: OnProgress | None = None
-) -> Iterator[Progress]:
+def shown(stages: Sequence[str], verbose: bool | OnProgress | None) -> Iterator[Progress]:
     """Show the progress of a call from Python in the block.
 
     Parameters
     ----------
     stages : sequence of str
         The stages of the call, in order.
-    verbose : bool, optional
+    verbose : bool or callable, optional
         By default a bar in a terminal or notebook, and nothing elsewhere, in processes of a pool,
         in calls by joblib (as in a grid search) or while another bar is drawn. True: lines on
-        standard error where there is no terminal. False: nothing.
-    on_progress : callable, optional
-        Called in place of any display.
+        standard error where there is no terminal. False: nothing. A function is called in place of
+        any display.
 
     Raises
     ------
     InputError
-        If `verbose` is neither None nor a truth value, or `on_progress` cannot be called.
+        If `verbose` is neither None, nor a truth value, nor callable.
     """
-    if verbose is not None and not isinstance(verbose, int):  # scikit-learn has 0 and 1
-        raise InputError(f"verbose must be True, False or None but is {short_repr(verbose)}")
-    if on_progress is not None and not callable(on_progress):
-        raise InputError(f"on_progress must be a function but is {short_repr(on_progress)}")
-    if on_progress is not None:
-        yield as_progress(on_progress)
+    if callable(verbose):
+        yield as_progress(verbose)
         return
+    if verbose is not None and not isinstance(verbose, int):  # scikit-learn has 0 and 1
+        raise InputError(
+            f"verbose must be True, False, None or a function but is {short_repr(verbose)}"
+        )
     console = Console(stderr=True)
     is_interactive = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
     is_shown = is_interactive and not _is_in_pool() if verbose is None else bool(verbose)

@@ -23,7 +23,7 @@ from chaffinch.storage.sources.source import AllBut
 from chaffinch.tasks.data.date_features import with_date_features
 from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.pipeline.ingestion import parts_in_order
-from chaffinch.tasks.pipeline.progress import steps_of
+from chaffinch.tasks.pipeline.progress import OnProgress, steps_of
 from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.pipeline.report import REPORT_FILE
 from chaffinch.tasks.pipeline.run import select_at
@@ -443,7 +443,7 @@ class SelectionResult:
 
         return pd.DataFrame(self._curve).sort_values("n_features", ascending=False)
 
-    def at(self, n_features: int, *, verbose: bool | None = None) -> SelectionResult:
+    def at(self, n_features: int, *, verbose: bool | OnProgress | None = None) -> SelectionResult:
         """Make another size of the `curve` the choice, with its own verdict and contract.
 
         The folds order the features as before, each cut at this size. The models have the tuned
@@ -454,7 +454,7 @@ class SelectionResult:
         ----------
         n_features : int in 1..d
             How many features to keep; any size, also one that is not in the curve.
-        verbose : bool, optional
+        verbose : bool or callable, optional
             As in `select`.
 
         Returns
@@ -486,7 +486,7 @@ class SelectionResult:
                 "the result is in memory only, without its rows; give select a store, or select "
                 f"again with method=Auto(n_features={n_features}, exactly=True)"
             )
-        with shown(steps_of(), verbose, None) as progress:
+        with shown(steps_of(), verbose) as progress:
             run = select_at(
                 Run(self.folder),
                 n_features,

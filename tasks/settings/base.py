@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from chaffinch.errors import InputError, short_repr
-from chaffinch.storage.column_names import nearest
+from chaffinch.storage.column_names import nearest, text_of_label
 from chaffinch.storage.files import check_named
 
 # Pydantic's kind of error -> the condition that failed, with the limits from the error's context.
@@ -88,9 +88,16 @@ def _refuse_ambiguous_size(value: Any) -> Any:
     return value
 
 
+def as_name(label: Any) -> Any:
+    """Return the name of a column for its label in a pandas table; anything else unchanged."""
+    is_label = isinstance(label, Integral | tuple) and not isinstance(label, bool)
+    return text_of_label(label) if is_label else label
+
+
+Name = Annotated[str, BeforeValidator(as_name)]
 # Sorted: the order of the values does not change the identity of the settings.
 InOrder = AfterValidator(lambda values: tuple(sorted(set(values))))
-Names = Annotated[tuple[str, ...], InOrder]
+Names = Annotated[tuple[Name, ...], InOrder]
 FEWEST_FOLDS, MOST_FOLDS = 2, 20
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from chaffinch.errors import short_repr
-from chaffinch.tasks.settings.base import Count, InOrder, Names, Settings, setting
+from chaffinch.tasks.settings.base import Count, InOrder, Name, Names, Settings, setting
 
 ROW_ROLES = ("weight", "group", "time", "split")  # of columns that describe rows
 
@@ -26,14 +26,14 @@ class ColumnSettings(Settings):
     numeric: Names = setting(
         (), 3, "Numeric", "Columns that must be numbers, leading zeros or not; text is an error."
     )
-    weight: str | None = setting(None, 4, "Weight", "Column of sample weights, above 0.")
-    group: str | None = setting(
+    weight: Name | None = setting(None, 4, "Weight", "Column of sample weights, above 0.")
+    group: Name | None = setting(
         None, 5, "Group", "Column of groups; no group is split over two parts."
     )
-    time: str | None = setting(
+    time: Name | None = setting(
         None, 6, "Time", "Column of time order; later parts are strictly later rows."
     )
-    split: str | None = setting(
+    split: Name | None = setting(
         None,
         7,
         "Split",
@@ -92,8 +92,6 @@ class ColumnSettings(Settings):
                 f"group {self.group!r} and time {self.time!r} cannot both order the parts; "
                 "name one of them"
             )
-        if self.embargo is not None and self.time is None:
-            raise ValueError("an embargo needs a time column; name it, or leave the embargo out")
         both = sorted(set(self.categorical) & set(self.numeric))
         if both:
             raise ValueError(
@@ -124,7 +122,7 @@ class HistorySettings(Settings):
     columns: Names = setting(
         (), 2, "Columns", "What they are made of: columns of numbers. By default the target."
     )
-    series: str | None = setting(
+    series: Name | None = setting(
         None, 3, "Series", "Column that names the series of a row. By default there is one."
     )
 

@@ -266,9 +266,9 @@ def method_of(method: Any) -> Method:
 
 
 def method_settings(
-    method: str | Method, n_features: int | None, min_score: float | None = None
+    method: str | Mapping[str, Any] | Method, n_features: int | None, min_score: float | None = None
 ) -> Method:
-    """Return a method's settings; the arguments replace its sizes, penalties or lowest score."""
+    """Return a method's settings; the arguments replace its sizes, or penalties."""
     method = method_of(method)
     if min_score is not None and not _takes(type(method), "min_score"):
         raise InputError(
@@ -289,8 +289,8 @@ def method_settings(
                 f"method {method.kind}; give it once"
             )
     # without the settings that n_features and min_score replace
-    left = method.model_dump(exclude={"n_features", "min_score", "penalties"})
-    return type(method)(**left, **changes)
+    left = method.model_dump(exclude={"n_features", "penalties"})
+    return type(method)(**{**left, **changes})
 
 
 def _takes(method: type[Method], setting: str) -> bool:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from chaffinch.tasks.settings.base import Count, Names, Settings, setting
+from chaffinch.tasks.settings.base import Count, Name, Names, Settings, setting
 from chaffinch.tasks.settings.constraints import MaybeConstraints, constraints_setting
 from chaffinch.tasks.settings.method import Method
 
@@ -46,10 +46,10 @@ class Reselect(Method):
 class ReselectionSettings(Settings):
     """What a person can set of a reselection; all else is as in the former run."""
 
-    target: str | None = setting(
+    target: Name | None = setting(
         None, 0, "Target", "Column to predict. By default the former run's."
     )
-    drop: tuple[str, ...] | None = setting(
+    drop: tuple[Name, ...] | None = setting(
         None, 1, "Drop", "Columns that are left out altogether. By default the former run's."
     )
     model: str | None = setting(

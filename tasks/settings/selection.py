@@ -21,6 +21,7 @@ from chaffinch.tasks.settings.base import (
     FEWEST_FOLDS,
     MOST_FOLDS,
     ClusterOrAuto,
+    Name,
     Settings,
     StorePath,
     WorkerCount,
@@ -115,7 +116,7 @@ class SelectionSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra=form_of_methods("method"))
 
-    target: str = Field(
+    target: Name = Field(
         title="Target", description="Column to predict.", json_schema_extra={"position": 0}
     )
     method: AnyMethod = setting(
@@ -207,8 +208,12 @@ class SelectionSettings(Settings):
         return shares
 
     @model_validator(mode="after")
-    def _history_fits(self) -> "SelectionSettings":
-        if self.history is not None and self.columns.time is None:
+    def _time_is_named(self) -> "SelectionSettings":
+        if self.columns.time is not None:
+            return self
+        if self.columns.embargo is not None:
+            raise ValueError("an embargo needs a time column; name it, or leave the embargo out")
+        if self.history is not None:
             raise ValueError(
                 "lags and rolling windows need time order; name the time column, as in --time day"
             )

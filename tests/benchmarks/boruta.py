@@ -42,7 +42,12 @@ def main() -> None:
             method = Boruta(rounds=ROUNDS)
             shares = (97, 1, 1, 1)  # nearly all rows to the search
             found = chaffinch.select(
-                table, y, method=method, model=kind(**FOREST), seed=seed, shares=shares
+                table,
+                y,
+                method=method,
+                model=kind(**FOREST),
+                seed=seed,
+                settings={"shares": shares},
             )
             forest = kind(**FOREST)
             package = BorutaPy(

@@ -53,7 +53,7 @@ def main() -> None:
         progress = Recorder()
         with warnings.catch_warnings(action="ignore"):
             chaffinch.select(
-                table(rows, columns), "y", model=model, method=method, on_progress=progress
+                table(rows, columns), "y", model=model, method=method, verbose=progress
             )
         (seconds, _) = progress.seen[-1]
         row = {"rows": rows, "columns": columns, "model": model, "method": method}

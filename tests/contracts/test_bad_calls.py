@@ -90,7 +90,8 @@ TABLE_IN_PLACE_OF += [
     for o, said in {
         "model": "an estimator",
         **{option: option for option in ("weight", "method", "loss", "alternatives", "store")},
-        **{option: option for option in ("cluster", "n_features", "baseline", "series")},
+        **{option: option for option in ("cluster", "n_features", "columns", "history")},
+        "settings": "settings",
     }.items()
 ]
 

@@ -165,13 +165,12 @@ RANKINGS = [
     bad("SHAP values of linear trees", "tree_shap needs leaves of one value but lightgbm parameter "
         "'linear_tree' is True; leave it out, or use permutation", method="tree_shap",
         parameters={"linear_tree": True}),
-    bad("a lowest score of what has no scores", "min_score is for a ranking but the method is "
-        f"flbmo; leave it out, or use one of {', '.join(rankings())}", method="flbmo",
-        min_score=0.5, at_command=True),
+    bad("a lowest score of what has no scores", "there is no setting 'min_score'; there are "
+        "n_features", method={"kind": "flbmo", "min_score": 0.5}),
     bad("a lowest score beside a number", "n_features and min_score exclude each other but are 2 "
-        "and 0.5; give one of them", method="mrmr", n_features=2, min_score=0.5, at_command=True),
+        "and 0.5; give one of them", method={"kind": "mrmr", "min_score": 0.5}, n_features=2),
     bad("a lowest score that is no number", "min_score must be a finite number but is nan",
-        method="mrmr", min_score=float("nan"), at_command=True),
+        method={"kind": "mrmr", "min_score": float("nan")}),
     bad("more than there are", "n_features must be in 1..3 but is 4", method="mrmr", n_features=4,
         at_command=True),
     bad("refits of a network", "rfe needs a model with gains or coefficients but mlp has none; use "
@@ -270,14 +269,11 @@ WORDS = [
     bad("baseline", "baseline must be 'mean', 'median' or 'zero' but is 'mode'", baseline="mode"),
     bad("cluster", "cluster must be 'auto', 'local', 'none' or a scheduler's address such as "
         "tcp://host:8786 but is 'locall'", cluster="locall", at_command=True),
-    bad("text as a number of workers", "workers must be a whole number but is 'many'",
-        workers="many"),
     bad("parameter", "lightgbm has no parameter 'num_leavs'; did you mean num_leaves?",
         parameters={"num_leavs": 31}),
     bad("parameter's value", "lightgbm parameter 'num_leaves' must be a whole number in 2..131072 "
         "but is 1", parameters={"num_leaves": 1}),
-    bad("one text for several columns", "keep must be a list of column names but is 'a'",
-        keep="a"),
+    bad("one text for several columns", "keep must be a list but is 'a'; write ['a']", keep="a"),
 ]  # fmt: skip
 
 NUMBERS = [
@@ -294,11 +290,8 @@ NUMBERS = [
     bad("many folds", "folds must be at most 20 but is 21", folds=21),
     bad("seed below", "seed must be at least 0 but is -1", seed=-1, at_command=True),
     bad("seed above", "seed must be at most 4294967295 but is 4294967296", seed=2**32),
-    bad("no workers", "workers must be at least 1 but is 0; for this process alone, leave it out "
-        "and set cluster to 'none'", workers=0, at_command=True),
-    bad("workers of nobody", "workers must be left out unless cluster is local, whose processes "
-        "they are, but is 2 with cluster none; leave it out, or set cluster to local",
-        cluster="none", workers=2, at_command=True),
+    bad("no local process", "cluster must be at least 1 local process but is 0; for this process "
+        "alone, leave it out", cluster=0),
 ]  # fmt: skip
 
 ROLES = [
@@ -306,7 +299,7 @@ ROLES = [
         keep=["a"], drop=["a"], at_command=True),
     bad("target kept", "target 'y' is named for keep as well; name it once", keep=["y"]),
     bad("target as series", "target 'y' is named for series as well; name it once",
-        lags=[1], time="b", series="y", history_columns=["a"]),
+        time="b", history={"lags": [1], "columns": ["a"], "series": "y"}),
     bad("category and number", "column 'a' is named both categorical and numeric; name it "
         "once", categorical=["a"], numeric=["a"]),
     bad("constant kept", "keep column 'a' is no use as a feature (constant); take it off the keep "
@@ -339,6 +332,22 @@ ROLES = [
       for role in ("drop", "categorical", "numeric")),
 ]  # fmt: skip
 
+# As Python has no such arguments
+AT_COMMAND = [
+    bad("a lowest score of what has no scores", "min_score is for a ranking but the method is "
+        f"flbmo; leave it out, or use one of {', '.join(rankings())}", method="flbmo",
+        min_score=0.5),
+    bad("a lowest score beside a number", "n_features and min_score exclude each other but are 2 "
+        "and 0.5; give one of them", method="mrmr", n_features=2, min_score=0.5),
+    bad("a lowest score that is no number", "min_score must be a finite number but is nan",
+        method="mrmr", min_score=float("nan")),
+    bad("no workers", "workers must be at least 1 but is 0; for this process alone, leave it out "
+        "and set cluster to 'none'", workers=0),
+    bad("workers of nobody", "workers must be left out unless cluster is local, whose processes "
+        "they are, but is 2 with cluster none; leave it out, or set cluster to local",
+        cluster="none", workers=2),
+]  # fmt: skip
+
 EVERY = [*TABLES, *TASKS, *RANKINGS, *DFS, *WORDS, *NUMBERS, *ROLES]
 
 
@@ -361,7 +370,9 @@ def test_it_is_refused_in_one_line_and_nothing_is_left(case, tmp_path):
 
 @pytest.mark.usefixtures("served")
 @pytest.mark.parametrize(
-    "case", [case for case in EVERY if case.at_command], ids=lambda case: case.name
+    "case",
+    [*AT_COMMAND, *(case for case in EVERY if case.at_command)],
+    ids=lambda case: case.name,
 )
 def test_the_command_line_says_the_same(case, tmp_path):
     case.data.to_csv(tmp_path / "table.csv", index=False)

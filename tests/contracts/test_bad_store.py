@@ -195,7 +195,7 @@ def test_a_store_that_is_changed_amid_a_run_is_a_storage_error_in_one_line(tmp_p
     def selected(on_progress):
         quick = ModelSettings(name="linear", tuning="none")
         return chaffinch.select(bad_table(), "y", method="anova_f", n_features=2, model=quick,
-                                store=tmp_path / "store", on_progress=on_progress)  # fmt: skip
+                                store=tmp_path / "store", verbose=on_progress)  # fmt: skip
 
     moments = []
     whole = selected(lambda *moment: moments.append(moment))

@@ -91,7 +91,7 @@ def test_a_file_that_was_read_before_is_refused_where_the_column_is_named(tmp_pa
     with pytest.raises(InputError, match=refused):
         run_of(path, tmp_path / "store", weight="took")
     with pytest.raises(InputError, match=r"^categorical column 'took' is of type duration.us.; "):
-        run_of(path, tmp_path / "store", categorical=["took"])
+        run_of(path, tmp_path / "store", columns={"categorical": ["took"]})
 
 
 def test_a_dictionary_of_durations_is_left_out() -> None:

@@ -177,7 +177,7 @@ def test_the_lags_of_a_series_go_together():
     lags = [f"stock_lag_{n}" for n in (1, 2, 3)]
     constraints = Constraints(groups=[Group(lags, all_or_none=True), Group(["x0", *SIGNAL[1:]], 2)])
     result = select(
-        table=table, time="day", lags=[1, 2, 3], history_columns=["stock"],
+        table=table, time="day", history={"lags": [1, 2, 3], "columns": ["stock"]},
         constraints=constraints, keep=[lags[0]],
     )  # fmt: skip
     assert set(lags) <= set(result.features)

@@ -40,7 +40,7 @@ def as_code(table, kind):
 @pytest.mark.parametrize("categorical", [["code"], []])
 def test_codes_with_leading_zeros(categorical, tmp_path):
     table, new = coded(CODES), coded(CODES, seed=1)
-    result = select(written(table, tmp_path / "x.csv"), categorical=categorical)
+    result = select(written(table, tmp_path / "x.csv"), columns={"categorical": categorical})
     code = next(f for f in result.contract["features"] if f["name"] == "code")
     assert code["categories"] == CODES
     expected = result.model.predict_proba(new)
@@ -74,10 +74,10 @@ def test_a_code_that_means_none_or_two_of_those_known_is_unknown(tmp_path):
 @pytest.mark.parametrize(
     ("values", "options"),
     [
-        ([True, False], {"categorical": ["code"]}),
+        ([True, False], {"columns": {"categorical": ["code"]}}),
         (["True", "False"], {}),
-        ([3, 12, 700], {"categorical": ["code"]}),
-        (["2024-01-05", "2024-02-05", "2023-07-01"], {"categorical": ["code"]}),
+        ([3, 12, 700], {"columns": {"categorical": ["code"]}}),
+        (["2024-01-05", "2024-02-05", "2023-07-01"], {"columns": {"categorical": ["code"]}}),
     ],
 )
 def test_what_was_learnt_from_memory_is_known_again_in_files(values, options, tmp_path):
@@ -88,7 +88,7 @@ def test_what_was_learnt_from_memory_is_known_again_in_files(values, options, tm
     assert not np.array_equal(blind, expected)
     for given in (written(new, tmp_path / "new.csv"), as_code(new, str)):
         np.testing.assert_array_equal(result.model.predict_proba(given), expected)
-    back = select(written(table, tmp_path / "x.csv"), categorical=["code"])
+    back = select(written(table, tmp_path / "x.csv"), columns={"categorical": ["code"]})
     expected = back.model.predict_proba(new)
     assert not np.array_equal(back.model.predict_proba(new.assign(code=None)), expected)
     for given in (written(new, tmp_path / "new.csv"), as_code(new, str)):
@@ -117,6 +117,12 @@ def test_labels_0_and_1_stay_numbers_and_a_padded_quantity_is_one_if_it_is_named
     path = written(padded, tmp_path / "y.csv")
     with pytest.raises(chaffinch.InputError, match="is a quantity, name it as numeric and set"):
         select(path)
+    regression = {"settings": {"task": "regression"}}
     with pytest.raises(chaffinch.InputError, match=r"of numbers, or name 'y' as numeric$"):
-        select(path, task="regression")
-    assert select(path, task="regression", numeric=["y"]).contract["target"]["task"] == "regression"
+        select(path, **regression)
+    assert (
+        select(path, settings={"task": "regression"}, columns={"numeric": ["y"]}).contract[
+            "target"
+        ]["task"]
+        == "regression"
+    )

@@ -22,6 +22,10 @@ def scores():
     return select(n_features=1).scores
 
 
+def at_least(score, kind="correlation"):
+    return {"kind": kind, "min_score": score}
+
+
 def reaching(scores, lowest):
     return {name for name, score in scores.items() if score >= lowest}
 
@@ -30,16 +34,16 @@ def reaching(scores, lowest):
 def test_what_reaches_the_score_is_kept_and_nothing_else(scores, place):
     lowest = sorted(scores.values(), reverse=True)[place]
     for asked in (lowest, lowest - 1e-12):
-        assert set(select(min_score=asked).features) == reaching(scores, lowest)
+        assert set(select(method=at_least(asked)).features) == reaching(scores, lowest)
     above = np.nextafter(lowest, np.inf)
     if place:
-        assert set(select(min_score=above).features) == reaching(scores, above)
+        assert set(select(method=at_least(above)).features) == reaching(scores, above)
 
 
 def test_a_score_that_none_reaches_is_refused_with_the_best(scores):
     best = max(scores.values())
     with pytest.raises(InputError) as refusal:
-        select(min_score=0.9999)
+        select(method=at_least(0.9999))
     assert str(refusal.value) == (
         f"min_score must be at most {best!r}, the best score by correlation, but is 0.9999"
     )
@@ -47,13 +51,13 @@ def test_a_score_that_none_reaches_is_refused_with_the_best(scores):
 
 def test_what_must_be_kept_is_kept_whatever_its_score(scores):
     lowest = sorted(scores.values(), reverse=True)[1]
-    kept = select(min_score=lowest, keep=["noise_1"]).features
+    kept = select(method=at_least(lowest), keep=["noise_1"]).features
     assert set(kept) == {"noise_1"} | reaching(scores, lowest)
-    assert select(min_score=0.9999, keep=["noise_1", "age"]).features == ["age", "noise_1"]
+    assert select(method=at_least(0.9999), keep=["noise_1", "age"]).features == ["age", "noise_1"]
 
 
 def test_the_contract_says_what_was_asked_for():
-    contract = select(min_score=0.0).contract
+    contract = select(method=at_least(0.0)).contract
     assert contract["settings"]["method"] == {
         "kind": "correlation", "n_features": None, "min_score": 0.0,
     }  # fmt: skip
@@ -75,18 +79,16 @@ def test_the_sizes_are_tried_unless_a_score_is_asked_for():
 
 
 def test_every_way_to_ask_is_the_same():
-    by_argument = select(min_score=0.2).contract
+    by_names = select(method=at_least(0.2)).contract
     settings = Ranking(kind="correlation", min_score=0.2)
-    assert select(method=settings).contract == by_argument
-    assert select(method={"kind": "correlation", "min_score": 0.2}).contract == by_argument
-    sizes = Ranking(kind="correlation", n_features=(2, 4))
-    assert select(method=sizes, min_score=0.2).contract == by_argument
-    assert len(select(method=settings, n_features=4).features) == 4
+    assert select(method=settings).contract == by_names
+    with pytest.raises(InputError, match="n_features and min_score exclude each other but are 4"):
+        select(method=settings, n_features=4)
 
 
 def test_a_score_above_0_is_the_delta_of_fcbf():
     table = good_table(400)
     table["again"] = table["income"]
-    result = select(table, method="fcbf", min_score=1e-9)
+    result = select(table, method=at_least(1e-9, "fcbf"))
     assert result.scores["again"] < 0 < result.scores["income"]
     assert set(result.features) == {name for name, score in result.scores.items() if score > 0}

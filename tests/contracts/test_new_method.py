@@ -45,7 +45,8 @@ def test_it_selects_resumes_and_is_reported(table, tmp_path):
 
 
 def test_it_takes_a_lowest_score_and_is_compared_with_others(table):
-    found = chaffinch.select(table, "target", method="spread", min_score=100, model=LINEAR)
+    lowest = {"kind": "spread", "min_score": 100}
+    found = chaffinch.select(table, "target", method=lowest, model=LINEAR)
     assert all((score >= 100) == (name in found.features) for name, score in found.scores.items())
     compared = chaffinch.compare(
         table, "target", methods=["spread", "anova_f"], models=[LINEAR], folds=2, seeds=1, sizes=[2]

@@ -36,10 +36,18 @@ def epochs(n_epochs, length):
     )
 
 
-def explained(table, method, **columns):
+def explained(table, method, embargo=None, **columns):
     """Return the share of the test rows' variance that the chosen features explain."""
     left_out = {"epoch", "hour"} - {*columns.values()}
-    result = chaffinch.select(table, "y", method=method, model=MODEL, drop=left_out, **columns)
+    result = chaffinch.select(
+        table,
+        "y",
+        method=method,
+        model=MODEL,
+        drop=left_out,
+        columns={"embargo": embargo},
+        **columns,
+    )
     return result.metrics["r2"]["selected"]
 
 

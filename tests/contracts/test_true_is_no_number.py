@@ -47,12 +47,17 @@ def test_true_is_refused_where_a_number_is_asked_for(settings, name, is_list, mu
     [
         ({"method": "afs_bm", "n_features": True}, "n_features must be a whole number but is True"),
         ({"method": "rfecv", "n_features": True}, "n_features must be a whole number but is True"),
-        ({"time": "day", "lags": (True,)}, "lags must be a whole number but is True"),
-        ({"time": "day", "rolling": [2, True]}, "rolling must be a whole number but is True"),
-        ({"shares": (True, 30, 30, 39)}, "shares must be a whole number but is True"),
-        ({"time": "day", "lags": np.array([True])}, "lags must be a whole number but is True"),
+        ({"time": "day", "history": {"lags": (True,)}}, "lags must be a whole number but is True"),
+        (
+            {"time": "day", "history": {"rolling": [2, True]}},
+            "rolling must be a whole number but is True",
+        ),
+        ({"settings": {"shares": (True, 30, 30, 39)}}, "shares must be a whole number but is True"),
+        (
+            {"time": "day", "history": {"lags": np.array([True])}},
+            "lags must be a whole number but is True",
+        ),
         ({"seed": np.False_}, "seed must be a whole number but is False"),
-        ({"workers": True}, "workers must be a whole number but is True"),
     ],
 )
 def test_select_says_it_in_its_own_words(options, said) -> None:

@@ -45,7 +45,7 @@ def test_the_result_the_contract_and_the_report_hold_them(tmp_path):
 
 def test_leaks_are_left_out_where_that_is_asked_for():
     table = leaking_table()
-    result = chaffinch.select(table, "churned", **QUICK, drop_leaks=True)
+    result = chaffinch.select(table, "churned", **QUICK, columns={"drop_leaks": True})
     reason = "leak: it predicts the target, or one of its classes, without the others"
     assert "cancelled" not in result.candidates
     assert {"name": "cancelled", "reason": reason} in result.contract["dropped"]
@@ -55,7 +55,9 @@ def test_leaks_are_left_out_where_that_is_asked_for():
     assert "notes=[\"left out: 'cancelled'" in repr(result)
     without = chaffinch.select(table.drop(columns="cancelled"), "churned", **QUICK)
     assert result.candidates == without.candidates
-    kept = chaffinch.select(table, "churned", **QUICK, drop_leaks=True, keep=["cancelled"])
+    kept = chaffinch.select(
+        table, "churned", **QUICK, columns={"drop_leaks": True}, keep=["cancelled"]
+    )
     assert kept.warnings == (NUMBERS,)
     (note,) = kept.contract["notes"]
     assert note.startswith("1 feature on the keep list predicts the target")
@@ -170,7 +172,9 @@ def test_numbers_in_other_spellings_are_refused_with_one_of_them(marker, write):
     written[::8] = marker
     with pytest.raises(chaffinch.InputError, match=r"column 'age' .*name (it|the column) as cate"):
         chaffinch.select(table.assign(age=written), "churned", **QUICK)
-    named = chaffinch.select(table.assign(age=written), "churned", **QUICK, categorical=["age"])
+    named = chaffinch.select(
+        table.assign(age=written), "churned", **QUICK, columns={"categorical": ["age"]}
+    )
     assert "age" in named.candidates
 
 

@@ -84,8 +84,9 @@ def _ground(folder: Path) -> Ground:
     files.mkdir(parents=True)
     quick: dict[str, Any] = {"model": cheap("lightgbm"), "store": store}
     runs = {n: chaffinch.select(table(), "churned", model=cheap(n), store=store).run for n in CHEAP}
-    history = {"time": "day", "series": "shop", "lags": [1], "rolling": [2]}
-    runs["history"] = chaffinch.select(of_days(), "sold", **history, **quick).run
+    history = {"series": "shop", "lags": [1], "rolling": [2]}
+    asked: dict[str, Any] = {"time": "day", "history": history}
+    runs["history"] = chaffinch.select(of_days(), "sold", **asked, **quick).run
     asked = {"method": "mrmr", "n_features": 2, "alternatives": 1}
     runs["alternatives"] = chaffinch.select(table(), "churned", **asked, **quick).run
     runs["reselected"] = chaffinch.reselect(runs["xgboost"], table(150)[30:], store=store).run

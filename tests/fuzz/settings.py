@@ -178,8 +178,12 @@ def draw(draws: Draws, place: Path) -> Case:
         values |= {"target": "sold", "columns": {"time": "day"}}
     if often(draws, 0.3):
         data = ground.table()
-        names = ("loss", "task", "baseline", "seed", "shares")
-        asked = {name: values[name] for name in names if name in values} | _columns(draws)
+        asked = {name: values[name] for name in ("loss", "seed") if name in values}
+        rare = ("task", "baseline", "shares")
+        asked["settings"] = {name: values[name] for name in rare if name in values}
+        asked["columns"] = pick(draws, [*[_columns(draws)] * 9, *JSON_VALUES])
+        asked |= {name: _columns(draws).get(name) for name in some(draws, ["weight", "time"], 1)}
+        asked["cluster"] = pick(draws, [*[None] * 9, "none", 0, -1, "x"])
         asked["n_features"] = pick(draws, [None, 1, 2, 3, *JSON_VALUES])
         quick = {"method": pick(draws, ["mrmr", "gbmo", "auto"]), "model": ground.cheap("lightgbm")}
         return Case(
@@ -205,8 +209,6 @@ def _use(values: dict[str, Any], place: Path) -> None:
             update={"method": type(method)(**{**others, **quick, "kind": method.kind})}
         )
     data = ground.table() if settings.history is None else ground.of_days()
-    result = selected(
-        data, settings, NO_CUSTOM_OBJECTS, "none", None, place / "store", None, lambda *_: None
-    )
+    result = selected(data, settings, NO_CUSTOM_OBJECTS, "none", place / "store", lambda *_: None)
     if settings.history is None:
         result.model.predict(data)

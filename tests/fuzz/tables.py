@@ -264,6 +264,9 @@ def _names(data: Any) -> list[str]:
     return list(names) if names else ["a", "y"]
 
 
+_BY_NAME = ("keep", "drop", "weight", "group", "time")
+
+
 def arguments(draws: Draws, names: Sequence[str]) -> dict[str, Any]:
     """Return arguments of `chaffinch.select`, most of them by default."""
     model = pick(draws, ["lightgbm"] * 6 + [*CHEAP])
@@ -271,15 +274,18 @@ def arguments(draws: Draws, names: Sequence[str]) -> dict[str, Any]:
     others = [name for name in names if name != "y"] or ["a"]
     named = pick(draws, [*others, *others, "absent"])
     if often(draws, 0.2):
-        role = pick(draws, ["keep", "drop", "categorical", "numeric", "weight", "group", "time"])
-        found[role] = named if role in ("weight", "group", "time") else [named]
+        role = pick(draws, [*_BY_NAME, "categorical", "numeric", "split"])
+        given = named if role in ("weight", "group", "time", "split") else [named]
+        in_columns = role not in _BY_NAME or often(draws, 0.3)
+        found |= {"columns": {role: given}} if in_columns else {role: given}
     if often(draws, 0.1):
-        found["task"] = pick(draws, ["classification", "regression"])
+        found["settings"] = {"task": pick(draws, ["classification", "regression"])}
     if often(draws, 0.1):
-        found["baseline"] = pick(draws, ["median", "zero", {"a": 0}, {"c": "a"}])
+        baseline = pick(draws, ["median", "zero", {"a": 0}, {"c": "a"}])
+        found["settings"] = found.get("settings", {}) | {"baseline": baseline}
     if often(draws, 0.07):
-        found |= {"time": named, pick(draws, ["lags", "rolling"]): [2]}
-        found |= {"series": pick(draws, others)} if often(draws, 0.5) else {}
+        series = {"series": pick(draws, others)} if often(draws, 0.5) else {}
+        found |= {"time": named, "history": {pick(draws, ["lags", "rolling"]): [2]} | series}
     return found
 
 
@@ -301,7 +307,7 @@ def select_checked(data: Any, target: str, names: Sequence[str], **given: Any) -
     features = [str(name) for name in result.features]
     if not set(features) <= {str(name) for name in result.candidates}:
         raise Broken(f"features that were no candidates: {features!r}")
-    if given.get("lags") or given.get("rolling") or isinstance(data, pa.RecordBatchReader):
+    if given.get("history") or isinstance(data, pa.RecordBatchReader):
         return  # features are made, or rows are spent
     if names and not set(features) <= {*names} - {target}:
         raise Broken(f"features that are no columns: {features!r} of {names!r}")

@@ -231,7 +231,9 @@ def test_made_features_are_of_the_rows_that_were_read(tmp_path: Path) -> None:
         days.to_sql("days", database, index=False)
     database.close()
     found = [
-        chaffinch.select(source, "y", model="linear", time="day", lags=[1, 2], seed=3).contract
+        chaffinch.select(
+            source, "y", model="linear", time="day", history={"lags": [1, 2]}, seed=3
+        ).contract
         for source in (days, f"sqlite:///{tmp_path / 'shop.db'}#days")
     ]
     assert found[0] == found[1]

@@ -120,8 +120,8 @@ def test_a_ranking_of_features_that_are_made_of_earlier_rows(server, tmp_path):
     assert result.path["score"].is_monotonic_increasing
     assert max(result.scores, key=result.scores.get) in kept
     plain = chaffinch.select(
-        path, "y", model=LINEAR, time="day", lags=[2, 1], rolling=[4],
-        shares=(50, 20, 20, 10), method="anova_f", n_features=2,
+        path, "y", model=LINEAR, time="day", history={"lags": [2, 1], "rolling": [4]},
+        settings={"shares": (50, 20, 20, 10)}, method="anova_f", n_features=2,
     )  # fmt: skip
     assert plain.run == contract["run"]
 

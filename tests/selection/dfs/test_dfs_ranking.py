@@ -84,7 +84,7 @@ def test_its_settings_come_by_every_way_to_ask() -> None:
     other = select({"kind": "dfs", "order": 2, "steps": 12}, n_features=2).contract
     assert other["settings"]["method"]["order"] == 2
     assert other["settings"]["method"]["steps"] == 12
-    kept = select(Dfs(steps=12), min_score=1.0)
+    kept = select(Dfs(steps=12, min_score=1.0))
     assert len(kept.features) == sum(score >= 1 for score in kept.scores.values())
     with pytest.raises(InputError, match="kind"):
         chaffinch.methods.Ranking(kind="dfs")

@@ -148,7 +148,7 @@ def test_a_stopped_run_goes_on_and_its_folds_are_kept(tmp_path):
 
     options = {"cv": KFold(4, shuffle=True, random_state=3), "store": tmp_path}
     with pytest.raises(KeyboardInterrupt):
-        select(**options, on_progress=stop)
+        select(**options, verbose=stop)
     (folder,) = (tmp_path / "runs").glob("[!.]*")
     search = (folder / "elimination.parquet").stat().st_mtime_ns
     found = select(**options)

@@ -79,7 +79,7 @@ def test_no_number_of_workers_changes_a_bit(tmp_path) -> None:
     table = written(tmp_path)
     asked = {"n_features": 3, "steps": 12, "blocks_per_step": 4}
     here = chaffinch.differentiable_selection(table, **asked)
-    there = chaffinch.differentiable_selection(table, **asked, cluster="local", workers=3)
+    there = chaffinch.differentiable_selection(table, **asked, cluster=3)
     assert there.scores.tobytes() == here.scores.tobytes()
     assert there.losses.tolist() == here.losses.tolist()
     assert there.state.learned.top == here.state.learned.top
@@ -153,8 +153,7 @@ def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tmp_path) -> None:
     found = chaffinch.differentiable_selection(X, y, n_features=3, steps=1)
     for options, said in (
         ({"cluster": "local"}, "cluster must be none for a table in memory but is local; workers"),
-        ({"workers": 2},
-         "workers must be left out .* but is 2 with cluster none; leave it out, or"),
+        ({"cluster": 2}, "cluster must be none for a table in memory but is local; workers"),
         ({"start": tmp_path / "none"},
          "start .*none cannot be read: No such file or directory; name .* as state.safetensors$"),
         ({"start": tmp_path},

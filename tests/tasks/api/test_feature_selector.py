@@ -138,7 +138,7 @@ def test_columns_of_text_and_missing_values_are_features_and_leaks_can_be_droppe
     table.iloc[::7, 0] = np.nan
     selector = FeatureSelector(**FAST).set_output(transform="pandas").fit(table, y)
     assert "text" in selector.transform(table).columns
-    without = FeatureSelector(**FAST, drop_leaks=True).fit(table, y)
+    without = FeatureSelector(**FAST, columns={"drop_leaks": True}).fit(table, y)
     assert "text" not in without.get_feature_names_out()
 
 
@@ -195,7 +195,7 @@ def test_times_and_parts_are_those_of_columns():
     for role, values in {"time": when, "split": parts}.items():
         selector = FeatureSelector(**FAST).fit(X, y, **{role: values})
         table = X.assign(**{"target": y, role: values})
-        result = chaffinch.select(table, "target", **{role: role}, **FAST)
+        result = chaffinch.select(table, "target", columns={role: role}, **FAST)
         assert selector.get_feature_names_out().tolist() == result.features
         assert selector.result_.losses == result.losses
 

@@ -37,6 +37,7 @@ def daily(n=400, seed=0):
 def run_on_days(store):
     """Return the result of a run on `daily`, with the lags that it goes by and others."""
     return chaffinch.select(
-        daily(), "y", method=AfsBm(), model=LINEAR, time="day", lags=[1, 2, 3, 7, 14, 28],
-        rolling=[4, 7], shares=(50, 20, 20, 10), store=store,
+        daily(), "y", method=AfsBm(), model=LINEAR, time="day",
+        history={"lags": [1, 2, 3, 7, 14, 28], "rolling": [4, 7]},
+        settings={"shares": (50, 20, 20, 10)}, store=store,
     )  # fmt: skip

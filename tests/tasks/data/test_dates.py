@@ -18,7 +18,7 @@ N = 400
 OPTIONS: dict[str, Any] = {
     "method": "correlation",
     "model": ModelSettings(name="linear", tuning="none"),
-    "dates": "parts",
+    "columns": {"dates": "parts"},
 }
 
 
@@ -90,7 +90,7 @@ def test_the_model_and_transform_make_the_parts_of_newer_rows(door: str, tmp_pat
 
 def test_by_default_they_are_left_out_and_the_warning_names_the_option() -> None:
     with pytest.warns(UserWarning, match=r"'signup' \(timestamps: to use one, set dates to parts"):
-        found = chaffinch.select(orders(), "y", **{**OPTIONS, "dates": "none"})
+        found = chaffinch.select(orders(), "y", **{**OPTIONS, "columns": None})
     assert found.features == ["noise"]
     assert not any("signup" in said for said in chaffinch.select(orders(), "y", **OPTIONS).warnings)
 
@@ -107,7 +107,9 @@ def test_a_column_with_a_role_has_no_parts_and_a_part_can_be_dropped() -> None:
 
 def test_dates_beside_lag_features_and_in_a_reselection(tmp_path: Path) -> None:
     days = orders().sort_values("signup", ignore_index=True).assign(day=range(N))
-    found = chaffinch.select(days, "y", time="day", lags=[1], keep=["signup_month_cos"], **OPTIONS)
+    found = chaffinch.select(
+        days, "y", time="day", history={"lags": [1]}, keep=["signup_month_cos"], **OPTIONS
+    )
     needed = {"signup": "signup_month_cos", "y": "y_lag_1", "day": "y_lag_1"}
     assert {*found.contract.columns} >= {c for c, name in needed.items() if name in found.features}
     found.contract.validate(days)

@@ -146,8 +146,8 @@ def test_a_file_gives_what_a_frame_gives_and_what_is_dropped_may_be_made_of(tmp_
     data.to_csv(tmp_path / "t.csv", index=False)
     results = [
         chaffinch.select(
-            source, "y", **QUICK, time="day", series="shop", lags=[1],
-            history_columns=["price"], drop=["price", "shop"], keep=["price_lag_1"],
+            source, "y", **QUICK, time="day", drop=["price", "shop"], keep=["price_lag_1"],
+            history={"lags": [1], "columns": ["price"], "series": "shop"},
         )
         for source in (data, tmp_path / "t.csv")
     ]  # fmt: skip
@@ -167,13 +167,13 @@ def test_text_that_is_called_numeric_has_a_history_as_its_numbers_have(is_file, 
     if is_file:
         source = tmp_path / "padded.csv"
         padded.to_csv(source, index=False)
-    asked = {"time": "day", "lags": [1], "rolling": [3], "series": "shop"}
-    run = {**asked, **QUICK, "history_columns": ["price"]}
+    asked = {"lags": [1], "rolling": [3], "series": "shop"}
+    run = {**QUICK, "time": "day", "history": {**asked, "columns": ["price"]}}
     plain = chaffinch.select(data, "y", **run)
-    result = chaffinch.select(source, "y", **run, numeric=["price", "day"])
+    result = chaffinch.select(source, "y", **run, columns={"numeric": ["price", "day"]})
     assert result.contract["dataset"]["hash"] == plain.contract["dataset"]["hash"]
-    of_text = chaffinch.with_history(source, "price", **asked, numeric=["price", "day"])
-    of_numbers = chaffinch.with_history(data, "price", **asked)
+    of_text = chaffinch.with_history(source, "price", time="day", **asked, numeric=["price", "day"])
+    of_numbers = chaffinch.with_history(data, "price", time="day", **asked)
     for name in ("price_lag_1", "price_mean_3", "price_deviation_3"):
         assert of_text[name].to_pylist() == of_numbers[name].to_pylist()
 
@@ -189,7 +189,7 @@ def test_times_with_leading_zeros_are_times_where_they_are_called_numeric(
         "time column 'day' holds text, which has no order in time; give timestamps or numbers, or "
         "name 'day' as numeric"
     )
-    asked = {"time": "day", "lags": [1], **QUICK}
+    asked = {"time": "day", "history": {"lags": [1]}, **QUICK}
     for refused in (
         lambda: made(source, lags=(1,)),
         lambda: chaffinch.select(source, "y", **asked),
@@ -199,7 +199,7 @@ def test_times_with_leading_zeros_are_times_where_they_are_called_numeric(
         assert str(refusal.value) == said
     table = made(source, lags=(1,), numeric=["day"])
     np.testing.assert_array_equal(table["y_lag_1"][1:], data["y"][:-1])
-    assert chaffinch.select(source, "y", numeric=["day"], **asked).features
+    assert chaffinch.select(source, "y", columns={"numeric": ["day"]}, **asked).features
     with pytest.raises(InputError, match=r"no order in time; give timestamps or numbers, as by"):
         made(data.assign(day="d" + data["day"]), lags=(1,))
 
@@ -210,8 +210,8 @@ def test_text_with_leading_zeros_that_is_not_called_numeric_is_no_history() -> N
         made(padded, "price", lags=(1,))
     with pytest.raises(InputError, match="numeric must be a list of column names but is 'price'"):
         made(padded, "price", lags=(1,), numeric="price")
-    with pytest.raises(InputError, match="numeric must be text but is 5"):
-        made(padded, "price", lags=(1,), numeric=[5])
+    with pytest.raises(InputError, match=r"numeric must be text but is 5\.5"):
+        made(padded, "price", lags=(1,), numeric=[5.5])
     with pytest.raises(InputError, match="numeric column 'prices' is no column of the table; did"):
         made(padded, "price", lags=(1,), numeric=["prices"])
 
@@ -231,9 +231,10 @@ def test_the_report_and_the_terminal_name_what_was_made(result, tmp_path, capsys
 FIRST_ROWS = "in the first rows of each series the features made of earlier ones are missing"
 
 
-def first_rows_said(data, **options):
-    asked = {"time": "day", "series": "shop", "lags": [1], **QUICK, **options}
-    result = chaffinch.select(data, "y", **asked)
+def first_rows_said(data, history=None, **options):
+    asked = {"time": "day", **QUICK, **options}
+    history = {"series": "shop", "lags": [1], **(history or {})}
+    result = chaffinch.select(data, "y", history=history, **asked)
     return result, [said for said in result.warnings if said.startswith(FIRST_ROWS)]
 
 
@@ -247,11 +248,11 @@ def test_a_model_that_fills_the_first_rows_across_series_is_warned_of() -> None:
 
 def test_where_no_made_feature_is_in_the_table_nothing_is_said_of_one() -> None:
     data = two_series(100).assign(noise=np.arange(200) % 7)
-    for rows, options in (
+    for rows, history in (
         (data, {"lags": [1000], "rolling": [1000]}),
-        (data.assign(still=1.0), {"lags": [1000], "history_columns": ["still"]}),
+        (data.assign(still=1.0), {"lags": [1000], "columns": ["still"]}),
         (data.assign(shop=np.arange(200)), {"lags": [1], "rolling": [2]}),
     ):
-        result, said = first_rows_said(rows, **options)
+        result, said = first_rows_said(rows, history)
         assert said == []
         assert not any("_lag_" in name for name in result.candidates)

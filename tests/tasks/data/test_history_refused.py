@@ -17,7 +17,7 @@ from tests.tasks.data.synthetic_history import DAYS, LINEAR, QUICK, daily, made,
 
 @pytest.fixture(scope="module")
 def result():
-    return chaffinch.select(daily(), "y", time="day", lags=[1], **QUICK)
+    return chaffinch.select(daily(), "y", time="day", history={"lags": [1]}, **QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -26,37 +26,51 @@ def of_series():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("history", "message"),
     [
-        ({"time": None}, "lags and rolling windows need time order; name the time column"),
         ({"lags": []}, "history makes no feature; give lags, or rolling windows"),
         ({"lags": [0]}, "lags must be at least 1 but is 0"),
         ({"rolling": [1]}, "rolling must be at least 2 but is 1"),
-        ({"series": "shop", "history_columns": ["shop"]}, "named both as series and as one that"),
-        ({"series": None, "history_columns": ["shop"]}, "history column 'shop' must hold numbers"),
-        ({"history_columns": ["yy"]}, "history column 'yy' is no column of the table"),
+        ({"series": "shop", "columns": ["shop"]}, "named both as series and as one that"),
+        ({"series": None, "columns": ["shop"]}, "history column 'shop' must hold numbers"),
+        ({"columns": ["yy"]}, "history column 'yy' is no column of the table"),
         ({"series": "shops"}, "series column 'shops' is no column of the table; did you mean"),
         ({"series": None}, "time column 'day' has the same value in rows 1 and 101, so that neit"),
         ({"lags": 0}, "^lags must be a list but is 0$"),
         ({"lags": None}, "^lags must be a list but is None$"),
-        ({"history_columns": "y"}, "^history_columns must be a list of column names but is 'y'$"),
-        ({"history_columns": 5}, "^history_columns must be a list of column names but is 5$"),
-        ({"history_columns": [5]}, "^columns must be text but is 5$"),
-        ({"shares": (50, 20, 20, 20)}, "shares must add up to 100 but are 50, 20, 20, 20, in all"),
-        ({"shares": (100, 0, 0, 0)}, "shares must be"),
-        ({"shares": (50, 30, 20)}, "shares must be a list of at least 4 but is"),
+        ({"columns": "y"}, r"^columns must be a list but is 'y'; write \['y'\]$"),
+        ({"columns": 5}, "^columns must be a list but is 5$"),
+        ({"columns": [5]}, "^history column '5' is no column of the table"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(options, message) -> None:
-    asked = {"time": "day", "series": "shop", "lags": [1], "model": LINEAR, **options}
+def test_what_cannot_be_is_refused_in_one_line(history, message) -> None:
+    history = {"series": "shop", "lags": [1], **history}
     with pytest.raises(InputError, match=message) as error:
-        chaffinch.select(two_series(100), "y", **asked)
+        chaffinch.select(two_series(100), "y", model=LINEAR, time="day", history=history)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time": None}, "lags and rolling windows need time order; name the time column"),
+        ({"history": 7}, "^history must be HistorySettings, or names with values, but is 7$"),
+        ({"history": {"lag": [7]}}, "^there is no setting 'lag'; nearest: lags$"),
+        ({"settings": {"shares": (50, 20, 20, 20)}}, "shares must add up to 100 but are 50, 20, "),
+        ({"settings": {"shares": (100, 0, 0, 0)}}, "shares must be"),
+        ({"settings": {"shares": (50, 30, 20)}}, "shares must be a list of at least 4 but is"),
+    ],
+)
+def test_nor_can_what_does_not_go_with_it(options, message) -> None:
+    asked = {"time": "day", "history": {"series": "shop", "lags": [1]}, **options}
+    with pytest.raises(InputError, match=message) as error:
+        chaffinch.select(two_series(100), "y", model=LINEAR, **asked)
     assert "\n" not in str(error.value)
 
 
 SERIES = two_series(60).assign(noise=np.arange(120) % 7)
-ROLES = {"time": "day", "series": "shop"}
-OF_SERIES = {**ROLES, **QUICK, "lags": [1], "keep": ["y_lag_1"]}
+OF_SHOPS = {"lags": [1], "series": "shop"}
+OF_SERIES = {**QUICK, "time": "day", "history": OF_SHOPS, "keep": ["y_lag_1"]}
 
 
 @pytest.mark.parametrize(
@@ -72,9 +86,11 @@ def test_a_type_that_no_feature_can_have_is_told_in_the_role_of_its_column(
 ) -> None:
     lasting = SERIES.assign(**{name: pd.to_timedelta(np.arange(120), unit="h")})
     for call in (
-        lambda: chaffinch.with_history(lasting, "y", lags=(1,), **ROLES),
+        lambda: chaffinch.with_history(lasting, "y", time="day", **OF_SHOPS),
         lambda: chaffinch.select(lasting, "y", **OF_SERIES),
-        lambda: chaffinch.select(lasting, "noise", history_columns=["y"], **OF_SERIES),
+        lambda: chaffinch.select(
+            lasting, "noise", **OF_SERIES | {"history": {**OF_SHOPS, "columns": ["y"]}}
+        ),
         lambda: chaffinch.reselect(of_series, lasting),
     ):
         with pytest.raises(InputError) as refusal:
@@ -86,7 +102,7 @@ def test_a_type_that_no_feature_can_have_is_told_in_the_role_of_its_column(
 @pytest.mark.parametrize("given", ["28", b"28", 5])
 def test_every_door_refuses_a_number_that_is_no_list(role, given) -> None:
     for door in (
-        lambda: chaffinch.select(DAYS, "y", time="day", **{role: given}),
+        lambda: chaffinch.select(DAYS, "y", time="day", history={role: given}),
         lambda: chaffinch.with_history(DAYS, "y", time="day", **{role: given}),
         lambda: HistorySettings(**{role: given}),
     ):
@@ -97,7 +113,7 @@ def test_every_door_refuses_a_number_that_is_no_list(role, given) -> None:
 
 def test_lags_may_be_any_list() -> None:
     for given in ([4, 2, 3], {4, 2, 3}, range(2, 5), np.array([4, 2, 3])):
-        result = chaffinch.select(daily(60), "y", time="day", lags=given, **QUICK)
+        result = chaffinch.select(daily(60), "y", time="day", history={"lags": given}, **QUICK)
         assert result.settings["history"]["lags"] == [2, 3, 4]
 
 
@@ -108,11 +124,11 @@ def test_lags_may_be_any_list() -> None:
             {"columns": None},
             "columns must be the name of a column, or a list of names, but is None",
         ),
-        ({"columns": 5}, "columns must be the name of a column, or a list of names, but is 5"),
-        ({"columns": [5]}, "columns must be text but is 5"),
+        ({"columns": 5.5}, "columns must be the name of a column, or a list of names, but is 5.5"),
+        ({"columns": [5.5]}, "columns must be text but is 5.5"),
         ({"time": None}, "time must be the name of a column but is None"),
-        ({"time": 5}, "time must be the name of a column but is 5"),
-        ({"series": 5}, "series must be text but is 5"),
+        ({"time": 5.5}, "time must be the name of a column but is 5.5"),
+        ({"series": 5.5}, "series must be text but is 5.5"),
         ({"lags": None}, "lags must be a list but is None"),
         ({"columns": []}, "columns must name at least 1 column of numbers but names none"),
     ],
@@ -142,7 +158,7 @@ def test_numbers_that_models_cannot_compute_with_are_refused(value) -> None:
 
 def test_a_name_that_is_taken_is_refused_with_what_helps_at_every_door(result) -> None:
     table = daily(seed=1).assign(y_lag_1=0.0)
-    asked = {"time": "day", "lags": [1], "model": LINEAR}
+    asked = {"time": "day", "history": {"lags": [1]}, "model": LINEAR}
     for call in (
         lambda: made(table, lags=(1,)),
         lambda: chaffinch.select(table, "y", **asked),
@@ -159,7 +175,7 @@ def test_a_name_that_is_taken_is_refused_with_what_helps_at_every_door(result) -
 
 
 def test_a_made_feature_is_dropped_by_its_name() -> None:
-    asked = {"time": "day", "lags": [1, 2], **QUICK}
+    asked = {"time": "day", "history": {"lags": [1, 2]}, **QUICK}
     assert "y_lag_1" not in chaffinch.select(daily(60), "y", drop=["y_lag_1"], **asked).candidates
 
 

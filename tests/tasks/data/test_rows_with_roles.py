@@ -30,15 +30,16 @@ def with_parts(*words):
 
 def test_the_rows_of_the_test_are_those_that_the_column_names():
     table = with_parts("train", "validation", "test")
-    assert select(table, split="part").contract["dataset"]["rows_by_part"]["test"] == 40
+    result = select(table, columns={"split": "part"})
+    assert result.contract["dataset"]["rows_by_part"]["test"] == 40
     table = with_parts("Train", " VALIDATION", "test")
-    result = select(table, method="gbmo", split="part")
+    result = select(table, method="gbmo", columns={"split": "part"})
     assert result.contract["dataset"]["rows_by_part"]["test"] == 40
     assert "part" not in result.candidates
     # other answers of the test rows change the verdict's loss, and no feature
     changed = table.copy()
     changed.loc[160:, "churned"] = np.roll(changed.loc[160:, "churned"].to_numpy(), 7)
-    other = select(changed, method="gbmo", split="part")
+    other = select(changed, method="gbmo", columns={"split": "part"})
     assert other.features == result.features
     assert other.losses["test"] != result.losses["test"]
     assert other.losses["mask_validation"] == result.losses["mask_validation"]
@@ -54,21 +55,27 @@ def test_the_rows_of_the_test_are_those_that_the_column_names():
 )
 def test_other_words_are_refused(words, message):
     with pytest.raises(InputError, match=message):
-        select(with_parts(*words), split="part")
+        select(with_parts(*words), columns={"split": "part"})
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"shares": (60, 20, 10, 10)}, "split 'part' names the test rows but shares are given"),
+        (
+            {"settings": {"shares": (60, 20, 10, 10)}},
+            "split 'part' names the test rows but shares are given",
+        ),
         ({"method": chaffinch.methods.Auto(validation="folds")}, "but validation is folds"),
-        ({"embargo": 3}, "an embargo needs a time column; name it, or leave the embargo out"),
+        (
+            {"columns": {"split": "part", "embargo": 3}},
+            "an embargo needs a time column; name it, or leave the embargo out",
+        ),
         ({"keep": ["part"]}, "column 'part' is named for both keep and split; name it once"),
     ],
 )
 def test_what_does_not_go_with_a_split_is_named(options, message):
     with pytest.raises(InputError, match=message):
-        select(with_parts("train", "test"), split="part", **options)
+        select(with_parts("train", "test"), **{"columns": {"split": "part"}, **options})
 
 
 @pytest.mark.parametrize(
@@ -80,7 +87,9 @@ def test_what_does_not_go_with_a_split_is_named(options, message):
     ],
 )
 def test_an_embargo_is_a_length_of_time_or_a_number_in_the_unit_of_the_times(at, embargo):
-    result = select(good_table(200).assign(at=at), time="at", embargo=embargo, method="gbmo")
+    result = select(
+        good_table(200).assign(at=at), time="at", columns={"embargo": embargo}, method="gbmo"
+    )
     rows = result.contract["dataset"]["rows_by_part"]
     assert sum(rows.values()) == 200 - 3 * 11  # twelve hours apart, eleven rows lie in between
 
@@ -99,7 +108,7 @@ A_NUMBER = "embargo must be a number from 0, in the unit of the time column 'at'
 )
 def test_another_embargo_is_refused_in_one_line(at, embargo, message):
     with pytest.raises(InputError, match=message):
-        select(good_table(200).assign(at=at), time="at", embargo=embargo)
+        select(good_table(200).assign(at=at), time="at", columns={"embargo": embargo})
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
@@ -107,7 +116,7 @@ def test_parts_have_the_index_of_the_table(tmp_path, is_stored):
     table = with_parts("train", "validation", "test").sample(frac=1, random_state=3)
     table.to_csv(tmp_path / "table.csv", index=False)
     store = tmp_path / "store" if is_stored else None
-    result = select(table, method="gbmo", split="part", store=store)
+    result = select(table, method="gbmo", columns={"split": "part"}, store=store)
     of_each = {"train": ["train"], "test": ["test"]}
     of_each["validation"] = ["mask_validation", "model_validation"]
     for data in (table, tmp_path / "table.csv", pl.from_pandas(table)):
@@ -120,7 +129,7 @@ def test_parts_have_the_index_of_the_table(tmp_path, is_stored):
 
 def test_rows_under_an_embargo_have_no_part_nor_has_another_table():
     table = good_table(200).assign(at=NUMBERS)
-    result = select(table, time="at", embargo=12)
+    result = select(table, time="at", columns={"embargo": 12})
     missing = result.parts(table).isna().to_numpy().nonzero()[0]
     assert missing.tolist() == [*range(159, 170)]
     with pytest.raises(

@@ -44,7 +44,9 @@ def test_without_them_the_result_is_that_of_the_other_rows(tmp_path, target, doo
     asked = {**OPTIONS, "store": tmp_path / "store"}
     others = chaffinch.select(rest, target, **asked)
     for _ in range(2):  # the second time the dataset is there
-        found = chaffinch.select(everything, target, drop_rows_without_target=True, **asked)
+        found = chaffinch.select(
+            everything, target, columns={"drop_rows_without_target": True}, **asked
+        )
         assert found.contract.dataset.hash == others.contract.dataset.hash
         assert found.contract["features"] == others.contract["features"]
         assert found.notes[0] == f"30 rows have no target '{target}' and are left out"
@@ -66,7 +68,7 @@ def parquet(table: pd.DataFrame, path) -> str:
 
 def test_a_target_without_any_value_and_a_table_without_gaps() -> None:
     table = good_table(300)
-    asked = {**OPTIONS, "drop_rows_without_target": True}
+    asked = {**OPTIONS, "columns": {"drop_rows_without_target": True}}
     assert chaffinch.select(table, "churned", **asked).notes == ()
     with pytest.raises(InputError, match="column 'churned' of the table has no value in any row"):
         chaffinch.select(table.assign(churned=None), "churned", **asked)

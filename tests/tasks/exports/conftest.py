@@ -27,7 +27,7 @@ def exported(tmp_path_factory):
     orders().to_parquet(folder / "orders.parquet")
     result = chaffinch.select(
         folder / "orders.parquet", "churned", model=LINEAR, method="anova_f",
-        n_features=len(KEPT), keep=KEPT, categorical=["size"], store=folder / "store",
+        n_features=len(KEPT), keep=KEPT, columns={"categorical": ["size"]}, store=folder / "store",
     )  # fmt: skip
     assert set(result.features) == set(KEPT)
     return result
@@ -39,8 +39,8 @@ def of_days(tmp_path_factory):
     rows = pd.DataFrame({"noise": random.normal(size=300), "day": np.arange(300)})
     rows["y"] = random.normal(size=300).cumsum()
     result = chaffinch.select(
-        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day", lags=[1, 2],
-        store=tmp_path_factory.mktemp("days"),
+        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day",
+        history={"lags": [1, 2]}, store=tmp_path_factory.mktemp("days"),
     )  # fmt: skip
     assert result.features == ["y_lag_1"]
     return result

@@ -109,7 +109,7 @@ def test_models_of_every_library(name, tmp_path):
 
 def test_a_model_on_parts_of_dates_takes_the_dates(tmp_path):
     table = causes("x1", n=200).assign(day=pd.date_range("2024-01-01", periods=200))
-    options = {"model": LINEAR, "method": "anova_f", "dates": "parts"}
+    options = {"model": LINEAR, "method": "anova_f", "columns": {"dates": "parts"}}
     result = run_of(table, tmp_path, keep=["day_month_cos"], **options)
     found = mlflow.pyfunc.load_model(f"runs:/{to_mlflow(result)}/model")
     assert "day" in found.metadata.signature.inputs.input_names()

@@ -206,7 +206,7 @@ def test_each_end_of_a_walk_is_logged(caplog) -> None:
 def test_weights_weigh_and_progress_is_told_to_the_end(kept) -> None:
     told = []
     table = good_table().assign(w=np.where(good_table()["colour"] == "red", 1e-6, 1.0))
-    weighted = select(table, weight="w", on_progress=lambda *progress: told.append(progress))
+    weighted = select(table, weight="w", verbose=lambda *progress: told.append(progress))
     assert not weighted.path.equals(kept[1].path)
     done = [(count, total) for name, count, total in told if name == "optimise_mask"]
     assert done[-2] == (4, 4)

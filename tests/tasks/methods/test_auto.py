@@ -160,7 +160,7 @@ def test_in_time_order_folds_hold_out_what_follows(run_of):
     ("options", "n_test"),
     [
         ({"method": HOLDOUT}, 45),
-        ({"shares": (40, 20, 10, 30)}, 90),
+        ({"settings": {"shares": (40, 20, 10, 30)}}, 90),
     ],
 )
 def test_a_test_part_is_held_out_where_it_is_asked_for(options, n_test):
@@ -177,9 +177,9 @@ def test_many_rows_leave_a_test_part(monkeypatch):
 
 
 def test_folds_leave_no_test_part_for_shares():
-    asked = {"method": {"kind": "auto", "validation": "folds"}, "shares": (50, 20, 20, 10)}
+    folds = {"kind": "auto", "validation": "folds"}
     with pytest.raises(InputError, match="a test part but validation is folds; leave out shares"):
-        select(table_of(), **asked)
+        select(table_of(), method=folds, settings={"shares": (50, 20, 20, 10)})
 
 
 @pytest.mark.parametrize("loss", ["r2", "absolute_error"])

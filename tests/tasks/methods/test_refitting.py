@@ -235,7 +235,7 @@ def test_weights_weigh_and_progress_is_told_to_the_end(name, results) -> None:
     told = []
     table = good_table().assign(w=np.where(good_table()["colour"] == "red", 1e-6, 1.0))
     weighted = select(
-        table, method=name, weight="w", on_progress=lambda *progress: told.append(progress)
+        table, method=name, weight="w", verbose=lambda *progress: told.append(progress)
     )
     assert weighted.losses != results[1][name].losses
     assert not weighted.path.equals(results[1][name].path)

@@ -278,7 +278,7 @@ def test_newer_rows_without_any_former_feature_are_refused(former, tmp_path) -> 
 
 def test_true_and_false_may_come_as_0_and_1_from_a_database() -> None:
     before, newer = (causes("x1", "x2", seed=s).assign(y=lambda t: t["y"] > 0) for s in (0, 1))
-    shares = run_of(before, task="regression")
+    shares = run_of(before, settings={"task": "regression"})
     for target in (newer["y"], newer["y"].astype(int)):
         assert chaffinch.reselect(shares, newer.assign(y=target)).features
 
@@ -333,7 +333,7 @@ def test_what_contradicts_the_former_run_names_it_and_what_can_be_done() -> None
 def test_features_of_the_former_targets_past_are_made_of_it_still() -> None:
     data = causes("x1", day=np.arange(600))
     data = data.assign(y=data["y"].cumsum())
-    before = run_of(data, time="day", lags=[1], keep=["y_lag_1"])
+    before = run_of(data, time="day", history={"lags": [1]}, keep=["y_lag_1"])
     after = chaffinch.reselect(before, data, target="x2")
     assert "y_lag_1" in after.features
     assert after.settings["history"]["columns"] == ["y"]
@@ -473,7 +473,7 @@ def on_progress(step, done, total):
     if (step, done) == (sys.argv[4], 0):
         os.kill(os.getpid(), signal.SIGKILL)
 
-chaffinch.reselect(sys.argv[1], sys.argv[2], store=sys.argv[3], on_progress=on_progress)
+chaffinch.reselect(sys.argv[1], sys.argv[2], store=sys.argv[3], verbose=on_progress)
 """
 
 
@@ -491,7 +491,7 @@ def test_a_killed_one_goes_on_with_the_stage_it_was_at(former, moved, tmp_path) 
     told = []
     resumed = chaffinch.reselect(
         former.folder, source, store=store,
-        on_progress=lambda step, done, total: told.append(step) if done == 0 else None,
+        verbose=lambda step, done, total: told.append(step) if done == 0 else None,
     )  # fmt: skip
     assert told == ["ingest", *steps[steps.index(step) :]]
     assert resumed.changes == moved.changes

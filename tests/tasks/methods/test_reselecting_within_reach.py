@@ -26,16 +26,16 @@ ROLES = {"drop": ["junk"], "categorical": ["code"], "numeric": ["pad"]}
 
 @pytest.fixture(scope="module")
 def former() -> chaffinch.SelectionResult:
-    return run_of(with_roles(0), **ROLES)
+    return run_of(with_roles(0), columns=ROLES)
 
 
 @pytest.mark.parametrize(
-    ("kind", "history"), [("frame", {}), ("csv", {"time": "day", "lags": [1]})]
+    ("kind", "history"), [("frame", {}), ("csv", {"time": "day", "history": {"lags": [1]}})]
 )
 def test_columns_that_a_former_run_was_told_of_and_did_not_keep_need_not_be_there(
     kind, history, tmp_path
 ) -> None:
-    before = run_of(with_roles(0), **ROLES, **history)
+    before = run_of(with_roles(0), columns=ROLES, **history)
     assert before.features == ["x1", "x2"]
     rows = with_roles(1).drop(columns=["junk", "code", "pad"])
     source = rows if kind == "frame" else tmp_path / f"newer.{kind}"
@@ -68,8 +68,9 @@ def test_what_is_asked_to_be_dropped_now_must_be_there(former) -> None:
 def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
     data = with_roles(0, w=1.0, shop=np.arange(600) % 3)
     before = run_of(
-        data, **{**ROLES, "numeric": ["pad", "x1", "day", "w"]}, time="day", weight="w",
-        lags=[1], series="shop", history_columns=["x3", "pad"], keep=["x1", "x3_lag_1"],
+        data, columns={**ROLES, "numeric": ["pad", "x1", "day", "w"]}, time="day", weight="w",
+        history={"lags": [1], "columns": ["x3", "pad"], "series": "shop"},
+        keep=["x1", "x3_lag_1"],
     )  # fmt: skip
     newer = with_roles(1, w=1.0, shop=np.arange(600) % 3)
     for name, said in (
@@ -87,7 +88,7 @@ def test_what_a_former_run_used_must_be_there_all_the_same() -> None:
     assert "pad_lag_1" not in fewer.candidates
 
 
-OF_SHOPS = {"time": "day", "series": "shop", "lags": [1]}
+OF_SHOPS = {"lags": [1], "series": "shop"}
 
 
 def with_shops(seed):
@@ -98,7 +99,8 @@ def with_shops(seed):
 
 @pytest.fixture(scope="module")
 def of_shops() -> chaffinch.SelectionResult:
-    before = run_of(with_shops(0), history_columns=["pad", "x2"], **OF_SHOPS)
+    history = {**OF_SHOPS, "columns": ["pad", "x2"]}
+    before = run_of(with_shops(0), time="day", history=history)
     assert before.features == ["x1", "x3"]
     return before
 
@@ -128,7 +130,9 @@ def test_groups_of_the_former_run_are_to_be_added_where_they_are_not_there() -> 
 
 
 def test_what_was_made_of_a_target_that_is_called_otherwise_now_needs_it_still() -> None:
-    before = run_of(causes("x1", day=np.arange(600)), time="day", lags=[1], keep=["y_lag_1"])
+    before = run_of(
+        causes("x1", day=np.arange(600)), time="day", history={"lags": [1]}, keep=["y_lag_1"]
+    )
     newer = causes("x1", seed=1, day=np.arange(600)).rename(columns={"y": "yes"})
     said = "history column 'y' is no column of the table"
     with pytest.raises(InputError, match=f"^{said}"):
@@ -137,7 +141,7 @@ def test_what_was_made_of_a_target_that_is_called_otherwise_now_needs_it_still()
 
 
 def test_a_baseline_of_what_was_not_kept_is_passed_over() -> None:
-    before = run_of(with_roles(0), **ROLES, baseline={"x5": 1.5, "x1": 0.25})
+    before = run_of(with_roles(0), columns=ROLES, settings={"baseline": {"x5": 1.5, "x1": 0.25}})
     assert before.features == ["x1", "x2"]
     newer = with_roles(1)
     for rows in (newer.drop(columns="x5"), newer.assign(x5=2.0)):
@@ -176,7 +180,7 @@ SHOPS = causes("x1", n=200, day=[*range(100)] * 2, shop=["a"] * 100 + ["b"] * 10
             "target 'y' holds text but the task is regression",
         ),
         (
-            SHOPS, OF_SHOPS, SHOPS.assign(shop="one"),
+            SHOPS, {"time": "day", "history": OF_SHOPS}, SHOPS.assign(shop="one"),
             "so that neither comes before the other in a history",
         ),
         (
@@ -206,7 +210,7 @@ def test_a_reselection_hints_at_no_setting_of_the_former_run(
 
 def test_what_the_former_run_had_as_a_category_is_no_target_of_numbers() -> None:
     data = SHOPS.assign(shop=[1] * 100 + [2] * 100, told=np.arange(200) % 4, text=["a", "b"] * 100)
-    before = run_of(data, categorical=["told"], keep=["text"])
+    before = run_of(data, columns={"categorical": ["told"]}, keep=["text"])
     for name in ("told", "text"):
         with pytest.raises(InputError, match=f"^column '{name}' cannot be the target, for the for"):
             chaffinch.reselect(before, data, target=name)
@@ -215,5 +219,5 @@ def test_what_the_former_run_had_as_a_category_is_no_target_of_numbers() -> None
 
 def test_classes_may_be_what_the_former_run_had_as_a_category() -> None:
     data = in_turn(200).assign(told=lambda rows: rows["day"] % 3)
-    after = chaffinch.reselect(run_of(data, categorical=["told"]), data, target="told")
+    after = chaffinch.reselect(run_of(data, columns={"categorical": ["told"]}), data, target="told")
     assert after.contract["target"]["classes"] == ["0", "1", "2"]

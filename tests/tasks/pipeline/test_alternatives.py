@@ -64,7 +64,7 @@ def test_what_is_selected_does_not_depend_on_them(found) -> None:
 ROLES = {
     "folds": {},
     "time": {"time": "day"},
-    "split": {"split": "part"},
+    "split": {"columns": {"split": "part"}},
 }
 
 
@@ -73,7 +73,8 @@ def test_the_default_selects_the_same_with_them_and_without(role, tmp_path) -> N
     data = table().assign(
         day=range(400), part=["train"] * 250 + ["validation"] * 75 + ["test"] * 75
     )
-    data = data.drop(columns=[name for name in ("day", "part") if name not in ROLES[role].values()])
+    named = {"time": "day", "split": "part"}
+    data = data.drop(columns=[name for of, name in named.items() if of != role])
     options = {"method": "auto", "n_features": 3, "model": THREE_FOLDS, **ROLES[role]}
     with_them = select(data, alternatives=2, **options)
     plain = select(data, alternatives=None, **options)
@@ -146,7 +147,7 @@ def test_the_price_curve_falls_with_tau_and_is_made_only_when_asked_for(found) -
 @pytest.mark.e2e
 def test_whoever_computes_finds_the_same(found, tmp_path) -> None:
     there = select(alternatives=AlternativeSettings(**found.settings["alternatives"]),
-                   cluster="local", workers=2, store=tmp_path)  # fmt: skip
+                   cluster=2, store=tmp_path)  # fmt: skip
     assert there.alternatives == found.alternatives
     written = json.loads((there.folder / "alternatives.json").read_bytes())
     assert written == there.alternatives
@@ -161,9 +162,7 @@ def test_progress_has_the_searches_in_it_and_is_whole_only_when_all_are_done(
     told: list[tuple[int, int]] = []
     select(
         alternatives=AlternativeSettings(number=1, quality=quality),
-        on_progress=lambda step, *items: (
-            told.append(items) if step == "search_alternatives" else None
-        ),
+        verbose=lambda step, *items: told.append(items) if step == "search_alternatives" else None,
     )
     begun, *between, ended = told
     assert (begun, ended) == ((0, 1), (1, 1))

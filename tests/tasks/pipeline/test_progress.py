@@ -223,8 +223,8 @@ def test_without_a_terminal_python_shows_nothing_unless_asked(capsys):
 
 def test_a_callback_takes_the_place_of_any_display(capsys):
     stages = []
-    options = {"on_progress": lambda stage, *_: stages.append(stage), "verbose": True}
-    chaffinch.select(small(), "y", model=LINEAR, method="gbmo", **options)
+    told = lambda stage, *_: stages.append(stage)  # noqa: E731
+    chaffinch.select(small(), "y", model=LINEAR, method="gbmo", verbose=told)
     assert [*dict.fromkeys(stages)] == list(STEPS)
     assert capsys.readouterr() == ("", "")
 
@@ -240,8 +240,9 @@ def test_a_terminal_has_a_bar_which_is_gone_at_the_end(monkeypatch, capsys):
     assert "split the rows" in capsys.readouterr().err
 
 
-def test_verbose_must_be_a_truth_value():
-    with pytest.raises(InputError, match="verbose must be True, False or None but is 'yes'"):
+def test_verbose_must_be_a_truth_value_or_a_function():
+    said = "verbose must be True, False, None or a function but is 'yes'"
+    with pytest.raises(InputError, match=said):
         chaffinch.select(small(), "y", model=LINEAR, verbose="yes")
 
 

@@ -259,7 +259,7 @@ def test_a_category_in_another_coding_is_gone(store):
     for codes in ((0, 1, 2), ("R", "G", "B")):
         colours = dict(zip(sorted(set(table["colour"])), codes, strict=True))
         recoded = table.assign(colour=table["colour"].map(colours))
-        after = run_of(recoded, store, categorical=["colour"], **options)
+        after = run_of(recoded, store, columns={"categorical": ["colour"]}, **options)
         found = chaffinch.difference(before, after)
         assert found.gone == {"colour": "has none of its former categories now"}
     assert chaffinch.difference(before, before).gone == {}

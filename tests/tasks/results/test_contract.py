@@ -53,8 +53,8 @@ def of_days():
     rows["shop"] = np.where(np.arange(300) % 2, "a", "b")
     rows["y"] = random.normal(size=300).cumsum()
     return chaffinch.select(
-        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day", series="shop",
-        lags=[1, 2], drop=["shop"],
+        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day",
+        history={"lags": [1, 2], "series": "shop"}, drop=["shop"],
     ).contract  # fmt: skip
 
 
@@ -110,8 +110,8 @@ def test_where_no_feature_is_made_of_earlier_rows_neither_time_nor_series_is_ask
     rows["shop"] = np.where(np.arange(300) % 2, "a", "b")
     rows["y"] = 3 * rows["cause"] + 0.1 * random.normal(size=300)
     contract = chaffinch.select(
-        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day", series="shop",
-        lags=[1], drop=["shop"],
+        rows, "y", model=LINEAR, method="anova_f", n_features=1, time="day",
+        history={"lags": [1], "series": "shop"}, drop=["shop"],
     ).contract  # fmt: skip
     assert contract.features == contract.columns == ["cause"]
     contract.validate(rows[["cause"]])

@@ -60,7 +60,6 @@ def compared():
         folds=3,
         seeds=1,
         sizes=(2, 4),
-        warn=lambda _: None,
     )
 
 

@@ -200,7 +200,7 @@ def test_predictions_have_the_type_of_the_target(name, tmp_path):
 
 def test_numbers_said_to_be_categories_are_predicted_as_text():
     code = good_table()["churned"].map({"no": "01", "yes": "1"})
-    result = select(data=good_table().assign(churned=code), categorical=["churned"])
+    result = select(data=good_table().assign(churned=code), columns={"categorical": ["churned"]})
     assert result.contract["target"]["type"] == "text"
     assert set(result.model.predict(good_table()).tolist()) == {"01", "1"}
 
@@ -229,7 +229,7 @@ def test_what_the_model_was_given_is_not_changed(result, table):
 def test_categories_that_are_numbers():
     code = {"red": 7, "green": 1, "blue": 30}
     table = good_table().assign(colour=lambda rows: rows["colour"].map(code))
-    result = select(data=table, categorical=["colour"])
+    result = select(data=table, columns={"categorical": ["colour"]})
     expected = probabilities(result, table)
     for kind in ("float64", "str", "int8"):
         np.testing.assert_array_equal(

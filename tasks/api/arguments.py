@@ -1,0 +1,146 @@
+"""The arguments that several functions have in common: what settings they make, and old names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import wraps
+from inspect import signature
+from numbers import Integral
+from typing import Any, ParamSpec, TypeVar
+
+from chaffinch.errors import InputError, short_repr
+from chaffinch.tasks.selection.constraints import Constraints
+from chaffinch.tasks.settings.base import Settings, as_name, listed
+from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
+
+_Kind = TypeVar("_Kind", bound=Settings)
+_Arguments = ParamSpec("_Arguments")
+_Returned = TypeVar("_Returned")
+
+OF_COMPARISONS = ("task", "baseline")
+OF_SELECTIONS = (*OF_COMPARISONS, "shares", "mask_rows")
+_LISTS = ("keep", "drop", "categorical", "numeric")
+_NO_PARAMETER = (
+    *("categorical", "numeric", "split", "embargo"),
+    *("drop_leaks", "drop_rows_without_target", "dates"),
+)
+# Parameter -> the arguments of earlier releases that it replaces, each with what to give for it.
+_MOVED = {
+    "columns": {name: f"columns=ColumnSettings({name}=%s)" for name in _NO_PARAMETER},
+    "history": {
+        **{name: f"history=HistorySettings({name}=%s)" for name in ("lags", "rolling", "series")},
+        "history_columns": "history=HistorySettings(columns=%s)",
+    },
+    "settings": {name: f"settings={{{name!r}: %s}}" for name in OF_SELECTIONS},
+    "method": {"min_score": "it to a ranking, as in method={'kind': 'anova_f', 'min_score': %s}"},
+    "cluster": {"workers": "cluster=%s"},
+    "verbose": {"on_progress": "the function as verbose"},
+    "time_budget": {
+        "say": "logging a handler, as logging.basicConfig does",
+        "warn": "warnings a filter, as warnings.simplefilter does",
+    },
+}
+
+
+def refusing_moved_names(
+    function: Callable[_Arguments, _Returned],
+) -> Callable[_Arguments, _Returned]:
+    """Refuse the arguments that a function had in earlier releases, each with its new place."""
+    takes = signature(function).parameters
+    moved = {old: new for name in takes for old, new in _MOVED.get(name, {}).items()}
+
+    @wraps(function)
+    def checked(*args: _Arguments.args, **options: _Arguments.kwargs) -> _Returned:
+        for name, value in options.items():
+            if name in moved and name not in takes:
+                called = function.__qualname__.removesuffix(".__init__")
+                place = moved[name].replace("%s", short_repr(value))
+                raise InputError(f"{called} takes no {name}; give {place}")
+        return function(*args, **options)
+
+    return checked
+
+
+def column_settings(
+    columns: ColumnSettings | Mapping[str, Any] | None,
+    constraints: Constraints | None,
+    *,
+    name_of: Callable[[Any], Any] = as_name,
+    **by_name: Any,
+) -> tuple[ColumnSettings, Any]:
+    """Return the settings of columns, and of the constraints what is not to keep or to drop.
+
+    `by_name` are parameters that name some of the columns. `name_of` returns the name of a feature.
+    """
+    given = _settings_of(ColumnSettings, "columns", columns).model_dump(exclude_defaults=True)
+    for role, name in ColumnSettings(**by_name).model_dump(exclude_defaults=True).items():
+        if given.setdefault(role, name) != name:
+            raise InputError(
+                f"{role} is {short_repr(name)} but {short_repr(given[role])} in columns; give it "
+                "once"
+            )
+    for role in _LISTS:
+        given[role] = [*map(name_of, given.get(role, ()))]
+    to_keep, to_drop, limits = named_constraints(constraints, name_of)
+    given["keep"] += to_keep
+    given["drop"] += to_drop
+    return ColumnSettings(**given), limits
+
+
+def named_constraints(
+    constraints: Constraints | None, name_of: Callable[[Any], Any] = as_name
+) -> tuple[tuple[Any, ...], tuple[Any, ...], Any]:
+    """Return the names to keep, those to drop, and the other constraints, which settings take."""
+    if constraints is None:
+        return (), (), None
+    if not isinstance(constraints, Constraints):
+        raise InputError(
+            f"constraints must be chaffinch.Constraints but are {short_repr(constraints)}"
+        )
+    if constraints.max_sets_per_feature is not None:
+        raise InputError("max_sets_per_feature is for find_alternatives; leave it out")
+
+    def names(role: str, features: Any) -> tuple[Any, ...]:
+        return tuple(map(name_of, listed(role, features, "a list of features")))
+
+    named = constraints.renamed(names)
+    limits = replace(named, must_include=(), must_exclude=())
+    return tuple(named.must_include), tuple(named.must_exclude), limits
+
+
+def history_settings(history: HistorySettings | Mapping[str, Any] | None) -> HistorySettings | None:
+    return None if history is None else _settings_of(HistorySettings, "history", history)
+
+
+def _settings_of(kind: type[_Kind], name: str, given: Any) -> _Kind:
+    if isinstance(given, kind):
+        return given
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(
+            f"{name} must be {kind.__name__}, or names with values, but is {short_repr(given)}"
+        )
+    return kind(**{str(setting): value for setting, value in (given or {}).items()})
+
+
+def rare_settings(settings: Mapping[str, Any] | None, takes: tuple[str, ...]) -> dict[str, Any]:
+    """Return the settings that have no parameter of their own, which are those of `takes`."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise InputError(f"settings must be names with values but is {short_repr(settings)}")
+    for name in settings or {}:
+        if name not in takes:
+            known = f"{', '.join(takes[:-1])} and {takes[-1]}"
+            raise InputError(f"settings takes no {short_repr(name)}; it takes {known}")
+    return dict(settings or {})
+
+
+def cluster_settings(cluster: str | int | None) -> dict[str, Any]:
+    """Return who computes as settings have it; a number is of local processes, None is nobody."""
+    if not isinstance(cluster, Integral) or isinstance(cluster, bool):
+        return {"cluster": "none" if cluster is None else cluster}
+    if cluster < 1:
+        raise InputError(
+            f"cluster must be at least 1 local process but is {cluster}; for this process alone, "
+            "leave it out"
+        )
+    return {"cluster": "local", "workers": cluster}
