@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import signal
 import subprocess
 import sys
@@ -211,6 +212,17 @@ def at_every_step(monkeypatch):
     monkeypatch.setattr(stages, "_SHARE", math.inf)
 
 
+@pytest.fixture(scope="module")
+def begun(tables, tmp_path_factory):
+    """A folder with a descent of five steps, and what one that goes on from there leaves."""
+    old, newer = tables
+    folder = tmp_path_factory.mktemp("begun")
+    for name in ("begun", "whole"):
+        descend(old, folder / name, DescentSettings(n_features=3, steps=5))
+    descend(newer, folder / "whole", ASKED, start=folder / "begun" / "state.safetensors")
+    return folder / "begun", left_in(folder / "whole")
+
+
 @pytest.mark.usefixtures("at_every_step")
 @pytest.mark.parametrize(
     ("at", "in_place"),
@@ -223,14 +235,11 @@ def at_every_step(monkeypatch):
     ],
 )
 def test_one_that_was_stopped_goes_on_as_if_it_never_had_been(
-    tables, tmp_path, monkeypatch, at, in_place
+    tables, begun, tmp_path, monkeypatch, at, in_place
 ):
     """At a step, or before a file is written; in place the start is what will be replaced."""
-    old, newer = tables
-    for name in ("begun", "whole"):
-        descend(old, tmp_path / name, DescentSettings(n_features=3, steps=5))
-    start = tmp_path / "begun" / "state.safetensors"
-    descend(newer, tmp_path / "whole", ASKED, start=start)
+    _, newer = tables
+    start = shutil.copytree(begun[0], tmp_path / "begun") / "state.safetensors"
     folder = tmp_path / ("begun" if in_place else "stopped")
 
     def stop_at_a_step(step, done, total):
@@ -251,7 +260,7 @@ def test_one_that_was_stopped_goes_on_as_if_it_never_had_been(
     first = 20 if isinstance(at, str) else at - 1
     steps = [done for step, done, total in made if (step, total) == ("descend", 20)]
     assert steps == list(range(first, 21))
-    assert left_in(folder) == left_in(tmp_path / "whole")
+    assert left_in(folder) == begun[1]
     assert not unfinished_in(folder)
 
 
