@@ -29,12 +29,16 @@ def test_a_module_of_ones_own_is_trained_in_place_of_the_papers_network():
     assert np.allclose(one.predict_averaged(fresh, 2).sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
-def test_of_a_regression_it_returns_one_value_a_row(shape):
+def test_of_a_regression_it_returns_one_value_a_row():
     X, _ = table()
     y = X["a"].to_numpy() * 100 + 7
-    given = Changed(lambda outputs: outputs.reshape(shape), n_outputs=1)
-    one = found(X, y, n_features=1, network=given, most_sweeps=12)
+
+    def of_shape(*shape, **options):
+        given = Changed(lambda outputs: outputs.reshape(shape), n_outputs=1)
+        return found(X, y, n_features=1, network=given, **options)
+
+    same(of_shape(-1, most_sweeps=1), of_shape(-1, 1, most_sweeps=1))
+    one = of_shape(-1, 1, most_sweeps=12)
     assert one.features == ("a",)
     predicted = one.predict(X)
     assert predicted.shape == (500,)
