@@ -13,6 +13,7 @@ from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
+from tests.selection.one_worker import OneWorker
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -80,18 +81,6 @@ def test_a_huge_cell_spoils_no_other_loss(kind: str, huge: float) -> None:
     assert type(engine).__name__ in ("LinearMaskedLoss", "NetworkMaskedLoss")
     predict = model.predict_proba if loss == "log_loss" else model.predict
     check(engine, predict, table(huge), y, loss)
-
-
-class OneWorker:
-    """A cluster in this process, which shares everything out to two parts."""
-
-    n_threads = 2
-
-    def for_batches(self, shared):
-        return lambda function, items: function(shared, list(items))
-
-    def for_each(self, things):
-        return lambda function, question: [function(thing, question) for thing in things]
 
 
 def test_the_numbers_are_the_same_on_whatever_workers(monkeypatch) -> None:

@@ -16,6 +16,7 @@ from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
+from tests.selection.one_worker import OneWorker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -95,18 +96,6 @@ def test_a_huge_value_hides_until_its_feature_is_masked(loss: str) -> None:
     engine = masked_loss(model, X[LEFT], truth[LEFT], loss=loss)
     assert loss == "neg_median_absolute_error" or type(engine).__name__ == "TreeEngine"
     check(engine, model, X[LEFT], truth[LEFT], loss)
-
-
-class OneWorker:
-    """A cluster in this process, which shares everything out to two parts."""
-
-    n_threads = 2
-
-    def for_batches(self, shared):
-        return lambda function, items: function(shared, list(items))
-
-    def for_each(self, things):
-        return lambda function, question: [function(thing, question) for thing in things]
 
 
 @pytest.mark.parametrize("is_foretold", [True, False])

@@ -16,6 +16,7 @@ from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_
 from chaffinch.tasks.selection.masked_loss.distributed_rows import parts_of
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
+from tests.selection.one_worker import OneWorker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -70,18 +71,6 @@ def test_a_small_loss_is_checked_by_itself_beside_a_large_one(caplog, monkeypatc
         engine = masked_loss(model, X, Y, loss="squared_error", baseline=np.full(D, 1e6))
     assert "the engine does not give its own predictions" in caplog.text
     assert engine.loss == pytest.approx(np.mean((model.predict(X) - Y) ** 2), rel=1e-12)
-
-
-class OneWorker:
-    """A cluster in this process, which shares everything out to two parts."""
-
-    n_threads = 2
-
-    def for_batches(self, shared):
-        return lambda function, items: function(shared, list(items))
-
-    def for_each(self, things):
-        return lambda function, question: [function(thing, question) for thing in things]
 
 
 @pytest.mark.parametrize("offset", [0, 30_000])
