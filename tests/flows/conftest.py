@@ -148,6 +148,12 @@ class Server:
         wanted = {"id": {"any_": [flow_run]}}
         return {a["key"]: a for a in self.find("artifacts", flow_runs=wanted)}
 
+    def completed_tasks(self, flow_run: str) -> list[str]:
+        """Return the names of a flow run's tasks that have ended well, in their order."""
+        wanted = {"id": {"any_": [flow_run]}}
+        tasks = self.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
+        return [task["name"] for task in tasks if task["state_type"] == "COMPLETED"]
+
     def edges(self, flow_run: str) -> list[tuple[str, list[str]]]:
         """Return each task of a flow run's graph with the tasks that it is drawn after."""
         nodes = [node for _, node in self.get(f"/flow_runs/{flow_run}/graph-v2")["nodes"]]

@@ -46,13 +46,8 @@ def test_it_is_named_by_its_tables_methods_models_and_date_and_ends_with_its_ver
 
 def test_every_step_is_a_task_run(flow_run, server):
     run, _ = flow_run
-
-    def completed() -> list[str]:
-        wanted = {"id": {"any_": [run["id"]]}}
-        tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
-        return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
-
-    assert eventually(lambda: completed() == [title_of(step) for step in STEPS])
+    steps = [title_of(step) for step in STEPS]
+    assert eventually(lambda: server.completed_tasks(run["id"]) == steps)
 
 
 def test_progress_ends_at_100_and_the_verdicts_are_there_to_read(flow_run, server):

@@ -88,14 +88,9 @@ def test_the_log_names_what_is_done_and_nothing_for_programmers(flow_run, server
 def test_every_step_is_a_task_run_of_its_name(flow_run, server):
     run, _ = flow_run
 
-    def completed() -> list[str]:
-        wanted = {"id": {"any_": [run["id"]]}}
-        tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
-        return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
-
     names = [title_of(step) for step in STEPS]
     # task runs reach the server as events, a moment after they have ended
-    assert eventually(lambda: completed() == names)
+    assert eventually(lambda: server.completed_tasks(run["id"]) == names)
 
 
 def test_progress_ends_at_100(flow_run, server):

@@ -149,12 +149,7 @@ def test_as_a_flow(folder, server, tmp_path):
         (one["score"] for one in found.content["features"]), reverse=True
     )
 
-    def completed() -> list[str]:
-        wanted = {"id": {"any_": [run["id"]]}}
-        tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
-        return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
-
-    assert eventually(lambda: completed() == ["shuffle the rows", "descend"])
+    assert eventually(lambda: server.completed_tasks(run["id"]) == ["shuffle the rows", "descend"])
     start, more = str(found.folder / "state.safetensors"), str(tmp_path / "more")
     again = differentiable_selection(str(tmp_path / "table"), more, asked, start=start)
     assert again.content["start"] == found.content["state"]

@@ -86,13 +86,8 @@ def test_as_a_flow(former, newer, server):
     assert artifacts["next-progress"]["data"] == 100
     assert result.changes["sentence"] in artifacts["next-verdict"]["data"]
 
-    def completed() -> list[str]:
-        wanted = {"id": {"any_": [run["id"]]}}
-        tasks = server.find("task_runs", flow_runs=wanted, sort="EXPECTED_START_TIME_ASC")
-        return [t["name"] for t in tasks if t["state_type"] == "COMPLETED"]
-
     names = [title_of(step) for step in steps_of(with_changes=True)]
-    assert eventually(lambda: completed() == names)
+    assert eventually(lambda: server.completed_tasks(run["id"]) == names)
 
 
 def test_the_form_asks_for_the_former_run_the_rows_and_what_is_to_be_otherwise():
