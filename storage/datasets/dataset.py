@@ -71,6 +71,7 @@ _MOST_WHOLE_LABELS = 20  # up to here integers are classes
 _READING = 5  # version of the reading rules; raise it if a source reads differently
 _CELLS_AT_A_TIME = 2**22  # of a `LazyTable`: 32 MiB of numbers
 _COLUMNS_AT_A_TIME = 8  # decoded but not yet combined
+_READ_AHEAD = 2**16  # bytes of a column that are read from the file at once
 
 
 @dataclass(frozen=True)
@@ -118,18 +119,55 @@ class Dataset:
         names = list(self.columns if columns is None else columns)
         check_known(names, self.columns)
         columns_read: list[pa.Array] = []
+        with self._open_table() as file:
+            for start in range(0, len(names), _COLUMNS_AT_A_TIME):
+                some = names[start : start + _COLUMNS_AT_A_TIME]
+                columns_read += map(_in_one_chunk, file.read(columns=some).select(some).columns)
+        return pa.table(columns_read, names=names)
+
+    def batches(
+        self, columns: Sequence[str], rows: NDArray[np.int64], most_rows: int
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Yield these columns of at most so many rows at a time, with the number of the first.
+
+        Batches without any of `rows`, ascending row numbers, are left out.
+        """
+        names, begin = list(columns), 0
+        check_known(names, self.columns)
+        with self._open_table() as file:
+            for group in range(file.num_row_groups):
+                n_rows = file.metadata.row_group(group).num_rows
+                if np.searchsorted(rows, begin) < np.searchsorted(rows, begin + n_rows):
+                    start = begin
+                    for batch in file.iter_batches(most_rows, row_groups=[group], columns=names):
+                        stop = start + batch.num_rows
+                        if np.searchsorted(rows, start) < np.searchsorted(rows, stop):
+                            yield start, pa.Table.from_batches([batch])
+                        start = stop
+                begin += n_rows
+
+    @contextmanager
+    def _open_table(self) -> Iterator[pa.parquet.ParquetFile]:
+        """Open the file of the table; StorageError where it is damaged."""
         try:
             # pre_buffer would also hold the whole file, without gain for a local file
-            with pa.parquet.ParquetFile(self.path / _TABLE, pre_buffer=False) as file:
-                for start in range(0, len(names), _COLUMNS_AT_A_TIME):
-                    some = names[start : start + _COLUMNS_AT_A_TIME]
-                    columns_read += map(_in_one_chunk, file.read(columns=some).select(some).columns)
+            with pa.parquet.ParquetFile(
+                self.path / _TABLE,
+                pre_buffer=False,
+                buffer_size=_READ_AHEAD,
+                page_checksum_verification=True,
+            ) as file:
+                yield file
         except (pa.ArrowException, OSError) as error:
             raise_if_out_of_memory(error)
             raise StorageError(
                 f"dataset {self.path} is damaged: {error}; run on its source again"
             ) from error
-        return pa.table(columns_read, names=names)
+
+    def files_to_see(self) -> dict[str, str]:
+        """Return a file with its SHA-256, by which a process can tell that it sees this dataset."""
+        path = (self.path / _MANIFEST).absolute()
+        return {str(path): sha256_of_file(path)}
 
     def rows_in_source(self) -> NDArray[np.int64]:
         """Return which row of the source each row was, shape (n,)."""
@@ -365,7 +403,11 @@ def _home(folder: Path, dataset_hash: str) -> Path:
 def _write_parquet(columns: SpilledColumns, path: Path) -> None:
     repeating = [field.name for field in columns.schema if _repeats(field, columns)]
     with pa.parquet.ParquetWriter(
-        path, columns.schema, compression="zstd", use_dictionary=repeating
+        path,
+        columns.schema,
+        compression="zstd",
+        use_dictionary=repeating,
+        write_page_checksum=True,
     ) as writer:
         for rows in columns.slices(_ROWS_PER_GROUP):
             writer.write_table(rows, row_group_size=_ROWS_PER_GROUP)

@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from numbers import Integral
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from chaffinch.errors import InputError, short_repr
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.settings.base import Settings, as_name, listed
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
+from chaffinch.tasks.settings.selection import ExecutionSettings
 
 _Kind = TypeVar("_Kind", bound=Settings)
 _Arguments = ParamSpec("_Arguments")
@@ -134,8 +136,16 @@ def rare_settings(settings: Mapping[str, Any] | None, takes: tuple[str, ...]) ->
     return dict(settings or {})
 
 
-def cluster_settings(cluster: str | int | None) -> dict[str, Any]:
-    """Return who computes as settings have it; a number is of local processes, None is nobody."""
+def execution_settings(cluster: Any, store: str | Path | None) -> ExecutionSettings:
+    """Return what computes, and where results are kept: by default in the default store."""
+    where: dict[str, Any] = {} if store is None else {"store": store}
+    if hasattr(cluster, "scheduler_info"):
+        return ExecutionSettings.with_client(cluster, **where)
+    return ExecutionSettings(**cluster_settings(cluster), **where)
+
+
+def cluster_settings(cluster: Any) -> dict[str, Any]:
+    """Return what computes as settings have it: a number of local processes, or a name."""
     if not isinstance(cluster, Integral) or isinstance(cluster, bool):
         return {"cluster": "none" if cluster is None else cluster}
     if cluster < 1:

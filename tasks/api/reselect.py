@@ -34,7 +34,7 @@ def reselect(
     slack: float = 0.05,
     rejections: int = 10,
     seed: int | None = None,
-    cluster: str | int | None = None,
+    cluster: str | int | Any = None,
     store: str | Path | None = None,
     verbose: bool | OnProgress | None = None,
 ) -> SelectionResult:

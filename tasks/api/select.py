@@ -11,8 +11,8 @@ from chaffinch.storage.column_names import labels_of
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.api.arguments import (
     OF_SELECTIONS,
-    cluster_settings,
     column_settings,
+    execution_settings,
     history_settings,
     rare_settings,
     refusing_moved_names,
@@ -32,7 +32,6 @@ from chaffinch.tasks.settings.identity import CustomObjects
 from chaffinch.tasks.settings.method import Method, method_settings
 from chaffinch.tasks.settings.selection import (
     TOLERANCE,
-    ExecutionSettings,
     ModelSettings,
     SelectionSettings,
 )
@@ -61,7 +60,7 @@ def select(
     tolerance: float = TOLERANCE,
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
-    cluster: str | int | None = None,
+    cluster: str | int | Any = None,
     store: str | Path | None = None,
     verbose: bool | OnProgress | None = None,
 ) -> SelectionResult:
@@ -147,9 +146,10 @@ def select(
         on.
     seed : int in 0..2**32-1
         The only source of randomness.
-    cluster : "none", "local", int or a scheduler's address, optional
+    cluster : "none", "local", int, a scheduler's address or a client of Dask, optional
         What computes: local worker processes, one per core or as many as the number says, or the
-        workers of a Dask scheduler. None is this process. The result does not depend on it.
+        workers of a Dask scheduler, or of a client, which is left open. None is this process. The
+        result does not depend on it.
     store : path, optional
         Folder that keeps datasets and runs, so that a killed run can resume. None keeps nothing.
     verbose : bool or callable, optional
@@ -240,13 +240,12 @@ def selected(
     data: Any,
     settings: SelectionSettings,
     custom: CustomObjects,
-    cluster: str | int | None,
+    cluster: Any,
     store: str | Path | None,
     verbose: bool | OnProgress | None,
 ) -> SelectionResult:
     """Run the pipeline and return its result; the parameters are those of `select`."""
-    where: dict[str, Any] = {} if store is None else {"store": store}
-    execution = ExecutionSettings(**cluster_settings(cluster), **where)
+    execution = execution_settings(cluster, store)
     source = source_of(data)
     steps = steps_of(
         with_alternatives=settings.alternatives is not None,

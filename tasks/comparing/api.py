@@ -12,8 +12,8 @@ from chaffinch.errors import InputError
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.api.arguments import (
     OF_COMPARISONS,
-    cluster_settings,
     column_settings,
+    execution_settings,
     rare_settings,
     refusing_moved_names,
 )
@@ -29,7 +29,7 @@ from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import Method
-from chaffinch.tasks.settings.selection import TOLERANCE, ExecutionSettings, ModelSettings
+from chaffinch.tasks.settings.selection import TOLERANCE, ModelSettings
 from chaffinch.tasks.warnings import warn_of_data
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def compare(
     loss: str | None = None,
     tolerance: float = TOLERANCE,
     settings: Mapping[str, Any] | None = None,
-    cluster: str | int | None = None,
+    cluster: str | int | Any = None,
     store: str | Path | None = None,
     time_budget: float | None = None,
     verbose: bool | OnProgress | None = None,
@@ -88,7 +88,7 @@ def compare(
         See `chaffinch.select`; the same for every table.
     settings : mapping, optional
         What is rarely set, by name: ``"task"`` and ``"baseline"``, as in `chaffinch.select`.
-    cluster : "none", "local", int or a scheduler's address, optional
+    cluster : "none", "local", int, a scheduler's address or a client of Dask, optional
         What computes; see `chaffinch.select`. The result does not depend on it.
     store : path, optional
         Folder for results, so that a stopped comparison resumes, and one with more methods, models
@@ -146,12 +146,12 @@ def compare(
         **chosen,
     )
     with tempfile.TemporaryDirectory(prefix="chaffinch-") as temporary:
-        execution = cluster_settings(cluster) | {"store": temporary if store is None else store}
+        execution = execution_settings(cluster, temporary if store is None else store)
         with shown(STEPS, verbose) as progress:
             run = compare_methods(
                 list(map(source_of, tables)),
                 asked,
-                ExecutionSettings(**execution),
+                execution,
                 time_budget=time_budget,
                 on_progress=progress,
                 say=logger.warning,

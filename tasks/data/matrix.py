@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -15,7 +14,6 @@ from chaffinch.tasks.data.roles import encode_target, rows_with_roles
 from chaffinch.tasks.data.splitting.splits import Roles
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
-from chaffinch.tasks.selection.mapped import empty_matrix
 from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.selection import SelectionSettings
 
@@ -38,7 +36,7 @@ def feature_matrix(
 ) -> Floats:
     """Return the features as numbers, shape (n, d)."""
     matrix = np.empty((table.num_rows, len(features)), order="F")
-    for position, values in enumerate(_feature_columns(table, features, categories)):
+    for position, values in enumerate(feature_columns(table, features, categories)):
         matrix[:, position] = values
     return matrix
 
@@ -67,24 +65,23 @@ def load_rows(
     description: TableDescription,
     index: Index | None = None,
     mask: Mask | None = None,
-    folder: Path | None = None,
 ) -> Rows:
     """Return rows as inputs of a model, with the features of the description, or a mask of them.
 
     Features are read in blocks of columns, so that memory holds the requested rows and about 64 MiB
-    more. With a folder, a large matrix is in a file there, which is removed with its last use.
+    more.
     """
     roles = load_roles(dataset, settings, description)
     rows = slice(None) if index is None else index
     y, features = roles.y[rows], description.features
     if mask is not None:
         features = tuple(name for name, is_kept in zip(features, mask, strict=True) if is_kept)
-    matrix = empty_matrix((len(y), len(features)), folder)
+    matrix = np.empty((len(y), len(features)), order="F")
     at_a_time = max(1, _CELLS_AT_A_TIME // max(1, len(roles.y)))
     for start in range(0, len(features), at_a_time):
         block = features[start : start + at_a_time]
         table = dataset.read(list(block))
-        columns = _feature_columns(table, block, description.categories)
+        columns = feature_columns(table, block, description.categories)
         for position, values in enumerate(columns, start):
             matrix[:, position] = values[rows]
         del table, columns, values  # free memory before the next block
@@ -103,7 +100,7 @@ def baseline_values(rows: Rows, schema: Schema, kind: Literal["mean", "median", 
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     baseline = np.zeros(len(schema.features))
     for position, n_categories in enumerate(schema.n_categories):
-        values = rows.X[:, position]
+        values = rows.column(position)
         present = ~np.isnan(values)
         values, weights = values[present], weight[present]
         if not len(values):
@@ -127,9 +124,10 @@ def _weighted_median(values: Floats, weights: Floats) -> float:
     return float(low / 2 + high / 2)
 
 
-def _feature_columns(
+def feature_columns(
     table: Any, features: Sequence[str], categories: Mapping[str, Sequence[str]]
 ) -> Iterator[Floats]:
+    """Yield each feature as numbers, shape (n,)."""
     place = {name: position for position, name in enumerate(table.column_names)}
     for name in features:
         # to search the names for every feature takes longer than to read the columns

@@ -23,7 +23,7 @@ import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -33,8 +33,9 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, model_validator
 
 from chaffinch.errors import NotCovered
+from chaffinch.tasks.data.row_numbers import RowNumbers
 from chaffinch.tasks.data.splitting.stratified_split import Index
-from chaffinch.tasks.methods.fitting import Fold
+from chaffinch.tasks.data.stored_rows import packed_index
 from chaffinch.tasks.methods.paths import of_ranking
 from chaffinch.tasks.methods.protocol import Problem, Seen, candidates_at, unused_features_error
 from chaffinch.tasks.methods.refits import Refit, at_most
@@ -271,7 +272,7 @@ class _Search:
     """Inputs that all fits share; a fold is named by its position in `folds`."""
 
     refit: Refit  # all rows; none is held out
-    folds: tuple[Fold, ...]
+    folds: tuple[tuple[RowNumbers, RowNumbers], ...]  # fitted on, and held out
     inner: Mapping[int, tuple[int, ...]]  # outer fold -> the folds that order its features
     sizes: tuple[int, ...]
     most: int  # features to keep
@@ -303,7 +304,12 @@ class _Search:
 
     def index_outside(self, folds: _Folds) -> Index:
         """Return the rows that all of the folds fit on."""
-        return reduce(np.intersect1d, (self.folds[fold][0] for fold in folds))
+        first, *others = (self.folds[fold][0].index for fold in folds)
+        for index in others:
+            is_in = np.zeros(len(self.refit.train), dtype=bool)
+            is_in[index] = True
+            first = first[is_in[first]]
+        return first
 
     def model(self, folds: _Folds, mask: Mask) -> FittedModel:
         """Return a model of a mask's features, fitted on the rows outside a fold or two."""
@@ -311,11 +317,11 @@ class _Search:
         return self.refit.recipe.fit(rows, schema.select(mask))
 
     def held_out(self, fold: int) -> Rows:
-        return self.refit.train.take(self.folds[fold][1])
+        return self.refit.train.take(self.folds[fold][1].index)
 
     def truth(self, fold: int) -> tuple[NDArray[Any], Floats | None]:
         """Return the targets and weights of the rows that a fold holds out."""
-        rows, index = self.refit.train, self.folds[fold][1]
+        rows, index = self.refit.train, self.folds[fold][1].index
         return rows.y[index], None if rows.weight is None else rows.weight[index]
 
 
@@ -341,7 +347,7 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
         # the model with all features is judged although no choice may have them all
         most = most if feasible.allow(np.ones(d, dtype=bool)) else min(most, d - 1)
     bound = () if feasible is None else tuple(feasible.all_or_none())
-    alike = [np.setdiff1d(group, [*chain(*bound)]) for group in near_copies(rows.X, schema)]
+    alike = [np.setdiff1d(group, [*chain(*bound)]) for group in near_copies(rows, schema)]
     copies = tuple(group for group in alike if len(group) > 1)
     top = most if most < d else min(d - 1, round(_FIRST_STEP * d))
     sizes = set(sizes_down(top, fewest) if top >= fewest else ())
@@ -349,7 +355,7 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
         sizes = {most} - {d}
     return _Search(
         Refit(rows, rows.take(slice(0)), schema, problem.recipe, problem.loss),
-        folds,
+        tuple((packed_index(rows, fit), packed_index(rows, held)) for fit, held in folds),
         inner,
         (d, *sorted(sizes, reverse=True)),
         most,
@@ -409,7 +415,7 @@ def _order(search: _Search, judges: Sequence[tuple[FittedModel, int]]) -> list[i
 
 
 def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
-    rows = search.held_out(fold)
+    rows = search.held_out(fold).in_memory()
     engine = masked_loss(model, rows, search.refit.loss, search.baseline)
     importances = model.importances()
     # boosters keep gains in float32, which overflows for targets of very large values
@@ -447,8 +453,8 @@ class _HeldOut:
         self._losses: dict[tuple[int, int], Floats] = {}
         self.n_refits = 0
         for f in search.inner:
-            model, X = models[search.left_out(f)], search.held_out(f).X
-            self._add(f, search.n_features, model.predict(X))
+            model = models[search.left_out(f)]
+            self._add(f, search.n_features, search.held_out(f).predicted_by(model))
             self._add(f, 0, self._constant(f))
 
     def refit(
@@ -469,7 +475,7 @@ class _HeldOut:
         *sizes, constant = sorted({size for _, size in self._losses}, reverse=True)
         truths = [search.truth(f) for f in folds]
         weights = [np.ones(len(y)) if weight is None else weight for y, weight in truths]
-        units = [self._units[search.folds[f][1]] for f in folds]
+        units = [self._units[search.folds[f][1].index] for f in folds]
         if not search.refit.loss.is_mean_over_rows:  # a score has a single loss for a fold
             weights = [weight.sum(keepdims=True) for weight in weights]
             units = [np.array([f]) for f in folds]
@@ -493,7 +499,7 @@ class _HeldOut:
             name: pa.array(list(np.concatenate([self._predictions[key] for key in sizes.items()])))
             for name, sizes in sizes_of.items()
         }
-        rows = [self._search.folds[f][1] for f in of_fold]
+        rows = [self._search.folds[f][1].index for f in of_fold]
         fold = np.repeat(list(of_fold), list(map(len, rows)))
         return pa.table({"row": np.concatenate(rows), "fold": fold, **columns})
 
@@ -522,7 +528,7 @@ class _HeldOut:
 def _refit_and_predict(search: _Search, item: tuple[int, Mask]) -> Floats:
     fold, mask = item
     model = search.model(search.left_out(fold), mask)
-    return model.predict(search.refit.train.take(search.folds[fold][1], mask).X)
+    return search.refit.train.take(search.folds[fold][1].index, mask).predicted_by(model)
 
 
 def _interval_factor(search: _Search) -> float:

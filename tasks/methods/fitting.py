@@ -231,4 +231,4 @@ def _fold_loss(shared: _CrossValidation, item: tuple[dict[str, Any], int]) -> fl
     recipe = replace(shared.recipe, parameters={**shared.recipe.parameters, **candidate})
     model = recipe.fit(shared.rows.take(fitting), shared.schema)
     held_out = shared.rows.take(held_out_rows)
-    return shared.loss(held_out.y, model.predict(held_out.X), held_out.weight)
+    return shared.loss(held_out.y, held_out.predicted_by(model), held_out.weight)

@@ -78,7 +78,7 @@ class Problem:
 
         Rows are shuffled by a hash of their content, so that the first are a random sample.
         """
-        return self.rows("mask_validation").take(slice(self.settings.mask_rows))
+        return self.rows("mask_validation").take(slice(self.settings.mask_rows)).in_memory()
 
     def masked_loss(self, n_removals: int = 0) -> MaskedLoss:
         """Return the base model's masked loss on mask-validation rows; groups leave together.

@@ -75,7 +75,7 @@ class Refit:
 
     def prediction_of(self, model: FittedModel, mask: Mask) -> Floats:
         """Return the held-out prediction of a model fitted on a mask's features."""
-        return model.predict(self.held_out.select(mask).X)
+        return self.held_out.select(mask).predicted_by(model)
 
 
 def refit_of(problem: Problem) -> Refit:

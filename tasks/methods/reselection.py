@@ -114,7 +114,7 @@ class _Refits:
         key = mask.tobytes()
         if key not in self._judged:
             rows = self._refit.held_out.select(mask)
-            prediction = self._model(mask).predict(rows.X)
+            prediction = rows.predicted_by(self._model(mask))
             self._judged[key] = prediction, self._refit.loss(rows.y, prediction, rows.weight)
         return self._judged[key]
 

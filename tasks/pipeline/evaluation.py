@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from chaffinch.tasks.pipeline.explanation import explanation_of, stand_ins_of
 from chaffinch.tasks.pipeline.judge import Judge, judge_of
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, EXPLANATION_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
-from chaffinch.tasks.selection.core import Mask
+from chaffinch.tasks.selection.core import Mask, Rows
 from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.settings.search_result import step_of_each
 from chaffinch.tasks.statistics.metrics import compare_metrics, shares_of_classes
@@ -37,17 +38,21 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
     Both use the training and mask-validation rows, because the mask is already fixed; of a
     cross-fitted method all rows but the test set. The published runs used the training rows only.
     """
-    schema, mask, rows = run.schema, run.mask, run.rows(*run.fitted_parts)
+    masks = [np.ones_like(run.mask), run.mask]
+
+    def rows(mask: Mask) -> Rows:
+        return run.rows(*run.fitted_parts, mask=mask)
+
+    report = partial(run.progress, "retrain")
     # a cross-fitted method fits the base model on the same rows
-    fitted_before = not len(run.splits.mask_validation)
-    run.all_features_model = run.base_model if fitted_before else run.recipe.fit(rows, schema)
+    if not len(run.splits.mask_validation):
+        run.all_features_model = run.base_model
+        (run.selected_model,) = run.fit(run.recipe, rows, masks[1:], report)
+    else:
+        run.all_features_model, run.selected_model = run.fit(run.recipe, rows, masks, report)
     writer.write_all("all_features_model", run.all_features_model.to_files)
-    run.progress("retrain", 1, 2)
-    n_rows = len(rows)
-    del rows  # the kept columns are read again, so that no column is in memory twice
-    rows = run.rows(*run.fitted_parts, mask=mask)
-    run.selected_model = run.recipe.fit(rows, schema.select(mask))
     writer.write_all("model", run.selected_model.to_files)
+    n_rows = sum(len(getattr(run.splits, part)) for part in run.fitted_parts)
     writer.result = {"kind": run.selected_model.kind, "rows": n_rows}
 
 
@@ -62,9 +67,11 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         if part == "test":
             continue
         rows = run.rows(part)
+        before = rows.predicted_by(run.all_features_model)
+        after = rows.select(mask).predicted_by(run.selected_model)
         losses[part] = {
-            "all_features": loss(rows.y, run.all_features_model.predict(rows.X), rows.weight),
-            "selected": loss(rows.y, run.selected_model.predict(rows.select(mask).X), rows.weight),
+            "all_features": loss(rows.y, before, rows.weight),
+            "selected": loss(rows.y, after, rows.weight),
         }
         if part == "train":
             standing = stand_ins_of(run, rows)

@@ -109,8 +109,8 @@ def judge_of(run: SelectionRun) -> Judge:
         constant = constant_prediction(
             run.loss, fitted.y, fitted.weight, len(rows), run.schema.n_classes
         )
-        every = run.all_features_model.predict(rows.X)
-        selected = run.selected_model.predict(rows.select(run.mask).X)
+        every = rows.predicted_by(run.all_features_model)
+        selected = rows.select(run.mask).predicted_by(run.selected_model)
         units = run.units("test")
         return Judge("test", refit, (), rows, units, every, selected, constant, 1.0, seed)
     table = run.out_of_fold

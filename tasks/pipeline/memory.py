@@ -16,14 +16,14 @@ from chaffinch.errors import TableTooLargeError
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import Source
-from chaffinch.tasks.selection.mapped import MOST_BYTES
+from chaffinch.tasks.data.stored_rows import MOST_BYTES
 from chaffinch.tasks.selection.models import MODELS, kind_of
 from chaffinch.tasks.selection.models.lightgbm import SAMPLED_ROWS, SAMPLED_VALUES
 from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.settings.base import STARTED_HERE
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
-from chaffinch.tasks.workers.dask_cluster import open_workers
-from chaffinch.tasks.workers.interface import Workers
+from chaffinch.tasks.workers.dask_cluster import open_workers, workers_of
+from chaffinch.tasks.workers.interface import Needs, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -105,20 +105,37 @@ def log_disk_space(source: Source, settings: SelectionSettings, folder: Path) ->
 
 
 def workers_for(
-    execution: ExecutionSettings, datasets: Sequence[Dataset], *, in_files: bool = False
+    execution: ExecutionSettings, datasets: Sequence[Dataset]
 ) -> AbstractContextManager[Workers]:
-    """Open the workers; of a local cluster as many as the settings or `n_local_workers` name.
-
-    Rows in files are not sent to workers: their fits use all cores of this process.
-    """
-    if in_files:
-        if execution.cluster not in ("none", "auto"):
-            logger.warning("the rows are held in files, so this process computes without workers")
-        return open_workers("none")
+    """Open the workers; of a local cluster as many as the settings or `n_local_workers` name."""
+    if execution.client is not None:
+        return workers_of(execution.client)
     n_workers = execution.workers
     if execution.cluster in STARTED_HERE and n_workers is None:
         n_workers = n_local_workers((dataset.n_rows, len(dataset.columns)) for dataset in datasets)
     return open_workers(execution.cluster, n_workers)
+
+
+def workers_that_read(
+    dataset: Dataset, execution: ExecutionSettings
+) -> AbstractContextManager[Workers]:
+    """Open workers that read the rows of a dataset from its files, each with memory for a fit.
+
+    `auto` is this process, whose fits use all of its cores.
+    """
+    n_rows, n_columns = dataset.n_rows, len(dataset.columns)
+    per_row = _PER_ROW_IN_FILES + _PER_VALUE_IN_FILES * n_columns
+    n_bytes = _needed_by_a_fit(n_rows, n_columns, per_row)
+    about = f"a fit of {n_rows:,} rows x {n_columns:,} columns"
+    needs = Needs(dataset.files_to_see(), n_bytes, about)
+    if execution.client is not None:
+        return workers_of(execution.client, needs)
+    cluster, n_workers = execution.cluster, execution.workers
+    if cluster == "auto":
+        cluster = "none"
+    if cluster == "local" and n_workers is None:
+        n_workers = max(1, min(cores(), int(free_memory() // n_bytes) - 1))  # one is this process
+    return open_workers(cluster, n_workers, needs)
 
 
 def n_local_workers(shapes: Iterable[tuple[int, int]]) -> int:
@@ -152,12 +169,17 @@ def _needed_in_files(n_rows: int, n_columns: int, settings: SelectionSettings) -
     if settings.method.traits.is_cross_fitted:
         per_row += _PER_ROW_OF_FOLDS
     n_trees: int = settings.model.parameters.get("n_estimators", 100)
-    masked = 8.0 * min(settings.mask_rows, n_rows) * (n_columns + n_trees)
-    n_sampled = min(min(n_rows, SAMPLED_ROWS) * n_columns, SAMPLED_VALUES)
-    fitted = max(_histograms(n_columns) + n_rows * per_row, _PER_SAMPLED_VALUE * n_sampled)
+    masked = 8.0 * min(settings.mask_rows, n_rows) * (2 * n_columns + n_trees)
     # small matrices are in memory all the same, up to three at a time
     held = 8.0 * n_rows * n_columns
-    return _LIBRARIES_OF_MODELS + max(fitted, masked) + (3 * held if held <= MOST_BYTES else 0.0)
+    fitted = _needed_by_a_fit(n_rows, n_columns, per_row)
+    return max(fitted, _LIBRARIES_OF_MODELS + masked) + (3 * held if held <= MOST_BYTES else 0.0)
+
+
+def _needed_by_a_fit(n_rows: int, n_columns: int, per_row: float) -> float:
+    n_sampled = min(min(n_rows, SAMPLED_ROWS) * n_columns, SAMPLED_VALUES)
+    fitted = max(_histograms(n_columns) + n_rows * per_row, _PER_SAMPLED_VALUE * n_sampled)
+    return _LIBRARIES_OF_MODELS + fitted
 
 
 def _reads_files(settings: SelectionSettings) -> bool:

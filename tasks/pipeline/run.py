@@ -33,7 +33,7 @@ from chaffinch.tasks.pipeline.ingestion import (
     ingest,
     split,
 )
-from chaffinch.tasks.pipeline.memory import needed_memory, workers_for
+from chaffinch.tasks.pipeline.memory import needed_memory, workers_for, workers_that_read
 from chaffinch.tasks.pipeline.progress import (
     OnProgress,
     Warn,
@@ -285,7 +285,10 @@ def _run_on(
         run.settings_file, run.source = execution.settings_file, source
         if run.is_in_files:
             logger.info("rows are held in files, as memory is short for them")
-        workers = workers_for(execution, [dataset], in_files=run.is_in_files)
+        if run.is_in_files:
+            workers = workers_that_read(dataset, execution)
+        else:
+            workers = workers_for(execution, [dataset])
         run.workers = opened.enter_context(workers)
         wrap_step(describe)(run)
         check_fit(settings, run.schema, custom.estimator, run.loss)

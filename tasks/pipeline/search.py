@@ -39,10 +39,10 @@ def train_base_model(run: SelectionRun, writer: Writer) -> None:
         run.on_leader,
     )
     began = perf_counter()
-    run.base_model = model = tuned.recipe.fit(rows, run.schema)
-    run.base_fit_seconds = perf_counter() - began
+    (model,) = run.fit(tuned.recipe, lambda _: rows, [np.ones(len(run.schema.features), bool)])
+    run.base_model, run.base_fit_seconds = model, perf_counter() - began
     writer.write_all("base_model", model.to_files)
-    loss = run.loss(rows.y, model.predict(rows.X), rows.weight)
+    loss = run.loss(rows.y, rows.predicted_by(model), rows.weight)
     check_losses(run.loss.name, [np.ones(len(run.schema.features), bool)], [loss])
     writer.result = {
         "kind": model.kind,
@@ -67,7 +67,7 @@ def optimise_mask(run: SelectionRun, writer: Writer) -> None:
     unmasked_loss = result.facts.get("unmasked_loss")
     if unmasked_loss is None:
         held_out = run.rows("mask_validation")
-        prediction = run.base_model.predict(held_out.X)
+        prediction = held_out.predicted_by(run.base_model)
         unmasked_loss = run.loss(held_out.y, prediction, held_out.weight)
         check_losses(run.loss.name, [np.ones(len(run.schema.features), bool)], [unmasked_loss])
     run.path = steps = result.steps

@@ -7,7 +7,7 @@ files of the run at their first use.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.datasets.dataset import Dataset, ignored
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.runs.stages import Checkpoints, StageRecord
 from chaffinch.storage.runs.store import Run, Store
@@ -27,6 +27,7 @@ from chaffinch.tasks.data.roles import labels_of, target_type
 from chaffinch.tasks.data.splitting.custom_folds import CustomFolds
 from chaffinch.tasks.data.splitting.splits import PARTS, Roles, Splits, fold_indices
 from chaffinch.tasks.data.splitting.stratified_split import Index
+from chaffinch.tasks.data.stored_rows import StoredRows, StoredTable
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.methods.fitting import Fold, Recipe, loss_of, recipe_of
 from chaffinch.tasks.methods.protocol import Problem
@@ -43,7 +44,7 @@ from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.search_result import SearchResult
 from chaffinch.tasks.settings.selection import SelectionSettings, SettingsFile
 from chaffinch.tasks.statistics.bootstrap import resampling_units
-from chaffinch.tasks.workers.interface import InProcess, Workers
+from chaffinch.tasks.workers.interface import InProcess, OnDone, Workers
 
 # Files of a run that are read back.
 PROFILE_FILE = "profile.json"
@@ -241,9 +242,13 @@ class SelectionRun(StageResults):
         if self._loaded is not None:
             rows = self._loaded.rows.take(index)
             return rows if mask is None else rows.select(mask)
-        home = self.dataset.path if self.stored is None else self.stored.folder
-        folder = home if self.is_in_files else None
-        return load_rows(self.dataset, self.settings, self.description, index, mask, folder)
+        if not self.is_in_files:
+            return load_rows(self.dataset, self.settings, self.description, index, mask)
+        folder = self.dataset.path if self.stored is None else self.stored.folder
+        table = StoredTable.of(self.dataset, self.settings, self.description, folder)
+        return StoredRows(table, index, self.schema.features).select(
+            np.ones(len(self.schema.features), dtype=bool) if mask is None else mask
+        )
 
     def roles(self, *parts: str) -> Roles:
         """Return target, weights, groups and times of some sets, in the order of `rows`."""
@@ -267,6 +272,26 @@ class SelectionRun(StageResults):
     def refit(self, fitted: tuple[str, ...], held_out: str) -> Refit:
         """Return the inputs of refits on some sets that are scored on another."""
         return Refit(self.rows(*fitted), self.rows(held_out), self.schema, self.recipe, self.loss)
+
+    def fit(
+        self,
+        recipe: Recipe,
+        rows: Callable[[Mask], Rows],
+        masks: Sequence[Mask],
+        on_done: OnDone = ignored,
+    ) -> list[FittedModel]:
+        """Return a model of each mask's features: of rows in files, fitted by the workers.
+
+        Rows in memory are made for one fit at a time, here: to send them takes longer.
+        """
+        if self.is_in_files:
+            items = [(rows(mask), self.schema.select(mask)) for mask in masks]
+            return self.workers.map(_fit, recipe, items, on_done)
+        fitted: list[FittedModel] = []
+        for mask in masks:
+            fitted.append(recipe.fit(rows(mask), self.schema.select(mask)))
+            on_done(len(fitted), len(masks))
+        return fitted
 
     @cached_property
     def feasible(self) -> FeasibleMasks:
@@ -308,6 +333,10 @@ class SelectionRun(StageResults):
         estimator = self.custom.estimator
         own = () if estimator is None else models.packages_of(estimator)
         return models.load(record.result["kind"], model_files(record, folder), schema, own)
+
+
+def _fit(recipe: Recipe, item: tuple[Rows, Schema]) -> FittedModel:
+    return recipe.fit(*item)
 
 
 def model_files(record: StageRecord, folder: str) -> dict[str, bytes]:

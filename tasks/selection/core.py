@@ -7,21 +7,21 @@ A search accesses a model only through `MaskedLoss`: it never sees rows, paramet
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.mapped import Floats as Floats
-from chaffinch.tasks.selection.mapped import cells
 
 if TYPE_CHECKING:
     from chaffinch.tasks.selection.models.dense import DenseModel
     from chaffinch.tasks.selection.models.forest import Forest
 
+Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Task = Literal["regression", "classification"]
 
@@ -77,13 +77,50 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether X is too large to be held, so that its batches are to be read."""
+        return False
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def n_values(self) -> int:
+        return len(self) * self.n_features
+
     def take(self, index: NDArray[np.int64] | slice, mask: Mask | None = None) -> Rows:
         """Return the rows at `index`, of the features of a mask; a slice alone copies none."""
-        weight = None if self.weight is None else self.weight[index]
-        return Rows(cells(self.X, index, mask), self.y[index], weight)
+        X = self.X[index] if mask is None else self.X[index][:, mask]
+        return Rows(X, self.y[index], None if self.weight is None else self.weight[index])
 
     def select(self, mask: Mask) -> Rows:
         return self.take(slice(None), mask)
+
+    def column(self, feature: int) -> Floats:
+        """Return the values of a feature, shape (n,)."""
+        return self.X[:, feature]
+
+    def batches(self) -> Iterator[Rows]:
+        """Yield the rows in order, some at a time where X is too large to be held."""
+        yield self
+
+    def matrices(self) -> Iterator[Floats]:
+        """Yield X, some rows at a time, as `batches` does."""
+        yield self.X
+
+    def in_memory(self) -> Rows:
+        return self
+
+    def temporary_path(self, n_bytes: float) -> Path:
+        """Return where files of about that size may begin, by a name that is of no other file."""
+        raise NotImplementedError("rows in memory need no files")
+
+    def predicted_by(self, model: Predictor) -> Floats:
+        """Return the predictions of a model for all rows."""
+        predictions = [model.predict(batch.X) for batch in self.batches()]
+        return predictions[0] if len(predictions) == 1 else np.concatenate(predictions)
 
 
 class Predictor(Protocol):

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.tasks.selection.core import Floats, Schema
+from chaffinch.tasks.selection.core import Floats, Rows, Schema
 
 Index = NDArray[np.int64]
 
@@ -28,14 +28,14 @@ _MOST_ROWS = 1000  # that numeric columns are compared in
 _BLOCK = 256  # columns that are compared with all others at a time
 
 
-def near_copies(X: Floats, schema: Schema) -> list[Index]:
+def near_copies(rows: Rows, schema: Schema) -> list[Index]:
     """Return the groups of two or more columns that are near copies of each other.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-        Rows, categories as codes, a missing value as NaN. Numeric columns are compared in the first
-        1,000 rows, so that more must come in an order that does not depend on the source's.
+    rows : Rows
+        Numeric columns are compared in the first 1,000, so that more must come in an order that
+        does not depend on the source's.
     schema : Schema
         It says which columns are categories.
 
@@ -44,9 +44,9 @@ def near_copies(X: Floats, schema: Schema) -> list[Index]:
     list of ndarray of int
         Ascending positions in 0..d-1, by the first of each group; no column is in two.
     """
-    groups = _same_partitions(X, schema.categorical)
-    some = X[:_MOST_ROWS]
-    numeric = np.setdiff1d(np.arange(X.shape[1]), schema.categorical)
+    groups = _same_partitions(rows, schema.categorical)
+    some = rows.take(slice(_MOST_ROWS)).X
+    numeric = np.setdiff1d(np.arange(rows.n_features), schema.categorical)
     last = np.array([_doubled_ranks(some[:, j]) for j in numeric]).reshape(len(numeric), len(some))
     varies = last.any(axis=1)
     numeric, tables = numeric[varies], [last[varies]]
@@ -56,10 +56,10 @@ def near_copies(X: Floats, schema: Schema) -> list[Index]:
     return sorted(groups, key=lambda group: int(group[0]))
 
 
-def _same_partitions(X: Floats, columns: Sequence[int]) -> list[Index]:
+def _same_partitions(rows: Rows, columns: Sequence[int]) -> list[Index]:
     found: dict[bytes, list[int]] = {}
     for j in columns:
-        _, first, level = np.unique(X[:, j], return_index=True, return_inverse=True)
+        _, first, level = np.unique(rows.column(j), return_index=True, return_inverse=True)
         if len(first) > 1:  # a row is named by the first row of its level
             key = hashlib.sha256(first[level].astype(np.int64).tobytes()).digest()
             found.setdefault(key, []).append(j)

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from chaffinch.errors import short_repr
 from chaffinch.tasks.settings.alternatives import (
@@ -324,6 +324,20 @@ class ExecutionSettings(Settings):
     settings_file: SettingsFile | None = setting(
         None, 4, "Settings file", "File that the settings come from; the contract names it."
     )
+
+    _client: Any = PrivateAttr(None)
+
+    @classmethod
+    def with_client(cls, client: Any, **settings: Any) -> "ExecutionSettings":
+        """Return settings by which a client of Dask computes, in place of a cluster."""
+        execution = cls(cluster="none", **settings)
+        execution._client = client
+        return execution
+
+    @property
+    def client(self) -> Any:
+        """The client of Dask that computes; None for the cluster of the settings."""
+        return self._client
 
     @model_validator(mode="after")
     def _workers_are_needed(self) -> "ExecutionSettings":

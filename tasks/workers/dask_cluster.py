@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.errors import InputError, WorkersError
+from chaffinch.errors import InputError, WorkersError, short_repr
 from chaffinch.storage.extras import lacks, require
 from chaffinch.tasks.selection.models.runtime import cores
 from chaffinch.tasks.settings.base import STARTED_HERE
 from chaffinch.tasks.workers.dask_map import OverDask
-from chaffinch.tasks.workers.interface import InProcess, Workers
+from chaffinch.tasks.workers.interface import InProcess, Needs, Workers
 from chaffinch.tasks.workers.on_demand import OnDemand
 
 if TYPE_CHECKING:
@@ -28,8 +28,13 @@ _SECONDS_TO_JOIN = 30  # for workers of a cluster that scales on demand
 
 
 @contextmanager
-def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers]:
-    """Open the workers of a setting; a local cluster has `n_workers`, by default one per core."""
+def open_workers(
+    cluster: str, n_workers: int | None = None, needs: Needs | None = None
+) -> Iterator[Workers]:
+    """Open the workers of a setting; a local cluster has `n_workers`, by default one per core.
+
+    InputError for workers that lack what an item needs, or have other versions than this process.
+    """
     n_processes = n_workers or cores()
     if cluster == "none" or (cluster == "auto" and (n_processes == 1 or lacks("distributed"))):
         yield InProcess()
@@ -40,13 +45,7 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
     def connect() -> Client:
         if cluster not in STARTED_HERE:
             client = opened.enter_context(closing(_connect(cluster, is_direct=False)))
-            try:
-                client.wait_for_workers(1, timeout=_SECONDS_TO_JOIN)
-            except TimeoutError as error:
-                raise InputError(
-                    f"the Dask scheduler at {cluster!r} has no workers; start some with "
-                    f"`dask worker {cluster}`"
-                ) from error
+            _wait_for_any(client, f"at {cluster!r}", f"start some with `dask worker {cluster}`")
             return client
         from chaffinch.tasks.workers.local_cluster import local_cluster
 
@@ -58,16 +57,38 @@ def open_workers(cluster: str, n_workers: int | None = None) -> Iterator[Workers
         _wait_for(client, started, n_processes)  # rows are sent to the present workers
         return client
 
-    workers = OverDask(connect)
+    workers = OverDask(connect, needs)
     try:
         if cluster not in STARTED_HERE:
-            workers.client  # noqa: B018 - raises for a wrong address before any work
+            workers.check()  # before any work
         # a lost scheduler ends the run in a single line
         with without_tracebacks("distributed.batched", OSError):
             yield OnDemand(workers, n_processes) if cluster == "auto" else workers
     finally:
         with without_tracebacks("distributed.client", asyncio.CancelledError):
             opened.close()
+
+
+@contextmanager
+def workers_of(client: Client, needs: Needs | None = None) -> Iterator[Workers]:
+    """Open the workers of a client, which stays open; see `open_workers`."""
+    if client.asynchronous:
+        raise InputError(
+            "cluster is an asynchronous client of Dask; give one without asynchronous=True"
+        )
+    _wait_for_any(client, f"of {short_repr(client)}", "start some, or let the cluster adapt")
+    workers = OverDask(lambda: client, needs)
+    workers.check()
+    with without_tracebacks("distributed.batched", OSError):
+        yield workers
+
+
+def _wait_for_any(client: Client, where: str, remedy: str) -> None:
+    """Wait for a worker; a cluster that adapts to its work starts one for the first task."""
+    try:
+        client.submit(int, pure=False).result(timeout=_SECONDS_TO_JOIN)
+    except TimeoutError as error:
+        raise InputError(f"the Dask scheduler {where} has no workers; {remedy}") from error
 
 
 @contextmanager

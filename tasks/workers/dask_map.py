@@ -10,15 +10,21 @@ import asyncio
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
+from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Any, Generic, cast
+from uuid import uuid4
 
-from chaffinch.errors import WorkersError
+from chaffinch.errors import InputError, WorkersError
+from chaffinch.storage.files import sha256_of_file
 from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.black_box import EvaluateMasks, MaskEvaluator
+from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss, spread_masks
-from chaffinch.tasks.workers.interface import Item, OnDone, Result, Shared
+from chaffinch.tasks.workers.interface import Item, Needs, OnDone, Result, Shared
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -41,8 +47,8 @@ class OverDask:
     the scheduler is lost.
     """
 
-    def __init__(self, connect: Callable[[], Client]) -> None:
-        self._connect = connect
+    def __init__(self, connect: Callable[[], Client], needs: Needs | None = None) -> None:
+        self._connect, self._needs = connect, needs
         self._client: Client | None = None
 
     @property
@@ -50,6 +56,32 @@ class OverDask:
         if self._client is None:
             self._client = self._connect()
         return self._client
+
+    def check(self) -> None:
+        """Raise InputError for a worker of other versions, or that lacks what an item needs."""
+        files = {} if self._needs is None else self._needs.files
+        for address, found in self.client.run(_describe_worker, list(files)).items():
+            for name, version in versions().items():
+                if (there := found["versions"].get(name)) != version:
+                    has = f"{name} {there}" if there else f"no {name}"
+                    raise InputError(
+                        f"worker {address} has {has} but this process {version}; install the same "
+                        "versions on both, as the result depends on them"
+                    )
+            for path, digest in files.items():
+                if found["files"][path] != digest:
+                    raise InputError(
+                        f"worker {address} does not see the rows of this run in {path}; put the "
+                        "store in a folder that all workers see at the same path, or set cluster "
+                        "to none"
+                    )
+            has_bytes, needs = found["memory_limit"], self._needs
+            if needs is not None and 0 < has_bytes < needs.n_bytes:
+                raise InputError(
+                    f"{needs.about} needs about {needs.n_bytes / 1e9:.1f} GB but worker {address} "
+                    f"has {has_bytes / 1e9:.1f} GB of memory; give workers more, drop columns, or "
+                    "set cluster to none"
+                )
 
     @property
     def n_threads(self) -> int:
@@ -143,7 +175,10 @@ class OverDask:
             for start in waiting:
                 # pickled: otherwise the scheduler would import their modules
                 call = dumps((function, list(items[start : start + size])))
-                future = self.client.submit(_call, call, replicated.future, pure=False)
+                name = _name_of(function)
+                key = f"chaffinch-{name}-{start}-{uuid4().hex}"  # as the dashboard shows it
+                n_bytes = 0.0 if self._needs is None else self._needs.n_bytes
+                future = self.client.submit(_call, call, n_bytes, replicated.future, key=key)
                 start_of[future] = start
             try:
                 for future in as_completed(start_of, loop=self.client.loop):
@@ -164,12 +199,45 @@ class OverDask:
         raise WorkersError(_killing_batch(waiting[0], len(items)))
 
 
-def _call(call: bytes, shared: Any) -> Any:
-    """Call a pickled function on a worker, on pickled items."""
+def _call(call: bytes, n_bytes: float, shared: Any) -> Any:
+    """Call a pickled function on a worker, on pickled items that need so much memory."""
     from distributed.protocol.pickle import loads
 
     function, items = loads(call)
-    return function(shared, items)
+    with _room_for(n_bytes):
+        return function(shared, items)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """Return what is called, in words."""
+    while isinstance(function, partial):
+        function = function.args[0] if function.args else function.func
+    return getattr(function, "__name__", "call").strip("_").replace("_", "-")
+
+
+def _room_for(n_bytes: float) -> AbstractContextManager[Any]:
+    """Wait until the memory of this worker has room for another item."""
+    from distributed import get_worker
+
+    if not n_bytes or not (limit := _memory_limit(get_worker())):
+        return nullcontext()
+    with _LOCK:
+        return _ROOM.setdefault(n_bytes, BoundedSemaphore(max(1, int(limit // n_bytes))))
+
+
+_LOCK, _ROOM = Lock(), dict[float, BoundedSemaphore]()
+
+
+def _memory_limit(worker: Any) -> int:
+    """Return the bytes of memory that a worker may use; 0 without a limit."""
+    return worker.memory_manager.memory_limit or 0
+
+
+def _describe_worker(paths: Sequence[str], dask_worker: Any) -> dict[str, Any]:
+    """Return the versions, memory and files of the worker that runs this."""
+    files = {path: sha256_of_file(Path(path)) for path in paths if Path(path).is_file()}
+    seen = {path: files.get(path) for path in paths}
+    return {"versions": versions(), "files": seen, "memory_limit": _memory_limit(dask_worker)}
 
 
 def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[Any]) -> list[Any]:

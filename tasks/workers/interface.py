@@ -6,7 +6,8 @@ the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows
@@ -17,6 +18,18 @@ Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 OnDone = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a worker needs for each item: bytes of memory, and files, with their SHA-256.
+
+    `about` says in words what an item is.
+    """
+
+    files: Mapping[str, str]
+    n_bytes: float
+    about: str
 
 
 class Workers(Protocol):

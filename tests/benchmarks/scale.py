@@ -1,10 +1,10 @@
 """Memory, CPU seconds and bytes of each stage of a run on a large table.
 
 A table of normal numbers with a binary target is written by row group. Each run is a program of its
-own, without a cluster, with its rows in files. Memory is what the process holds by itself
-(RssAnon), sampled every 10 ms: mapped files are page cache, which the system takes back. With
---compare the fewest rows are also selected from in memory, where the contract must be equal, and by
-what a user would write with pandas and SelectFromModel.
+own, with its rows in files. Memory is what the process holds by itself (RssAnon), sampled every 10
+ms: mapped files are page cache, which the system takes back. With --compare the fewest rows are
+also selected from in memory, where the contract must be equal, and by what a user would write with
+pandas and SelectFromModel; with --workers also on a Dask cluster, whose contract must be equal too.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +85,16 @@ def _counters() -> dict[str, float]:
 
 
 def measure(
-    table: Path, store: Path, method: str, model: str, n_estimators: int, *, in_memory: bool
+    table: Path, store: Path, method: str, model: str, n_estimators: int, how: str, n_workers: int
 ) -> None:
-    """Run the pipeline in this process, and print what its stages took as JSON."""
+    """Run the pipeline from this process, and print what its stages took as JSON."""
     from chaffinch.storage.sources import source_of
     from chaffinch.tasks.pipeline import memory
     from chaffinch.tasks.pipeline.run import select_features
     from chaffinch.tasks.settings.method import method_of
     from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
-    memory.SHARE_IN_MEMORY = math.inf if in_memory else 0.0
+    memory.SHARE_IN_MEMORY = math.inf if how == "in memory" else 0.0
     watch = Watch()
     settings = SelectionSettings(
         target="y",
@@ -101,9 +102,31 @@ def measure(
         model={"name": model, "tuning": "none", "parameters": {"n_estimators": n_estimators}},
     )
     execution = ExecutionSettings(store=store, cluster="none")
-    run = select_features(source_of(table), settings, execution, wrap_step=watch.wrap_step)
+    with ExitStack() as opened:
+        client, sent = None, _sent()
+        if how == "on workers":
+            client = opened.enter_context(_cluster(n_workers))
+            execution = ExecutionSettings.with_client(client, store=store)
+        run = select_features(source_of(table), settings, execution, wrap_step=watch.wrap_step)
+        if client is not None:
+            peaks = client.run(_status, "VmHWM")
+            figures = ", ".join(f"{peak / 1e9:.2f}" for peak in peaks.values())
+            wire = (_sent() - sent) / 1e6
+            print(f"peak GB of each worker: {figures}; {wire:.0f} MB over lo", file=sys.stderr)
     contract = hashlib.sha256((run.folder / "selection.json").read_bytes()).hexdigest()
     print(json.dumps({"stages": watch.stages, "contract": contract}))
+
+
+def _cluster(n_workers: int) -> Any:
+    from distributed import Client
+
+    return Client(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
+
+
+def _sent() -> int:
+    """Return the bytes that were sent over the loopback interface, by other programs too."""
+    lines = Path("/proc/net/dev").read_text().splitlines()
+    return next(int(line.split(":")[1].split()[0]) for line in lines if "lo:" in line)
 
 
 def measure_by_hand(table: Path, model: str, n_estimators: int) -> None:
@@ -142,6 +165,7 @@ def main() -> None:
     parser.add_argument(
         "--compare", action="store_true", help="at the fewest rows, with memory and with pandas"
     )
+    parser.add_argument("--workers", type=int, default=0, help="also with so many of Dask")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.measure is not None:
@@ -150,20 +174,19 @@ def main() -> None:
         if how == "by hand":
             measure_by_hand(table, model, asked.trees)
         else:
-            measure(table, store, asked.method, model, asked.trees, in_memory=how == "in memory")
+            measure(table, store, asked.method, model, asked.trees, how, asked.workers)
         return
     for model in asked.models:
         found: dict[int, dict[str, dict[str, float]]] = {}
         for n_rows in sorted(asked.rows):
             compared = ("in memory", "by hand") if asked.compare and not found else ()
-            each = _in_programs(asked, model, n_rows, ("in files", *compared))
+            spread = ("on workers",) if asked.workers else ()
+            each = _in_programs(asked, model, n_rows, ("in files", *spread, *compared))
             for how, took in each.items():
                 _print(f"{model}, {how}", n_rows, asked.columns, took["stages"])
-            if compared:
-                is_equal = each["in files"]["contract"] == each["in memory"]["contract"]
-                print(
-                    "the contracts in files and in memory are", "equal" if is_equal else "UNEQUAL"
-                )
+            for how in {*spread, *compared} - {"by hand"}:
+                is_equal = each["in files"]["contract"] == each[how]["contract"]
+                print(f"the contracts in files and {how} are", "equal" if is_equal else "UNEQUAL")
             found[n_rows] = each["in files"]["stages"]
         _print_exponents(found)
 
@@ -183,6 +206,7 @@ def _in_programs(
         table = Path(folder) / "table.parquet"
         write_table(table, n_rows, asked.columns)
         options = ("--method", asked.method, "--models", model, "--trees", str(asked.trees))
+        options = (*options, "--workers", str(asked.workers))
         command = [sys.executable, "-m", "tests.benchmarks.scale", *options]
         for how in ways:
             store = str(Path(folder) / f"store {how}")

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.tasks.selection.core import Schema
+from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.near_copies import near_copies
 
 
 def groups_of(X, n_categories=None):
     d = np.shape(X)[1]
     schema = Schema(tuple(map(str, range(d))), tuple(n_categories or [0] * d))
-    found = near_copies(np.asarray(X, dtype=float), schema)
+    found = near_copies(Rows(np.asarray(X, dtype=float), np.zeros(len(X))), schema)
     return [group.tolist() for group in found]
 
 

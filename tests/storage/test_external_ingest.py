@@ -127,6 +127,7 @@ def test_it_is_the_dataset_of_the_table_in_memory(
         expected,
         tmp_path / "expected.parquet",
         compression="zstd",
+        write_page_checksum=True,
         use_dictionary=[f.name for f in expected.schema if f.type != pa.float64()],
     )
     written = (dataset.path / "table.parquet").read_bytes()

@@ -96,8 +96,10 @@ def combinations(**values: Sequence[JSON]) -> list[dict[str, JSON]]:
 
 def check_rows(rows: Rows, schema: Schema) -> None:
     """Raise InputError unless a model of this schema can be trained on these rows."""
-    check_matrix(rows.X, schema)
-    n = len(rows.X)
+    n = len(rows)
+    if not rows.is_streamed:
+        check_matrix(rows.X, schema)
+        n = len(rows.X)
     if not n or not schema.features:
         raise InputError(
             f"a model needs at least 1 row and 1 feature but has {n} and {len(schema.features)}"
@@ -115,7 +117,7 @@ def check_rows(rows: Rows, schema: Schema) -> None:
     if rows.weight is not None and not (np.isfinite(rows.weight) & (rows.weight > 0)).all():
         raise InputError("weight must be above 0 and finite; drop the rows that should not count")
     for feature in schema.categorical:
-        codes, size = rows.X[:, feature], schema.n_categories[feature]
+        codes, size = rows.column(feature), schema.n_categories[feature]
         known = (codes >= 0) & (codes < size) & (codes == np.floor(codes)) | np.isnan(codes)
         if not known.all():
             raise InputError(

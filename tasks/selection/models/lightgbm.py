@@ -52,6 +52,7 @@ _THREADS = re.compile(r"\[num_threads: \d+\]")
 # or in as many as have so many values.
 _POOL_SIZE, SAMPLED_ROWS, SAMPLED_VALUES = 512, 200_000, 10**8
 _DEFAULT_ROUNDS = 100
+_ZERO = 1e-35  # of LightGBM: the largest value that counts as zero
 _KNOWN = {
     "boosting_type": choice("gbdt", "dart", "rf", "goss"),
     "n_estimators": whole(1),
@@ -182,22 +183,75 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int, *_: objec
         "deterministic": True,
         "force_col_wise": True,
         # linear leaves are sums by thread, all else a sum by feature or row by row
-        "num_threads": 1 if parameters.get("linear_tree") else threads_for(rows.X.size),
+        "num_threads": 1 if parameters.get("linear_tree") else threads_for(rows.n_values),
         "histogram_pool_size": _POOL_SIZE,
         "subsample_for_bin": parameters.get(
-            "subsample_for_bin", min(SAMPLED_ROWS, SAMPLED_VALUES // rows.X.shape[1])
+            "subsample_for_bin", min(SAMPLED_ROWS, SAMPLED_VALUES // rows.n_features)
         ),
         "verbosity": -1,
     }
     rounds = settings.pop("n_estimators", _DEFAULT_ROUNDS)
-    table = lightgbm.Dataset(
-        rows.X,
-        rows.y,
-        weight=rows.weight,
-        categorical_feature=list(schema.categorical),
-        params=settings,
-    )
-    return LightGBMModel(schema, lightgbm.train(settings, table, num_boost_round=rounds))
+    columns = {"categorical_feature": list(schema.categorical), "params": settings}
+    if rows.is_streamed:
+        # which Dataset derives from `seed` only where it samples an array
+        settings["data_random_seed"] = _data_random_seed(settings["seed"])
+        data = _streamed(rows, **columns)
+    else:
+        data = lightgbm.Dataset(rows.X, rows.y, weight=rows.weight, **columns)
+    return LightGBMModel(schema, lightgbm.train(settings, data, num_boost_round=rounds))
+
+
+def _data_random_seed(seed: int) -> int:
+    """Return the `data_random_seed` that LightGBM draws from a `seed`."""
+    return ((214013 * seed + 2531011) % 2**32 >> 16 & 0x7FFF) % 32767
+
+
+def _streamed(rows: Rows, **settings: Any) -> Any:
+    """Return a Dataset of rows that are read twice, for a sample and for their bins."""
+    lightgbm = _library()
+
+    class Batches(lightgbm.Sequence):  # type: ignore[misc, name-defined]
+        batch_size = 2**14
+
+        def __init__(self) -> None:
+            self._batches, self._begin, self._end = rows.matrices(), 0, 0
+
+        def __getitem__(self, index: slice) -> Floats:
+            parts, start = [], index.start
+            while start < index.stop:
+                while start >= self._end:
+                    self._batch = np.empty(0)  # free memory before the next one
+                    self._batch = next(self._batches)
+                    self._begin, self._end = self._end, self._end + len(self._batch)
+                end = min(index.stop, self._end)
+                parts.append(self._batch[start - self._begin : end - self._begin])
+                start = end
+            return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+        def __len__(self) -> int:
+            return len(rows)
+
+    class Dataset(lightgbm.Dataset):  # type: ignore[misc, name-defined]
+        def _Dataset__sample(self, *, total_nrow: int, **_: Any) -> tuple[list[Any], list[Any]]:  # noqa: N802
+            """Return the values of a sample of rows that are not zero, and their places, by column.
+
+            The library's own method holds the sample three times.
+            """
+            index = self._create_sample_indices(total_nrow=total_nrow)
+            sample, begin, start = np.empty((rows.n_features, len(index))), 0, 0
+            for batch in rows.matrices():
+                stop = int(np.searchsorted(index, begin + len(batch)))
+                sample[:, start:stop] = batch[index[start:stop] - begin].T
+                begin, start = begin + len(batch), stop
+            places = np.arange(len(index), dtype=np.int32)
+            held = [(np.abs(values) > _ZERO) | np.isnan(values) for values in sample]
+            pairs = list(zip(sample, held, strict=True))
+            return (
+                [values if some.all() else values[some] for values, some in pairs],
+                [places if some.all() else places[some] for some in held],
+            )
+
+    return Dataset(Batches(), rows.y, weight=rows.weight, **settings)
 
 
 def features_in(text: str, n_features: int) -> Mask:

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
-from uuid import uuid4
 
 import numpy as np
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
-from chaffinch.tasks.selection.mapped import ASIDE, check_space, folder_of
 from chaffinch.tasks.selection.models.base import (
     FLAG,
     FROM_TARGET,
@@ -42,7 +40,6 @@ _FILE = "model.ubj"
 _DEFAULT_ROUNDS = 100
 _DEFAULT_BINS = 256
 _PER_BIN, _PER_ROW = 6, 8  # bytes of these files, at most
-_BATCH = 2**26  # bytes of rows in files that are read at a time
 _KNOWN = {
     "booster": choice("gbtree", "dart"),
     "n_estimators": whole(1),
@@ -137,14 +134,11 @@ def _binned(rows: Rows, schema: Schema, max_bin: int) -> Any:
 
     types = ["c" if n else "q" for n in schema.n_categories]
     settings: dict[str, Any] = {"enable_categorical": True, "max_bin": max_bin, "nthread": 1}
-    folder = folder_of(rows.X)
-    if folder is None:
+    if not rows.is_streamed:
         return xgboost.QuantileDMatrix(
             rows.X, rows.y, weight=rows.weight, feature_types=types, **settings
         )
-    check_space(folder, _PER_BIN * rows.X.size + _PER_ROW * len(rows))
-    prefix = str(folder / f"{ASIDE}{uuid4().hex}")  # of files that go with the matrix
-    size = max(1, _BATCH // (8 * rows.X.shape[1]))
+    prefix = str(rows.temporary_path(_PER_BIN * rows.n_values + _PER_ROW * len(rows)))
 
     class Batches(xgboost.DataIter):
         def __init__(self) -> None:
@@ -152,14 +146,13 @@ def _binned(rows: Rows, schema: Schema, max_bin: int) -> Any:
             super().__init__(cache_prefix=prefix, on_host=False)
 
         def next(self, input_data: Callable[..., Any]) -> bool:
-            batch = rows.take(slice(self.begin, self.begin + size))
-            self.begin += size
-            if len(batch):
+            batch = next(self.batches, None)
+            if batch is not None:
                 input_data(data=batch.X, label=batch.y, weight=batch.weight, feature_types=types)
-            return len(batch) > 0
+            return batch is not None
 
         def reset(self) -> None:
-            self.begin = 0
+            self.batches = rows.batches()
 
     return xgboost.ExtMemQuantileDMatrix(Batches(), **settings)
 

@@ -1,18 +1,15 @@
 """A run that holds its rows in files has the results of one that holds them in memory."""
 
-import errno
-import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from chaffinch.errors import InputError
 from chaffinch.storage.sources import source_of
+from chaffinch.tasks.data import stored_rows
 from chaffinch.tasks.pipeline import explanation, memory
 from chaffinch.tasks.pipeline.run import select_features
-from chaffinch.tasks.selection import mapped
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -34,7 +31,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SHARE_IN_MEMORY", 0.0)
-    monkeypatch.setattr(mapped, "MOST_BYTES", 0)
+    monkeypatch.setattr(stored_rows, "MOST_BYTES", 0)
 
 
 def files_of_a_run(table: Path, store: Path, method: str, model: str) -> dict[str, bytes]:
@@ -66,16 +63,3 @@ def test_the_results_are_the_same_to_the_last_byte(
     assert of_files == of_memory
     (written,) = (tmp_path / "files" / "datasets").glob("*/table.parquet")
     assert {path.name for path in written.parent.iterdir()} == {"dataset.json", "table.parquet"}
-
-
-def test_a_full_disk_is_an_error_in_one_line(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    in_files(monkeypatch)
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    full_disk = r"^0.0 GB of rows cannot be written to .* \(No space left on device\); free some"
-    with pytest.raises(InputError, match=full_disk):
-        files_of_a_run(table, tmp_path / "store", "gbmo", "lightgbm")

@@ -1,0 +1,222 @@
+"""Rows of a dataset by reference: what names them is sent, and they are read where they are used.
+
+Rows that are larger than memory are read in batches, a fit or a prediction at a time. Sent to a
+worker, they are some hundred bytes: the folder of the dataset, the columns and the row numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from shutil import disk_usage
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.errors import InputError
+from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.files import ASIDE
+from chaffinch.tasks.data.arrow import as_numbers
+from chaffinch.tasks.data.matrix import feature_columns
+from chaffinch.tasks.data.roles import encode_target
+from chaffinch.tasks.data.row_numbers import RowNumbers
+from chaffinch.tasks.data.table_check import TableDescription
+from chaffinch.tasks.selection.core import Floats, Mask, Rows, Task
+from chaffinch.tasks.settings.selection import SelectionSettings
+
+Index = NDArray[np.int64]
+
+MOST_BYTES = 2**26  # of features that are held rather than streamed
+_CELLS_OF_A_BATCH = 2**19  # 4 MiB of numbers
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A dataset, and how its columns become inputs of a model.
+
+    Large row numbers are in `folder`, which the processes that get them must see.
+    """
+
+    dataset: Dataset
+    target: str
+    weight: str | None
+    task: Task
+    classes: tuple[str, ...]
+    categories: Mapping[str, tuple[str, ...]]
+    folder: Path
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Dataset,
+        settings: SelectionSettings,
+        description: TableDescription,
+        folder: Path,
+    ) -> StoredTable:
+        target, weight = settings.target, settings.columns.weight
+        about = description.task, description.classes, description.categories
+        return cls(dataset, target, weight, *about, folder)
+
+    def targets(self) -> NDArray[Any]:
+        """Return the target of every row, shape (n,)."""
+        column = self.dataset.read([self.target]).column(0)
+        return encode_target(column, self.target, self.task, self.classes)
+
+    def weights(self) -> Floats | None:
+        """Return the weight of every row, shape (n,)."""
+        if self.weight is None:
+            return None
+        return as_numbers(self.dataset.read([self.weight]).column(0))
+
+    def values(self, feature: str) -> Floats:
+        """Return a feature of every row, shape (n,)."""
+        table = self.dataset.read([feature])
+        return next(feature_columns(table, [feature], self.categories))
+
+
+class StoredRows(Rows):
+    """Rows of a stored table, with some of its features.
+
+    Parameters
+    ----------
+    table : StoredTable
+    index : ndarray of int, shape (n,)
+        Row numbers in the dataset, in any order.
+    features : tuple of str
+        Names of the d features.
+    """
+
+    _table: StoredTable
+    _numbers: Index | RowNumbers
+    _features: tuple[str, ...]
+
+    def __init__(
+        self, table: StoredTable, index: Index | RowNumbers, features: tuple[str, ...]
+    ) -> None:
+        self.__dict__ |= {"_table": table, "_features": features, "_numbers": index}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not isinstance(self._numbers, RowNumbers) and bool((np.diff(self._index) > 0).all()):
+            table = self._table
+            packed = RowNumbers(self._index, table.dataset.n_rows, table.folder)
+            self.__dict__["_numbers"] = packed
+        return StoredRows, (self._table, self._numbers, self._features)
+
+    @property
+    def _index(self) -> Index:
+        numbers = self._numbers
+        return numbers.index if isinstance(numbers, RowNumbers) else numbers
+
+    @cached_property
+    def y(self) -> NDArray[Any]:
+        return self._table.targets()[self._index]
+
+    @cached_property
+    def weight(self) -> Floats | None:
+        weights = self._table.weights()
+        return None if weights is None else weights[self._index]
+
+    @property
+    def X(self) -> Floats:  # noqa: N802
+        """The features, shape (n, d): read at each use if they are large."""
+        if self.is_streamed:
+            return self._read()
+        return self._held
+
+    @cached_property
+    def _held(self) -> Floats:
+        return self._read()
+
+    @property
+    def is_streamed(self) -> bool:
+        return 8 * self.n_values > MOST_BYTES
+
+    @property
+    def n_features(self) -> int:
+        return len(self._features)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def take(self, index: Index | slice, mask: Mask | None = None) -> Rows:
+        features = self._features
+        if mask is not None:
+            features = tuple(name for name, kept in zip(features, mask, strict=True) if kept)
+        if isinstance(index, slice) and index == slice(None):
+            taken = StoredRows(self._table, self._numbers, features)
+        else:
+            taken = StoredRows(self._table, self._index[index], features)
+        for name in {"y", "weight"}.intersection(self.__dict__):  # not to be read again
+            values = self.__dict__[name]
+            taken.__dict__[name] = None if values is None else values[index]
+        return taken
+
+    def column(self, feature: int) -> Floats:
+        return self._table.values(self._features[feature])[self._index]
+
+    def batches(self) -> Iterator[Rows]:
+        if not self.is_streamed:
+            yield self.in_memory()
+            return
+        start = 0
+        for X in self.matrices():
+            stop = start + len(X)
+            weight = None if self.weight is None else self.weight[start:stop]
+            yield Rows(X, self.y[start:stop], weight)
+            start = stop
+
+    def in_memory(self) -> Rows:
+        return Rows(self.X, self.y, self.weight)
+
+    def matrices(self) -> Iterator[Floats]:
+        """Yield the features of some rows at a time, each by rows, shape (k, d)."""
+        index, categories = self._index, self._table.categories
+        order = None
+        if (np.diff(index) < 0).any():
+            order = np.argsort(index, kind="stable")
+            index = index[order]
+        most = max(1, _CELLS_OF_A_BATCH // max(1, self.n_features))
+        whole = None if order is None else np.empty((len(index), self.n_features))
+        for begin, table in self._table.dataset.batches(self._features, index, most):
+            start, stop = np.searchsorted(index, (begin, begin + table.num_rows))
+            X = np.empty((stop - start, self.n_features))
+            chosen = index[start:stop] - begin
+            columns = feature_columns(table, self._features, categories)
+            for position, values in enumerate(columns):
+                X[:, position] = values[chosen]
+            if whole is None or order is None:
+                yield X
+            else:
+                whole[order[start:stop]] = X
+        if whole is not None:
+            yield whole
+
+    def temporary_path(self, n_bytes: float) -> Path:
+        """Return a path of the table's folder; InputError if its disk has less free.
+
+        A library that writes there may end the process on a full disk.
+        """
+        folder = self._table.folder
+        if (free := disk_usage(folder).free) < n_bytes:
+            raise InputError(
+                f"{n_bytes / 1e9:.1f} GB cannot be written to {folder}, where {free / 1e9:.1f} GB "
+                "are free; free some space, or name another store"
+            )
+        return folder / f"{ASIDE}{uuid4().hex}"
+
+    def _read(self) -> Floats:
+        X, start = np.empty((len(self), self.n_features), order="F"), 0
+        for part in self.matrices():
+            X[start : start + len(part)] = part
+            start += len(part)
+        return X
+
+
+def packed_index(rows: Rows, index: Index) -> RowNumbers:
+    """Return row numbers of rows, as what is sent to workers."""
+    folder = rows._table.folder if isinstance(rows, StoredRows) else None
+    return RowNumbers(index, len(rows), folder)

@@ -1,0 +1,210 @@
+"""Rows in files on a cluster: the same contract whoever reads them; who cannot is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client
+
+import chaffinch
+from chaffinch.errors import InputError
+from chaffinch.storage.sources import source_of
+from chaffinch.tasks.data import row_numbers, stored_rows
+from chaffinch.tasks.pipeline import memory
+from chaffinch.tasks.pipeline.run import select_features
+from chaffinch.tasks.settings.method import method_of
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.workers import dask_map
+from chaffinch.tasks.workers.dask_cluster import open_workers, workers_of
+from chaffinch.tasks.workers.interface import Needs, Workers
+from tests.flows.cli.programs import eventually
+
+pytestmark = pytest.mark.xdist_group("dask")
+
+
+@pytest.fixture(autouse=True)
+def rows_are_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SHARE_IN_MEMORY", 0.0)
+    monkeypatch.setattr(stored_rows, "MOST_BYTES", 0)
+    monkeypatch.setattr(row_numbers, "_MOST_SENT", 0)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    random = np.random.default_rng(0)
+    rows = pd.DataFrame(random.normal(size=(3000, 6)), columns=[f"x{j}" for j in range(6)])
+    rows["shop"] = random.choice(["north", "south", "east"], len(rows))
+    rows["y"] = (rows.x0 + rows.x1 * rows.x2 + (rows.shop == "east") > 0).astype(int)
+    path = tmp_path_factory.mktemp("tables") / "orders.parquet"
+    rows.to_parquet(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """Return a user's own client of a worker with two threads."""
+    with Client(
+        processes=False,
+        n_workers=1,
+        threads_per_worker=2,
+        dashboard_address=":0",
+        set_as_default=False,
+    ) as client:
+        yield client
+
+
+def contract(
+    table: Path, store: Path, method: str, cluster: str = "none", client: Client | None = None
+) -> str:
+    quick = {"name": "lightgbm", "tuning": "small", "parameters": {"n_estimators": 5}, "folds": 3}
+    settings = SelectionSettings(target="y", method=method_of(method), model=quick)
+    execution = ExecutionSettings(store=store, cluster=cluster)
+    if client is not None:
+        execution = ExecutionSettings.with_client(client, store=store)
+    run = select_features(source_of(table), settings, execution)
+    assert not [*store.rglob(".aside-*")], "files are left"
+    return hashlib.sha256((run.folder / "selection.json").read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("method", ["auto", "gbmo", "tree_shap"])
+def test_the_contract_is_that_of_one_process(
+    table: Path, tmp_path: Path, scheduler: str, client: Client, method: str
+) -> None:
+    alone = contract(table, tmp_path / "alone", method)
+    assert contract(table, tmp_path / "workers", method, scheduler) == alone
+    assert contract(table, tmp_path / "client", method, client=client) == alone
+    assert client.status == "running"
+
+
+@pytest.mark.e2e
+def test_a_worker_that_dies_while_it_reads_changes_nothing(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = contract(table, tmp_path / "alone", "auto")
+    died: list[int] = []
+
+    @contextmanager
+    def opened(_: str, __: int | None, needs: Needs) -> Iterator[Workers]:
+        with open_workers("local", 2, needs) as workers:
+            assert isinstance(workers, dask_map.OverDask)
+            (pid, *_others) = workers.client.run(os.getpid).values()
+
+            def kill() -> None:
+                eventually(lambda: any((tmp_path / "killed").rglob(".aside-*.rows")), 60)
+                os.kill(pid, signal.SIGKILL)
+                died.append(pid)
+
+            threading.Thread(target=kill, daemon=True).start()
+            yield workers
+
+    monkeypatch.setattr(memory, "open_workers", opened)
+    assert contract(table, tmp_path / "killed", "auto", "local") == alone
+    assert died
+
+
+def needs(**changes: object) -> Needs:
+    return Needs(
+        **{"files": {}, "n_bytes": 0.0, "about": "a fit of 12 rows x 3 columns", **changes}
+    )
+
+
+def test_a_worker_that_does_not_see_the_store_is_refused_before_any_work(
+    client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "dataset.json").write_text("{}")
+    whole = hashlib.sha256(b"{}").hexdigest()
+    with workers_of(client, needs(files={str(tmp_path / "dataset.json"): whole})):
+        pass
+    for name, digest in (("dataset.json", "another"), ("missing.json", whole)):
+        files = {str(tmp_path / name): digest}
+        with (
+            pytest.raises(InputError, match=r"does not see the rows of this run .*; put the store"),
+            workers_of(client, needs(files=files)),
+        ):
+            pytest.fail("it was opened")
+
+
+def memory_of_worker(client: Client) -> int:
+    (limit,) = client.run(lambda dask_worker: dask_worker.memory_manager.memory_limit).values()
+    return limit
+
+
+def test_a_worker_with_too_little_memory_is_refused_before_any_work(client: Client) -> None:
+    has = memory_of_worker(client)
+    too_little = (
+        rf"^a fit of 12 rows x 3 columns needs about {1.2e-9 * has:.1f} GB but worker .* has "
+        rf"{1e-9 * has:.1f} GB of memory; give workers more"
+    )
+    with pytest.raises(InputError, match=too_little), workers_of(client, needs(n_bytes=1.2 * has)):
+        pytest.fail("it was opened")
+
+
+def test_a_worker_with_other_versions_is_refused(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = dask_map._describe_worker
+
+    def describe_other(paths: list[str], dask_worker: object) -> dict:
+        found = described(paths, dask_worker)
+        return {**found, "versions": {**found["versions"], "lightgbm": "4.0.0"}}
+
+    monkeypatch.setattr(dask_map, "_describe_worker", describe_other)
+    with (
+        pytest.raises(InputError, match=r"has lightgbm 4\.0\.0 but this process"),
+        workers_of(client),
+    ):
+        pytest.fail("it was opened")
+
+
+_AT_ONCE, _MOST = [0], [0]
+
+
+def _take_a_moment(_: object, item: int) -> int:
+    _AT_ONCE[0] += 1
+    _MOST[0] = max(_MOST[0], _AT_ONCE[0])
+    time.sleep(0.05)
+    _AT_ONCE[0] -= 1
+    return item
+
+
+@pytest.mark.parametrize(("share", "at_once"), [(0.6, 1), (0.4, 2)])
+def test_a_worker_fits_as_many_at_once_as_its_memory_holds(
+    client: Client, share: float, at_once: int
+) -> None:
+    _MOST[0] = 0
+    with workers_of(client, needs(n_bytes=share * memory_of_worker(client))) as workers:
+        assert workers.map(_take_a_moment, None, [*range(8)]) == [*range(8)]
+    assert _MOST[0] == at_once
+
+
+def test_a_table_of_dask_by_a_client_is_the_table_in_memory(
+    table: Path, tmp_path: Path, client: Client
+) -> None:
+    frame = pd.read_parquet(table)
+    lazy = dd.from_pandas(frame, npartitions=5)
+    options = {"model": "linear", "n_features": 3}
+    alone = chaffinch.select(frame, "y", store=tmp_path / "alone", **options)
+    with client.as_current():
+        spread = chaffinch.select(lazy, "y", store=tmp_path / "spread", cluster=client, **options)
+    assert spread.contract == alone.contract
+    assert client.status == "running"
+
+
+def test_an_asynchronous_client_is_refused() -> None:
+    class Asynchronous:
+        asynchronous = True
+        scheduler_info = None
+
+    with pytest.raises(InputError, match="give one without asynchronous=True"):
+        chaffinch.select(pd.DataFrame({"x": range(50)}), range(50), cluster=Asynchronous())
