@@ -19,6 +19,7 @@ from chaffinch.storage.sources.addresses import scheme_of, unknown_scheme
 from chaffinch.storage.sources.cloud.azure import AzureSource
 from chaffinch.storage.sources.cloud.gcs import GcsSource
 from chaffinch.storage.sources.cloud.s3 import S3Source
+from chaffinch.storage.sources.dask import DaskSource
 from chaffinch.storage.sources.delta import DeltaSource
 from chaffinch.storage.sources.duckdb import DuckDBSource
 from chaffinch.storage.sources.files import FileSource
@@ -40,6 +41,7 @@ KINDS: list[type[Source]] = [
     IcebergSource,
     AdbcSource,
     SqlSource,
+    DaskSource,
     MemorySource,
 ]
 

@@ -1,0 +1,58 @@
+"""A dask.dataframe, which whatever computes it writes as files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import shorten
+from typing import Any, Self
+
+import pyarrow as pa
+
+from chaffinch.errors import InputError, raise_if_out_of_memory
+from chaffinch.storage.column_names import text_of_label
+from chaffinch.storage.sources.files import FileSource
+from chaffinch.storage.sources.memory import MemorySource
+from chaffinch.storage.sources.source import OpenTable
+
+
+@dataclass(frozen=True, eq=False)
+class DaskSource(MemorySource):
+    """A dask.dataframe: a folder of Parquet files, of which no process needs all rows at once."""
+
+    @classmethod
+    def of(cls, data: Any, scheme: str | None) -> Self | None:
+        is_frame = hasattr(data, "to_parquet") and hasattr(data, "partitions")
+        return cls(data) if scheme is None and is_frame else None
+
+    @contextmanager
+    def open(
+        self, categorical: Collection[str], drop: Container[str], aside: Path | None
+    ) -> Iterator[OpenTable]:
+        """Open the files that Dask's present client, or else this process, writes to `aside`."""
+        with TemporaryDirectory(dir=aside, prefix="partitions-") as folder:
+            self._write(folder, drop)
+            if not any(Path(folder).iterdir()):
+                raise InputError(
+                    f"the workers that computed the table wrote it to {folder}, which is another "
+                    "folder here; put the store in a folder that all workers see"
+                )
+            with FileSource(Path(folder)).open(categorical, drop, None) as table:
+                yield table
+
+    def _write(self, folder: str, drop: Container[str]) -> None:
+        frame = self.table.rename(columns={label: text_of_label(label) for label in self.table})
+        dropped = [name for name in frame.columns if name in drop]
+        frame = frame.assign(**dict.fromkeys(dropped, math.nan))  # they may hold anything
+        try:
+            frame.to_parquet(folder, write_index=frame.index.name is not None)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise_if_out_of_memory(error)
+            reason = shorten(str(error), 200, placeholder="...")
+            raise InputError(
+                f"the table cannot be read ({reason})", "give each column values of one type"
+            ) from error
