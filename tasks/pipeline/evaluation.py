@@ -108,8 +108,8 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     }
     costs = _costs(run, losses[judge.part])
     explained = explanation_of(run, judge)
-    notes = {"notes": [*run.description.notes, *dominant_feature(run, judge, explained)]}
-    contract = to_json({**_contract(run), **notes, **costs, **scores})
+    notes = [*run.description.notes, *dominant_feature(run, judge, explained)]
+    contract = to_json({**_contract(run, notes), **costs, **scores})
     run.contract = Contract.parse(contract)
     writer.write(CONTRACT_FILE, contract)
     explanation = to_json(
@@ -167,7 +167,7 @@ def _metrics(run: SelectionRun, judge: Judge) -> dict[str, Any]:
     return metrics
 
 
-def _contract(run: SelectionRun) -> dict[str, Any]:
+def _contract(run: SelectionRun, notes: list[str]) -> dict[str, Any]:
     """Return the feature contract without the losses."""
     description, settings, dataset = run.description, run.settings, run.dataset
     schema, mask, trained = run.schema, run.mask, run.result("train_base_model")
@@ -224,6 +224,7 @@ def _contract(run: SelectionRun) -> dict[str, Any]:
         },
         "loss": trained["loss"],
         "warnings": list(description.warnings),
+        "notes": notes,
         "settings": settings.model_dump(mode="json"),
         **({} if file is None else {"settings_file": file.model_dump()}),
         "seed": settings.seed,
