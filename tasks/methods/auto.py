@@ -169,8 +169,9 @@ class Auto(Method):
         sizes = [most]
         if not self.exactly:
             sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
-            # above half they are fitted only where smaller ones are not as good: half is expected
-            sizes = [size if 2 * size <= n_features else size // 2 for size in sizes]
+            # they end where larger ones are no better, and any may be the last
+            n = len(sizes)
+            sizes = [max(1, round(size * (1 - i / n))) for i, size in enumerate(sizes)]
         # before them the models outside each fold, and outside each pair of neighbours, and the
         # orders, whose masked losses take about as long as a fit
         n_models, n_orders, n_judged = 1, 1, 1
