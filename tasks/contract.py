@@ -184,6 +184,7 @@ class Contract(_Part):
         list[KeptFeature], Field(alias="features", min_length=1), AfterValidator(_each_feature_once)
     ]
     table_order: list[str] = []
+    zoned: list[str] | None = None
     dropped: list[DroppedColumn] = []
     candidates: Annotated[list[str], AfterValidator(_each_once)]
     stability: Stability | None = None
@@ -237,6 +238,16 @@ class Contract(_Part):
     def made_of(self) -> dict[str, str]:
         """The column of dates of each kept feature that is a part of one."""
         return {feature.name: feature.made_of for feature in self.kept if feature.made_of}
+
+    @property
+    def zones(self) -> dict[str, bool]:
+        """Whether the times of each column that features are made of or ordered by had a zone.
+
+        Empty for contracts of earlier writers.
+        """
+        time = self.settings["columns"]["time"] if self.settings.get("history") else None
+        names = {*self.made_of.values(), *([] if time is None else [time])}
+        return {} if self.zoned is None else {name: name in self.zoned for name in names}
 
     @property
     def categories(self) -> dict[str, tuple[str, ...]]:

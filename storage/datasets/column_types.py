@@ -31,6 +31,7 @@ from chaffinch.storage.datasets.text_spellings import (
     refuse_large_among_small,
     refuse_points_of_thousands,
     refuse_spelling,
+    text_has_zone,
 )
 from chaffinch.storage.memory import FreedBytes, bytes_of
 
@@ -252,8 +253,12 @@ def typed_columns(
     numeric: Collection[str] = (),
     ordered: Collection[str] = (),
     has_others: bool = False,
+    zoned: set[str] | None = None,
 ) -> Iterator[tuple[str, pa.Array]]:
-    """Yield a table's typed columns in turn, removing each source column."""
+    """Yield a table's typed columns in turn, removing each source column.
+
+    The columns of times with a zone are added to `zoned`.
+    """
     check_known([*categorical, *numeric], columns)
     both = sorted(set(categorical) & set(numeric))
     if both:
@@ -267,10 +272,22 @@ def typed_columns(
         if typed.type == OTHER and not has_others:
             kind = pc.min(typed)
             raise InputError(f"column {name!r} is of type {kind}, which is no feature", "drop it")
+        if zoned is not None and typed.type == TIMESTAMP and has_zone(column):
+            zoned.add(name)
         del column
         yield name, typed
         del typed
         freed.note(n_bytes)
+
+
+def has_zone(column: pa.ChunkedArray) -> bool | None:
+    """Return whether times, or ISO text, have a zone; None for days, and for what is no time."""
+    if pa.types.is_dictionary(column.type):
+        column = decoded(column)
+    if pa.types.is_timestamp(column.type):
+        return column.type.tz is not None
+    first = next((value for chunk in column.chunks for value in chunk.drop_null()[:1]), None)
+    return text_has_zone(first.as_py()) if first is not None else None
 
 
 def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:

@@ -82,7 +82,8 @@ class Dataset:
     digits over names, types, categories and values; `columns` has the type of each column, in table
     order: float64, int64, bool, category, timestamp or other. `source_order` is the file of the
     row numbers in the source; None if the dataset was not opened for a source. `n_left_out` rows of
-    the source have no target, and are not in the dataset.
+    the source have no target, and are not in the dataset. `zoned` are the columns whose times
+    have a zone in the source; None where that is not known.
     """
 
     path: Path
@@ -91,6 +92,7 @@ class Dataset:
     columns: dict[str, str]
     source_order: Path | None = field(default=None, compare=False)
     n_left_out: int = field(default=0, compare=False)
+    zoned: frozenset[str] | None = field(default=None, compare=False)
 
     @classmethod
     def open(cls, folder: Path, hash: str) -> Dataset:  # noqa: A002
@@ -238,6 +240,7 @@ def ingest(
     rules, so that a file is parsed once. A table in memory is converted each time.
     """
     fingerprint, note = source.fingerprint(), None
+    zoned: frozenset[str] | None
     if labels in numeric or not source.has_types():
         labels = None  # a source without types gives it none of its own
     if fingerprint is not None:
@@ -247,14 +250,15 @@ def ingest(
         given = [] if labels is None else [[labels]]
         note = _note(folder, [fingerprint, *roles, *given, *rows, *dates])
         try:
-            dataset_hash, n_left_out = _read_note(note)
+            dataset_hash, n_left_out, zoned = _read_note(note)
             known = Dataset.open(folder, dataset_hash)
-            return replace(known, source_order=note, n_left_out=n_left_out)
+            return replace(known, source_order=note, n_left_out=n_left_out, zoned=zoned)
         except FileNotFoundError:
             logger.debug("%s is to be read: no such file was read before", source)
         except StorageError as error:
             logger.info("%s is to be read: %s", source, error)
     n_left_out, rows_kept = 0, None
+    with_zone: set[str] = set()
     with spill_folder(folder) as aside:
         with source.scan(categorical, drop=drop, aside=aside) as raw:
             if rows_with is not None and rows_with in raw:
@@ -280,7 +284,12 @@ def ingest(
                     on_done(min(next(done), 2 * n_columns), 2 * n_columns)
 
             new_columns = typed_columns(
-                raw, categorical=categorical, numeric=numeric, ordered=ordered, has_others=True
+                raw,
+                categorical=categorical,
+                numeric=numeric,
+                ordered=ordered,
+                has_others=True,
+                zoned=with_zone,
             )
             if whole_dates is not None:
                 new_columns = with_parts(new_columns, whole_dates, names, drop)
@@ -295,8 +304,9 @@ def ingest(
     release_memory()
     if note is None:  # such a source is always read; equal rows in the same order share a note
         note = _note(folder, [dataset_hash, hashlib.sha256(order.to_numpy().data).hexdigest()])
-    _write_note(note, dataset_hash, order, n_left_out)
-    return replace(dataset, source_order=note, n_left_out=n_left_out)
+    zoned = frozenset(with_zone)
+    _write_note(note, dataset_hash, order, n_left_out, zoned)
+    return replace(dataset, source_order=note, n_left_out=n_left_out, zoned=zoned)
 
 
 def _note(folder: Path, key: list[Any]) -> Path:
@@ -304,11 +314,14 @@ def _note(folder: Path, key: list[Any]) -> Path:
     return folder / f"source-{digest[:16]}.parquet"
 
 
-def _write_note(path: Path, dataset_hash: str, order: pa.Array, n_left_out: int) -> None:
+def _write_note(
+    path: Path, dataset_hash: str, order: pa.Array, n_left_out: int, zoned: Iterable[str]
+) -> None:
     """Write which dataset a source became, and which row of the source each of its rows was."""
     about = {"format_version": str(FORMAT_VERSION), "hash": dataset_hash}
     if n_left_out:
         about["n_left_out"] = str(n_left_out)
+    about["zoned"] = json.dumps(sorted(zoned))
     rows = pa.table({_ROW: order}).replace_schema_metadata(about)
     encoding = {"use_dictionary": False, "column_encoding": "DELTA_BINARY_PACKED"}
     write_file(path, lambda file: pa.parquet.write_table(rows, file, **encoding))
@@ -325,14 +338,21 @@ def _reading_note(path: Path | None) -> Iterator[None]:
         raise StorageError(f"{path} is damaged ({error}); remove it") from error
 
 
-def _read_note(path: Path) -> tuple[str, int]:
-    """Return the hash of a source's dataset, and the number of its rows that were left out."""
+def _read_note(path: Path) -> tuple[str, int, frozenset[str] | None]:
+    """Return the hash of a source's dataset, its rows that were left out, and what has a zone."""
     with _reading_note(path):
         metadata: dict[bytes, bytes] = pa.parquet.read_schema(path).metadata or {}
     n_left_out = metadata.get(b"n_left_out", b"0").decode(errors="replace")
     if not n_left_out.isdecimal():
         raise StorageError(f"{path} is damaged (its number of rows); remove it")
-    return metadata.get(b"hash", b"").decode(errors="replace"), int(n_left_out)
+    try:
+        zoned = json.loads(metadata.get(b"zoned", b"null"))  # a note of an earlier release
+    except ValueError:
+        zoned = ""
+    if zoned is not None and not isinstance(zoned, list):
+        raise StorageError(f"{path} is damaged (its zones); remove it")
+    dataset_hash = metadata.get(b"hash", b"").decode(errors="replace")
+    return dataset_hash, int(n_left_out), None if zoned is None else frozenset(zoned)
 
 
 def _are_text_labels(column: pa.ChunkedArray) -> bool:

@@ -96,6 +96,13 @@ def iso_times(texts: pa.Array) -> pa.Array | None:
     return None
 
 
+def text_has_zone(text: object) -> bool | None:
+    """Return whether a time such as 2023-01-31 08:00Z has a zone; None for all but such text."""
+    if not isinstance(text, str) or not re.match(rf"{_ISO_DAY}[ T]\d{{2}}:\d{{2}}", text):
+        return None
+    return re.search(rf"{_ZONE}$", text[len("2023-01-31 08:00") :]) is not None
+
+
 def are_dates(texts: pa.Array, ordered: bool = False) -> bool:
     """Return whether texts are dates in any spelling; see `_are_mostly`."""
     return _are_mostly(_matches(texts, _DATE), texts, ordered)

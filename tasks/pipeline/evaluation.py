@@ -214,6 +214,7 @@ def _contract(run: SelectionRun, notes: list[str]) -> dict[str, Any]:
             _feature(run, name, trained["baseline"][j], step_of.get(name)) for j, name in kept
         ],
         "table_order": [name for name in dataset.columns if name in kept_names],
+        **_zoned(run),
         "dropped": dropped,
         "candidates": list(schema.features),
         **_stability(run),
@@ -242,6 +243,14 @@ def _stability(run: SelectionRun) -> dict[str, Any]:
     shares = {name: counts[name] / len(folds) for name in run.schema.features}
     index = search["stability"]
     return {"stability": {"index": index, "n_folds": len(folds), "share_of_folds": shares}}
+
+
+def _zoned(run: SelectionRun) -> dict[str, Any]:
+    """Return the columns whose times have a zone; empty without times, or if that is not known."""
+    zoned, kinds = run.dataset.zoned, run.dataset.columns
+    if zoned is None or "timestamp" not in kinds.values():
+        return {}
+    return {"zoned": sorted(zoned.intersection(kinds))}
 
 
 def _rows_by_part(run: SelectionRun) -> dict[str, int]:

@@ -115,6 +115,7 @@ class FeatureContract(Contract, Mapping[str, Any]):
             share. Of 30 values or more also for one number in every row, or 0 in three
             quarters of them, where the column varied; and for another scale: the larger of its 5
             and 95 % quantiles by size is at least 30 times what it was, or at most a thirtieth.
+            Also for times with a zone where they had none at the selection, and the reverse.
 
         Notes
         -----
@@ -122,7 +123,9 @@ class FeatureContract(Contract, Mapping[str, Any]):
         fit, as in `select`, and so do 0 and 1 instead of booleans, as many databases write them.
         """
         categories, columns = self.categories, self.columns
-        source = read_features(table, {*columns, *self.features}, categories, self.made_of)
+        source = read_features(
+            table, {*columns, *self.features}, categories, self.made_of, self.zones
+        )
         if not source.num_rows:
             warnings.warn("the table has no rows", UserWarning, stacklevel=2)
         missing = [name for name in columns if name not in source.column_names]

@@ -49,6 +49,8 @@ class SelectedModel:
         columns of an array.
     made_of : dict of str to str
         Column of dates of each feature that is a part of one.
+    zones : dict of str to bool
+        Whether the times of each column of dates had a zone, as far as that is known.
     """
 
     fitted: FittedModel
@@ -56,6 +58,7 @@ class SelectedModel:
     classes: tuple[Label, ...]
     table_order: tuple[str, ...]
     made_of: Mapping[str, str] = field(default_factory=dict)
+    zones: Mapping[str, bool] = field(default_factory=dict)
 
     @classmethod
     def from_contract(
@@ -73,7 +76,14 @@ class SelectedModel:
     def of_contract(cls, contract: Contract, fitted: FittedModel) -> Self:
         """Return a fitted model with the categories and classes of its feature contract."""
         classes = labels_of(contract.target.classes, contract.target.type)
-        return cls(fitted, contract.categories, classes, tuple(contract.features), contract.made_of)
+        return cls(
+            fitted,
+            contract.categories,
+            classes,
+            tuple(contract.features),
+            contract.made_of,
+            contract.zones,
+        )
 
     @property
     def features(self) -> list[str]:
@@ -166,7 +176,7 @@ class SelectedModel:
         features = list(self.fitted.schema.features)
         if isinstance(table, np.ndarray) or issparse(table):
             table = _as_table(table, self.features)
-        source = read_features(table, features, self.categories, self.made_of)
+        source = read_features(table, features, self.categories, self.made_of, self.zones)
         there = {*source.column_names}
         needed = (name if name in there else self.made_of.get(name, name) for name in features)
         check_there(list(dict.fromkeys(needed)), source.column_names)
@@ -258,16 +268,17 @@ def read_features(
     columns: Collection[str],
     categorical: Collection[str],
     made_of: Mapping[str, str],
+    zones: Mapping[str, bool],
 ) -> pa.Table:
     """Return a source's table, with the parts of dates; of other columns only the names are read.
 
-    `made_of` is the column of dates of each part.
+    `made_of` is the column of dates of each part; see `with_date_features` for `zones`.
     """
     try:
         source = source_of(table).read(
             categorical, drop=AllBut({*columns, *made_of.values()}), may_be_empty=True
         )
-        return with_date_features(source, made_of)
+        return with_date_features(source, made_of, zones)
     except InputError as error:
         name = error.column
         if name is None or name not in columns or name in made_of.values():

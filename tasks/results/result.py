@@ -400,7 +400,7 @@ class SelectionResult:
             names = names_in_array(table.shape[1])
             check_there(features, names)
             return table[:, np.isin(names, features)]
-        return kept_columns(table, features, self.contract.made_of)
+        return kept_columns(table, features, self.contract.made_of, self.contract.zones)
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
@@ -531,7 +531,12 @@ def _curve(
             }
 
 
-def kept_columns(table: Any, features: tuple[str, ...], made_of: Mapping[str, str]) -> Any:
+def kept_columns(
+    table: Any,
+    features: tuple[str, ...],
+    made_of: Mapping[str, str],
+    zones: Mapping[str, bool],
+) -> Any:
     """Return the kept columns of a table; see `SelectionResult.transform`."""
     columns = getattr(table, "column_names", None) or getattr(table, "columns", None)
     if columns is None or not hasattr(table, "__getitem__"):
@@ -547,7 +552,7 @@ def kept_columns(table: Any, features: tuple[str, ...], made_of: Mapping[str, st
         place = {text_of_label(label): at for at, label in enumerate(table.columns)}
     dates = {n: c for n, c in made_of.items() if n not in place and c in place}
     if dates:
-        table = _with_dates(table, dates)
+        table = _with_dates(table, dates, zones)
         place |= {name: at for at, name in enumerate(dates, start=len(place))}
     missing = [name for name in features if name not in place]
     if missing:
@@ -562,10 +567,10 @@ def kept_columns(table: Any, features: tuple[str, ...], made_of: Mapping[str, st
     return table.select(list(features)) if hasattr(table, "select") else table[list(features)]
 
 
-def _with_dates(table: Any, dates: Mapping[str, str]) -> Any:
+def _with_dates(table: Any, dates: Mapping[str, str], zones: Mapping[str, bool]) -> Any:
     """Return a table of pandas, polars or Arrow with the parts of its dates."""
     held = source_of(table).read(drop=AllBut({*dates.values()}), may_be_empty=True)
-    parts = with_date_features(held, dates).select(list(dates))
+    parts = with_date_features(held, dates, zones).select(list(dates))
     if hasattr(table, "assign"):
         return table.assign(**{name: parts[name].to_numpy() for name in dates})
     if hasattr(table, "hstack"):

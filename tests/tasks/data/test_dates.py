@@ -132,3 +132,36 @@ def test_a_part_whose_name_is_taken_and_newer_rows_without_dates_are_one_line() 
         found.model.predict(frame.drop(columns="signup"))
     missing = found.model.predict(frame.assign(signup=None))
     assert np.isfinite(missing).all()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "csv", "arrow"])
+@pytest.mark.parametrize("was_zoned", [True, False])
+def test_times_that_gain_or_lose_a_zone_are_warned_of(
+    tmp_path: Path, kind: str, was_zoned: bool
+) -> None:
+    moments = pd.date_range("2024-01-01", periods=N, freq="7h")
+    frame = pd.DataFrame({"at": moments, "noise": np.random.default_rng(0).normal(size=N)})
+    frame["y"] = np.cos(2 * np.pi * moments.hour / 24).round(6)
+
+    def written(zoned: bool) -> Any:
+        given = frame.assign(at=moments.tz_localize("UTC") if zoned else moments)
+        if kind != "csv":
+            return given if kind == "pandas" else pa.Table.from_pandas(given)
+        given.to_csv(tmp_path / f"{zoned}.csv", index=False)
+        return tmp_path / f"{zoned}.csv"
+
+    result = chaffinch.select(written(was_zoned), "y", **OPTIONS)
+    assert "at" in result.contract.columns
+    same, other = written(was_zoned), written(not was_zoned)
+    result.contract.validate(same)
+    result.model.predict(same)
+    held, had = ("without", "had one") if was_zoned else ("with", "had none")
+    said = f"^column 'at' holds times {held} a zone, and {had} at the selection"
+    with pytest.warns(UserWarning, match=said):
+        result.contract.validate(other)
+    with pytest.warns(UserWarning, match=said):
+        result.model.predict(other)
+    if kind != "csv":
+        result.transform(same)
+        with pytest.warns(UserWarning, match=said):
+            result.transform(other)

@@ -96,6 +96,11 @@ def test_what_features_are_made_of_is_checked_as_they_are(of_days, days, change,
         of_days.validate(days.assign(**change))
 
 
+def test_so_is_whether_their_times_have_a_zone(of_days, days):
+    with pytest.warns(UserWarning, match="^column 'day' holds times with a zone, and had none"):
+        of_days.validate(days.assign(day=days["day"].dt.tz_localize("UTC")))
+
+
 def test_so_are_its_values_and_its_scale(of_days, days):
     with pytest.warns(UserWarning, match="column 'y' has no value in any row"):
         of_days.validate(days.assign(y=np.nan))
