@@ -6,8 +6,9 @@ worker, they are some hundred bytes: the folder of the dataset, the columns and 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from shutil import disk_usage
@@ -19,17 +20,17 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.files import ASIDE
+from chaffinch.storage.files import ASIDE, one_line_errors
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.matrix import feature_columns
 from chaffinch.tasks.data.roles import encode_target
-from chaffinch.tasks.data.row_numbers import RowNumbers
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Task
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 Index = NDArray[np.int64]
 
+_MOST_SENT = 2**16  # bytes that are sent as they are, although there is a folder for files
 MOST_BYTES = 2**26  # of features that are held rather than streamed
 _CELLS_OF_A_BATCH = 2**19  # 4 MiB of numbers
 
@@ -57,9 +58,11 @@ class StoredTable:
         description: TableDescription,
         folder: Path,
     ) -> StoredTable:
+        # a worker may have another working directory
+        dataset = replace(dataset, path=dataset.path.absolute())
         target, weight = settings.target, settings.columns.weight
         about = description.task, description.classes, description.categories
-        return cls(dataset, target, weight, *about, folder)
+        return cls(dataset, target, weight, *about, folder.absolute())
 
     def targets(self) -> NDArray[Any]:
         """Return the target of every row, shape (n,)."""
@@ -76,6 +79,42 @@ class StoredTable:
         """Return a feature of every row, shape (n,)."""
         table = self.dataset.read([feature])
         return next(feature_columns(table, [feature], self.categories))
+
+
+class RowNumbers:
+    """Ascending numbers of some rows of a table of `n_rows`.
+
+    Processes that see the same `folder` find large ones in a file there, which is removed with the
+    object that wrote it; without a folder they are sent.
+    """
+
+    def __init__(self, index: Index, n_rows: int, folder: Path | None = None) -> None:
+        self.index, self._n_rows, self._folder = index, n_rows, folder
+        self._sent: bytes | Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getstate__(self) -> tuple[bytes | Path, int]:
+        if self._sent is None:
+            chosen = np.zeros(self._n_rows, bool)
+            chosen[self.index] = True
+            bits = np.packbits(chosen)
+            self._sent = bits.tobytes()
+            if self._folder is not None and len(bits) > _MOST_SENT:
+                path = self._folder / f"{ASIDE}{uuid4().hex}.rows"
+                weakref.finalize(self, path.unlink, missing_ok=True)
+                with one_line_errors(path):
+                    path.write_bytes(self._sent)
+                self._sent = path
+        return self._sent, self._n_rows
+
+    def __setstate__(self, state: tuple[bytes | Path, int]) -> None:
+        self._sent, self._n_rows = state
+        self._folder = None
+        sent = self._sent
+        bits = np.fromfile(sent, np.uint8) if isinstance(sent, Path) else np.frombuffer(sent, "u1")
+        self.index = np.flatnonzero(np.unpackbits(bits, count=self._n_rows))
 
 
 class StoredRows(Rows):

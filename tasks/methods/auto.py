@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, model_validator
 
 from chaffinch.errors import NotCovered
-from chaffinch.tasks.data.row_numbers import RowNumbers
 from chaffinch.tasks.data.splitting.stratified_split import Index
-from chaffinch.tasks.data.stored_rows import packed_index
+from chaffinch.tasks.data.stored_rows import RowNumbers, packed_index
 from chaffinch.tasks.methods.paths import of_ranking
 from chaffinch.tasks.methods.protocol import Problem, Seen, candidates_at, unused_features_error
 from chaffinch.tasks.methods.refits import Refit, at_most

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets import dataset as datasets
 from chaffinch.storage.datasets.dataset import type_columns, write_dataset
-from chaffinch.tasks.data import row_numbers, stored_rows
+from chaffinch.tasks.data import stored_rows
 from chaffinch.tasks.data.matrix import load_rows
-from chaffinch.tasks.data.row_numbers import RowNumbers
-from chaffinch.tasks.data.stored_rows import StoredRows, StoredTable
+from chaffinch.tasks.data.stored_rows import RowNumbers, StoredRows, StoredTable
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import Rows, Schema
@@ -36,7 +35,7 @@ def batches_are_small() -> Iterator[None]:
         patch.setattr(datasets, "_ROWS_PER_GROUP", 300)
         patch.setattr(stored_rows, "_CELLS_OF_A_BATCH", 5 * 128)
         patch.setattr(stored_rows, "MOST_BYTES", 0)
-        patch.setattr(row_numbers, "_MOST_SENT", 0)
+        patch.setattr(stored_rows, "_MOST_SENT", 0)
         yield
 
 

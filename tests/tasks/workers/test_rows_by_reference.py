@@ -20,7 +20,7 @@ from distributed import Client
 import chaffinch
 from chaffinch.errors import InputError
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.data import row_numbers, stored_rows
+from chaffinch.tasks.data import stored_rows
 from chaffinch.tasks.pipeline import memory
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.settings.method import method_of
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.xdist_group("dask")
 def rows_are_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SHARE_IN_MEMORY", 0.0)
     monkeypatch.setattr(stored_rows, "MOST_BYTES", 0)
-    monkeypatch.setattr(row_numbers, "_MOST_SENT", 0)
+    monkeypatch.setattr(stored_rows, "_MOST_SENT", 0)
 
 
 @pytest.fixture(scope="module")
