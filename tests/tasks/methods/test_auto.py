@@ -422,5 +422,5 @@ def test_a_search_counts_as_many_items_as_are_estimated(options):
             totals.add(total)
 
     method = Auto(**options)
-    chaffinch.select(table, "y", model=LINEAR, method=method, on_progress=on_progress)
+    chaffinch.select(table, "y", model=LINEAR, method=method, verbose=on_progress)
     assert totals - {1} == {len(method.fits(300, 7, 5))}
