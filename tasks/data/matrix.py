@@ -99,8 +99,10 @@ def baseline_values(rows: Rows, schema: Schema, kind: Literal["mean", "median", 
         raise InputError(f"baseline must be mean, median or zero but is {kind!r}")
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     baseline = np.zeros(len(schema.features))
-    for position, n_categories in enumerate(schema.n_categories):
-        values = rows.column(position)
+    columns = rows.columns(range(len(schema.features)))
+    for position, (values, n_categories) in enumerate(
+        zip(columns, schema.n_categories, strict=True)
+    ):
         present = ~np.isnan(values)
         values, weights = values[present], weight[present]
         if not len(values):

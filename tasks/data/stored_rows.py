@@ -7,7 +7,7 @@ worker, they are some hundred bytes: the folder of the dataset, the columns and 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +32,8 @@ Index = NDArray[np.int64]
 
 _MOST_SENT = 2**16  # bytes that are sent as they are, although there is a folder for files
 MOST_BYTES = 2**26  # of features that are held rather than streamed
-_CELLS_OF_A_BATCH = 2**19  # 4 MiB of numbers
+_CELLS_OF_COLUMNS = 2**22  # that are read at once: 32 MiB of numbers
+_CELLS_OF_A_BATCH, _LEAST_ROWS = 2**19, 1024  # 4 MiB, or more of wide tables
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,12 @@ class StoredTable:
             return None
         return as_numbers(self.dataset.read([self.weight]).column(0))
 
-    def values(self, feature: str) -> Floats:
-        """Return a feature of every row, shape (n,)."""
-        table = self.dataset.read([feature])
-        return next(feature_columns(table, [feature], self.categories))
+    def columns(self, features: Sequence[str]) -> Iterator[Floats]:
+        """Yield features of every row, each of shape (n,)."""
+        at_a_time = max(1, _CELLS_OF_COLUMNS // self.dataset.n_rows)
+        for start in range(0, len(features), at_a_time):
+            some = features[start : start + at_a_time]
+            yield from feature_columns(self.dataset.read(some), some, self.categories)
 
 
 class RowNumbers:
@@ -194,8 +197,9 @@ class StoredRows(Rows):
             taken.__dict__[name] = None if values is None else values[index]
         return taken
 
-    def column(self, feature: int) -> Floats:
-        return self._table.values(self._features[feature])[self._index]
+    def columns(self, features: Sequence[int]) -> Iterator[Floats]:
+        names = [self._features[feature] for feature in features]
+        yield from (values[self._index] for values in self._table.columns(names))
 
     def batches(self) -> Iterator[Rows]:
         if not self.is_streamed:
@@ -218,7 +222,7 @@ class StoredRows(Rows):
         if (np.diff(index) < 0).any():
             order = np.argsort(index, kind="stable")
             index = index[order]
-        most = max(1, _CELLS_OF_A_BATCH // max(1, self.n_features))
+        most = max(_LEAST_ROWS, _CELLS_OF_A_BATCH // max(1, self.n_features))
         whole = None if order is None else np.empty((len(index), self.n_features))
         for begin, table in self._table.dataset.batches(self._features, index, most):
             start, stop = np.searchsorted(index, (begin, begin + table.num_rows))

@@ -98,9 +98,9 @@ class Rows:
     def select(self, mask: Mask) -> Rows:
         return self.take(slice(None), mask)
 
-    def column(self, feature: int) -> Floats:
-        """Return the values of a feature, shape (n,)."""
-        return self.X[:, feature]
+    def columns(self, features: Sequence[int]) -> Iterator[Floats]:
+        """Yield the values of features, each of shape (n,)."""
+        yield from (self.X[:, feature] for feature in features)
 
     def batches(self) -> Iterator[Rows]:
         """Yield the rows in order, some at a time where X is too large to be held."""

@@ -58,8 +58,8 @@ def near_copies(rows: Rows, schema: Schema) -> list[Index]:
 
 def _same_partitions(rows: Rows, columns: Sequence[int]) -> list[Index]:
     found: dict[bytes, list[int]] = {}
-    for j in columns:
-        _, first, level = np.unique(rows.column(j), return_index=True, return_inverse=True)
+    for j, values in zip(columns, rows.columns(columns), strict=True):
+        _, first, level = np.unique(values, return_index=True, return_inverse=True)
         if len(first) > 1:  # a row is named by the first row of its level
             key = hashlib.sha256(first[level].astype(np.int64).tobytes()).digest()
             found.setdefault(key, []).append(j)

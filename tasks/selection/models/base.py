@@ -116,8 +116,9 @@ def check_rows(rows: Rows, schema: Schema) -> None:
         raise InputError("y must be finite; drop the rows without a target")
     if rows.weight is not None and not (np.isfinite(rows.weight) & (rows.weight > 0)).all():
         raise InputError("weight must be above 0 and finite; drop the rows that should not count")
-    for feature in schema.categorical:
-        codes, size = rows.column(feature), schema.n_categories[feature]
+    categorical = schema.categorical
+    for feature, codes in zip(categorical, rows.columns(categorical), strict=True):
+        size = schema.n_categories[feature]
         known = (codes >= 0) & (codes < size) & (codes == np.floor(codes)) | np.isnan(codes)
         if not known.all():
             raise InputError(

@@ -194,7 +194,7 @@ def test_a_run_renews_its_estimate_by_the_tuning_and_the_model_that_it_chose():
             super().expect(estimate, warning)
             estimated.append((self.now, self.done, [*estimate]))
 
-    chaffinch.select(table, "y", model="linear", method="anova_f", on_progress=Estimates(STEPS))
+    chaffinch.select(table, "y", model="linear", method="anova_f", verbose=Estimates(STEPS))
     n_candidates = 1 + estimated[1][1]
     assert [(now, done) for now, done, _ in estimated] == [
         (None, 0),
