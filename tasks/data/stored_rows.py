@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from shutil import disk_usage
+from tempfile import NamedTemporaryFile
 from typing import Any
 from uuid import uuid4
 
@@ -31,9 +32,12 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 Index = NDArray[np.int64]
 
 _MOST_SENT = 2**16  # bytes that are sent as they are, although there is a folder for files
-MOST_BYTES = 2**26  # of features that are held rather than streamed
+MOST_BYTES = 2**26  # of features that are held in memory
+# Rows of a table that is never streamed: LightGBM finds its bins in so many rows, and to read all
+# of its columns by rows would take more memory than the columns.
+FEW_ROWS = 200_000
 _CELLS_OF_COLUMNS = 2**22  # that are read at once: 32 MiB of numbers
-_CELLS_OF_A_BATCH, _LEAST_ROWS = 2**19, 1024  # 4 MiB, or more of wide tables
+_CELLS_OF_A_BATCH = 2**19  # 4 MiB
 
 
 @dataclass(frozen=True)
@@ -164,18 +168,17 @@ class StoredRows(Rows):
 
     @property
     def X(self) -> Floats:  # noqa: N802
-        """The features, shape (n, d): read at each use if they are large."""
-        if self.is_streamed:
-            return self._read()
-        return self._held
+        """The features, shape (n, d): read at each use if they are streamed."""
+        return self._by_rows() if self.is_streamed else self._held
 
     @cached_property
     def _held(self) -> Floats:
-        return self._read()
+        return self._by_columns() if self._table.dataset.n_rows <= FEW_ROWS else self._by_rows()
 
     @property
     def is_streamed(self) -> bool:
-        return 8 * self.n_values > MOST_BYTES
+        is_large = 8 * self.n_values > MOST_BYTES
+        return is_large and self._table.dataset.n_rows > FEW_ROWS
 
     @property
     def n_features(self) -> int:
@@ -222,7 +225,7 @@ class StoredRows(Rows):
         if (np.diff(index) < 0).any():
             order = np.argsort(index, kind="stable")
             index = index[order]
-        most = max(_LEAST_ROWS, _CELLS_OF_A_BATCH // max(1, self.n_features))
+        most = max(1, _CELLS_OF_A_BATCH // max(1, self.n_features))
         whole = None if order is None else np.empty((len(index), self.n_features))
         for begin, table in self._table.dataset.batches(self._features, index, most):
             start, stop = np.searchsorted(index, (begin, begin + table.num_rows))
@@ -251,7 +254,20 @@ class StoredRows(Rows):
             )
         return folder / f"{ASIDE}{uuid4().hex}"
 
-    def _read(self) -> Floats:
+    def _by_columns(self) -> Floats:
+        """Return the features: in a file without a name if they are large."""
+        shape, n_bytes = (len(self), self.n_features), 8 * self.n_values
+        if n_bytes <= MOST_BYTES:
+            X = np.empty(shape, order="F")
+        else:
+            folder = self.temporary_path(n_bytes).parent
+            with NamedTemporaryFile(dir=folder) as file:
+                X = np.memmap(file, np.float64, "w+", shape=shape, order="F")
+        for position, values in enumerate(self.columns(range(self.n_features))):
+            X[:, position] = values
+        return X
+
+    def _by_rows(self) -> Floats:
         X, start = np.empty((len(self), self.n_features), order="F"), 0
         for part in self.matrices():
             X[start : start + len(part)] = part

@@ -34,8 +34,8 @@ def batches_are_small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets, "_ROWS_PER_GROUP", 300)
         patch.setattr(stored_rows, "_CELLS_OF_COLUMNS", 2 * N_ROWS)
-        patch.setattr(stored_rows, "_LEAST_ROWS", 128)
-        patch.setattr(stored_rows, "_CELLS_OF_A_BATCH", 1)
+        patch.setattr(stored_rows, "_CELLS_OF_A_BATCH", 5 * 128)
+        patch.setattr(stored_rows, "FEW_ROWS", 0)
         patch.setattr(stored_rows, "MOST_BYTES", 0)
         patch.setattr(stored_rows, "_MOST_SENT", 0)
         yield
@@ -105,6 +105,18 @@ def test_rows_and_features_are_those_in_memory_here_and_once_sent(both, index, m
     assert_equal(cloudpickle.loads(cloudpickle.dumps(some)), held.take(index, mask))
     again = np.arange(len(held.take(index)))[::-2]
     assert_equal(stored.take(index, mask).take(again), held.take(index, mask).take(again))
+
+
+@given(index=index, mask=st.none() | mask)
+def test_so_are_those_of_a_wide_table_in_a_file_without_a_name(both, index, mask) -> None:
+    stored, held = both()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored_rows, "FEW_ROWS", N_ROWS)
+        some = stored.take(index, mask)
+        assert isinstance(some.X, np.memmap)
+        assert not some.is_streamed
+        assert_equal(some, held.take(index, mask))
+        assert not [*some.temporary_path(0).parent.glob(".aside-*")]
 
 
 def test_what_is_sent_is_small_and_its_file_goes_with_the_rows(both) -> None:

@@ -32,6 +32,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SHARE_IN_MEMORY", 0.0)
     monkeypatch.setattr(stored_rows, "MOST_BYTES", 0)
+    monkeypatch.setattr(stored_rows, "FEW_ROWS", 0)
 
 
 def files_of_a_run(table: Path, store: Path, method: str, model: str) -> dict[str, bytes]:

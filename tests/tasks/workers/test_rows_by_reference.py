@@ -37,6 +37,7 @@ pytestmark = pytest.mark.xdist_group("dask")
 def rows_are_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SHARE_IN_MEMORY", 0.0)
     monkeypatch.setattr(stored_rows, "MOST_BYTES", 0)
+    monkeypatch.setattr(stored_rows, "FEW_ROWS", 0)
     monkeypatch.setattr(stored_rows, "_MOST_SENT", 0)
 
 
