@@ -157,6 +157,10 @@ def _is_generated(name: str) -> bool:
     return len(words) == 2 and known.issuperset(words)
 
 
+# The final state of each flow run of this process that is about to end, by the run's id.
+_concluded: dict[str, State[Any]] = {}
+
+
 class TableFlow(Flow[P, R]):
     """A flow whose parameter ``data`` is a table or a list of tables."""
 
@@ -170,9 +174,12 @@ class TableFlow(Flow[P, R]):
                 signature(self.fn).bind(*args, **parameters)
             except TypeError as error:
                 raise InputError(f"{self.fn.__name__}: {error}; see its parameters") from None
-            return super().__call__(
-                *args, return_state=return_state, wait_for=wait_for, **parameters
-            )
+            state = super().__call__(*args, return_state=True, wait_for=wait_for, **parameters)
+            concluded = _concluded.pop(str(state.state_details.flow_run_id), None)
+            # a server that is told twice, since its first answer came late, answers without data
+            if concluded is not None and state.is_completed() and state.data is None:
+                state.data = concluded.data
+            return state if return_state else state.result(_sync=True)
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters as Prefect stores them; refuse tables and secrets before that."""
@@ -222,10 +229,14 @@ def table_flow(
         def concluded(*args: P.args, **kwargs: P.kwargs) -> R:
             prepare_logs()
             result = function(*args, **kwargs)
-            if isinstance(result, State):  # a final state of the function's own
-                return cast(R, result)
             # returned as the flow's own state, whose data calling the flow returns
-            return cast(R, Completed(message=summary_line(result), data=result))
+            state = (
+                result  # a final state of the function's own
+                if isinstance(result, State)
+                else Completed(message=summary_line(result), data=result)
+            )
+            _concluded[str(runtime.flow_run.id)] = state
+            return cast(R, state)
 
         def run_name() -> str:
             name = str(runtime.flow_run.name)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from prefect import flow_engine
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
@@ -210,6 +211,21 @@ def test_the_result_is_that_of_select_to_the_byte(flow_run, table, settings, tmp
     assert plain.run == result.run
     contracts = [(r.folder / "selection.json").read_bytes() for r in (plain, result)]
     assert contracts[0] == contracts[1]
+
+
+def test_a_server_that_forgets_the_data_of_the_last_state_loses_no_result(
+    server, table, settings, tmp_path, monkeypatch
+):
+    propose = flow_engine.propose_state_sync
+
+    def forgetful(*args: Any, **options: Any) -> Any:
+        state = propose(*args, **options)
+        return state.model_copy(update={"data": None}) if state.is_completed() else state
+
+    monkeypatch.setattr(flow_engine, "propose_state_sync", forgetful)
+    execution = ExecutionSettings(store=tmp_path, cluster="none")
+    result = chaffinch.feature_selection(str(table), settings, execution)
+    assert isinstance(result, chaffinch.SelectionResult)
 
 
 def test_as_a_subflow(server, table, settings, tmp_path):
