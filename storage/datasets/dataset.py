@@ -160,6 +160,11 @@ class Dataset:
                 page_checksum_verification=True,
             ) as file:
                 yield file
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"dataset {self.path} is not there; put the store in a folder that all workers "
+                "see, or run on its source again"
+            ) from error
         except (pa.ArrowException, OSError) as error:
             raise_if_out_of_memory(error)
             raise StorageError(

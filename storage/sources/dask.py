@@ -14,7 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
-from chaffinch.storage.column_names import text_of_label
+from chaffinch.storage.column_names import check_columns, text_of_label
 from chaffinch.storage.sources.files import FileSource
 from chaffinch.storage.sources.memory import MemorySource
 from chaffinch.storage.sources.source import OpenTable
@@ -45,11 +45,14 @@ class DaskSource(MemorySource):
                 yield table
 
     def _write(self, folder: str, drop: Container[str]) -> None:
-        frame = self.table.rename(columns={label: text_of_label(label) for label in self.table})
+        names = [text_of_label(label) for label in self.table.columns]
+        check_columns(names, self.label)
+        frame = self.table.rename(columns=dict(zip(self.table.columns, names, strict=True)))
         dropped = [name for name in frame.columns if name in drop]
         frame = frame.assign(**dict.fromkeys(dropped, math.nan))  # they may hold anything
         try:
-            frame.to_parquet(folder, write_index=frame.index.name is not None)
+            has_index = frame.index.name is not None and frame.index.name not in names
+            frame.to_parquet(folder, write_index=has_index)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise_if_out_of_memory(error)
             reason = shorten(str(error), 200, placeholder="...")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
@@ -27,7 +28,8 @@ _NO_PARAMETER = (
     *("categorical", "numeric", "split", "embargo"),
     *("drop_leaks", "drop_rows_without_target", "dates"),
 )
-# Parameter -> the arguments of earlier releases that it replaces, each with what to give for it.
+# Parameter -> arguments of earlier releases, the command line or scikit-learn in its place, each
+# with what to give for it.
 _MOVED = {
     "columns": {name: f"columns=ColumnSettings({name}=%s)" for name in _NO_PARAMETER},
     "history": {
@@ -35,9 +37,20 @@ _MOVED = {
         "history_columns": "history=HistorySettings(columns=%s)",
     },
     "settings": {name: f"settings={{{name!r}: %s}}" for name in OF_SELECTIONS},
-    "method": {"min_score": "it to a ranking, as in method={'kind': 'anova_f', 'min_score': %s}"},
-    "cluster": {"workers": "cluster=%s"},
-    "verbose": {"on_progress": "the function as verbose"},
+    "method": {
+        "min_score": "it to a ranking, as in method={'kind': 'anova_f', 'min_score': %s}",
+        "validation": "it to the method, as in method={'kind': 'auto', 'validation': %s}",
+    },
+    "model": {
+        name: f"it to the model, as in model=ModelSettings(name='lightgbm', {name}=%s)"
+        for name in ("tuning", "tuning_rows")
+    },
+    "cluster": {"workers": "cluster=%s", "n_jobs": "cluster=%s"},
+    "n_jobs": {"workers": "n_jobs=%s", "cluster": "n_jobs"},
+    "seed": {"random_state": "seed=%s"},
+    "random_state": {"seed": "random_state=%s"},
+    "cv": {"folds": "cv=%s"},
+    "verbose": {"on_progress": "the function as verbose", "quiet": "verbose=False"},
     "time_budget": {
         "say": "logging a handler, as logging.basicConfig does",
         "warn": "warnings a filter, as warnings.simplefilter does",
@@ -58,6 +71,8 @@ def refusing_moved_names(
             if name in moved and name not in takes:
                 called = function.__qualname__.removesuffix(".__init__")
                 place = moved[name].replace("%s", short_repr(value))
+                if isinstance(method := options.get("method"), str):
+                    place = re.sub(r"(?<='kind': )'\w+'", repr(method), place)
                 raise InputError(f"{called} takes no {name}; give {place}")
         return function(*args, **options)
 
@@ -139,7 +154,9 @@ def rare_settings(settings: Mapping[str, Any] | None, takes: tuple[str, ...]) ->
 def execution_settings(cluster: Any, store: str | Path | None) -> ExecutionSettings:
     """Return what computes, and where results are kept: by default in the default store."""
     where: dict[str, Any] = {} if store is None else {"store": store}
-    if hasattr(cluster, "scheduler_info"):
+    if hasattr(cluster, "get_client"):
+        raise InputError(f"cluster is {short_repr(cluster)}; give its client, cluster.get_client()")
+    if hasattr(cluster, "submit"):
         return ExecutionSettings.with_client(cluster, **where)
     return ExecutionSettings(**cluster_settings(cluster), **where)
 

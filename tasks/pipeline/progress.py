@@ -17,8 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-import numpy as np
-
 from chaffinch.tasks.settings.stage_titles import title_of
 
 OnProgress = Callable[[str, int, int], None]
@@ -280,5 +278,6 @@ class RunProgress(Progress):
         if not items or not sum(items):
             return share
         # an item that is counted may be several fits
-        passed = np.concatenate([[0.0], np.cumsum(items)])
-        return float(np.interp(share * len(items), np.arange(len(passed)), passed / passed[-1]))
+        whole, part = divmod(share * len(items), 1)
+        passed = sum(items[: int(whole)]) + part * sum(items[int(whole) : int(whole) + 1])
+        return passed / sum(items)

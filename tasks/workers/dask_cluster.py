@@ -76,6 +76,8 @@ def workers_of(client: Client, needs: Needs | None = None) -> Iterator[Workers]:
         raise InputError(
             "cluster is an asynchronous client of Dask; give one without asynchronous=True"
         )
+    if client.status != "running":
+        raise InputError(f"cluster is a client of Dask that is {client.status}; give a new one")
     _wait_for_any(client, f"of {short_repr(client)}", "start some, or let the cluster adapt")
     workers = OverDask(lambda: client, needs)
     workers.check()
@@ -120,7 +122,8 @@ def _connect(address: Any, *, is_direct: bool) -> Client:
         taking = " that takes the certificates in Dask's configuration" * _is_tls(address)
         raise InputError(
             f"no Dask scheduler{taking} answers at {address!r}; start one with `dask scheduler`, "
-            "or set cluster to local"
+            f"{'' if taking else 'give tls:// where it takes certificates, '}or set cluster to "
+            "local"
         ) from error
 
 

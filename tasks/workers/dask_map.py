@@ -7,6 +7,7 @@ batches. Objects lost with a worker are sent again from this process. `dask_clus
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,8 @@ from chaffinch.tasks.workers.interface import Item, Needs, OnDone, Result, Share
 if TYPE_CHECKING:
     from distributed import Client, Future
     from distributed.actor import ActorFuture
+
+logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3  # to send an object that every worker needs, if all of them die
 _SECONDS_TO_RETURN = 60  # wait for a worker to return, if all have died
@@ -264,6 +267,7 @@ class _Replicated(Generic[Shared]):
                 (self.future,) = self._client.scatter([self._shared], hash=False)
                 return self._copy_to_each()
             except (CancelledError, *_LOST):  # a worker may have died
+                logger.warning("waiting for a Dask worker, at most %g s", _SECONDS_TO_RETURN)
                 try:
                     self._client.wait_for_workers(1, timeout=_SECONDS_TO_RETURN)
                 except TimeoutError as error:
@@ -281,7 +285,11 @@ class _Replicated(Generic[Shared]):
         addresses = self._client.scheduler_info(n_workers=-1)["workers"]
         copies = [
             self._client.submit(
-                _fetch, self.future, workers=[address], allow_other_workers=True, pure=False
+                _fetch,
+                self.future,
+                workers=[address],
+                allow_other_workers=True,
+                key=f"chaffinch-send-{uuid4().hex}",
             )
             for address in addresses
         ]

@@ -31,6 +31,7 @@ READ = {
             "b": [date(2024, 1, 31), date(2024, 2, 1)],
         },
     ),
+    "a number for missing": ("a,b\n1,x\n-9.0,y\n", "na=-9", {"a": [1, None], "b": ["x", "y"]}),
     "words for missing": ("a,b\n1,x\n-,?\n", "na=-|?", {"a": [1, None], "b": ["x", None]}),
     "a delimiter": ("a:b\n1:2,5\n", "delimiter=:&decimal=,", {"a": [1], "b": [2.5]}),
     "tabs below commas": ("a,x\tb\n1\t2\n", "delimiter=tab", {"a,x": [1], "b": [2]}),

@@ -22,6 +22,8 @@ from chaffinch.storage.column_names import nearest
 
 _USUAL = r"^\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*$"  # a number with a point for decimals
 
+_DECIMALS = range(1, 7)  # of a number that stands for a missing value
+
 
 @dataclass(frozen=True)
 class TextOptions:
@@ -77,7 +79,10 @@ class TextOptions:
 
     @property
     def missing(self) -> list[str]:
-        return self.na.split("|") if self.na else []
+        """The words for a missing value; a whole number also as it is written with decimals."""
+        words = self.na.split("|") if self.na else []
+        whole = [word for word in words if word.lstrip("-").isdecimal()]
+        return words + [f"{word}{self.decimal}{'0' * n}" for word in whole for n in _DECIMALS]
 
     @property
     def has_own_numbers(self) -> bool:

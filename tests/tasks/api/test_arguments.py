@@ -128,6 +128,10 @@ def test_a_number_is_of_local_processes(tmp_path):
         (chaffinch.compare, "warn", print, "warnings a filter, as warnings.simplefilter does"),
         (chaffinch.reselect, "on_progress", print, "the function as verbose"),
         (chaffinch.differentiable_path, "workers", 4, "cluster=4"),
+        (chaffinch.select, "random_state", 1, "seed=1"),
+        (chaffinch.select, "folds", 3, "cv=3"),
+        (FeatureSelector, "workers", 2, "n_jobs=2"),
+        (FeatureSelector, "seed", 2, "random_state=2"),
         (FeatureSelector, "task", "regression", "settings={'task': 'regression'}"),
         (
             FeatureSelector,
@@ -141,6 +145,11 @@ def test_an_argument_of_earlier_releases_is_refused_with_its_place(function, old
     with pytest.raises(InputError) as refusal:
         function(TABLE, "churned", **{old: value})
     assert str(refusal.value) == f"{function.__name__} takes no {old}; give {place}"
+
+
+def test_a_lowest_score_goes_to_the_method_that_was_given():
+    with pytest.raises(InputError, match=r"method=\{'kind': 'correlation', 'min_score': 0.1\}"):
+        chaffinch.select(TABLE, "churned", method="correlation", min_score=0.1)
 
 
 def test_what_never_was_an_argument_is_an_error_of_python():

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask.dataframe as dd
 import numpy as np
@@ -18,7 +19,8 @@ import pytest
 from distributed import Client
 
 import chaffinch
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, StorageError
+from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data import stored_rows
 from chaffinch.tasks.pipeline import memory
@@ -202,10 +204,33 @@ def test_a_table_of_dask_by_a_client_is_the_table_in_memory(
     assert client.status == "running"
 
 
-def test_an_asynchronous_client_is_refused() -> None:
-    class Asynchronous:
-        asynchronous = True
-        scheduler_info = None
+def test_what_cannot_compute_is_refused_in_one_line(client: Client) -> None:
+    closed = Client(client.cluster, set_as_default=False)
+    closed.close()
+    asynchronous = SimpleNamespace(submit=None, asynchronous=True)
+    for cluster, said in (
+        (closed, "is a client of Dask that is closed; give a new one"),
+        (asynchronous, "give one without asynchronous=True"),
+        (client.cluster, r"give its client, cluster\.get_client\(\)"),
+    ):
+        with pytest.raises(InputError, match=said):
+            chaffinch.select(pd.DataFrame({"x": range(50)}), range(50), cluster=cluster)
 
-    with pytest.raises(InputError, match="give one without asynchronous=True"):
-        chaffinch.select(pd.DataFrame({"x": range(50)}), range(50), cluster=Asynchronous())
+
+def test_columns_of_dask_are_named_as_those_of_pandas(table: Path) -> None:
+    frame = pd.read_parquet(table)
+    twice = dd.from_pandas(frame.rename(columns={"x1": "x0"}), npartitions=2)
+    with pytest.raises(InputError, match="the table names column 'x0' twice"):
+        chaffinch.select(twice, "y", model="linear")
+    indexed = frame.set_index(frame.x0.sort_values().rename("x0"))
+    lazy = chaffinch.select(dd.from_pandas(indexed, npartitions=2), "y", model="linear")
+    assert lazy.contract == chaffinch.select(indexed, "y", model="linear").contract
+
+
+def test_a_worker_that_joins_later_and_does_not_see_the_store_says_so(
+    table: Path, tmp_path: Path
+) -> None:
+    dataset = ingest(source_of(table), tmp_path)
+    (dataset.path / "table.parquet").unlink()
+    with pytest.raises(StorageError, match="put the store in a folder that all workers see"):
+        dataset.read()
