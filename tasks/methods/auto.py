@@ -46,7 +46,6 @@ from chaffinch.tasks.selection.elimination.robust_elimination import sizes_down
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.masked_loss.base import check_finite
-from chaffinch.tasks.selection.near_copies import near_copies
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT, Method, Traits
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best_first
@@ -246,7 +245,6 @@ class Auto(Method):
                 "folds": [names[mask].tolist() for mask in masks],
                 "stability": None if stability is None else stability.value,
                 "widen": widen,
-                "near_copies": [names[group].tolist() for group in search.copies],
                 "unmasked_loss": float(curve.means[0]),
             },
             out_of_fold=held_out.predictions_by(judged) if judged else None,
@@ -326,6 +324,7 @@ class _Search:
 
 
 def _search_of(method: Auto, problem: Problem) -> _Search:
+    near_copies = problem.near_copies  # which reads the rows: before they are held here
     rows = problem.rows(*_DEVELOPMENT)
     folds = tuple(
         (fit, held[: problem.settings.mask_rows]) for fit, held in problem.folds(*_DEVELOPMENT)
@@ -347,7 +346,7 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
         # the model with all features is judged although no choice may have them all
         most = most if feasible.allow(np.ones(d, dtype=bool)) else min(most, d - 1)
     bound = () if feasible is None else tuple(feasible.all_or_none())
-    alike = [np.setdiff1d(group, [*chain(*bound)]) for group in near_copies(rows, schema)]
+    alike = [np.setdiff1d(group, [*chain(*bound)]) for group in near_copies]
     copies = tuple(group for group in alike if len(group) > 1)
     top = most if most < d else min(d - 1, round(_FIRST_STEP * d))
     sizes = set(sizes_down(top, fewest) if top >= fewest else ())

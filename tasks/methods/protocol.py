@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from chaffinch.tasks.selection.core import (
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.selection.masked_loss.grouped import grouped
+from chaffinch.tasks.selection.near_copies import near_copies
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best_first
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.workers.interface import OnDone, Workers
@@ -67,6 +68,16 @@ class Problem:
     @cached_property
     def loss(self) -> Loss:
         return self.given_loss or loss_of(self.settings, self.schema)
+
+    @cached_property
+    def near_copies(self) -> list[Index]:
+        """Groups of columns that are near copies, by the training rows, or all that folds part.
+
+        The rows are read for this, and not held.
+        """
+        is_cross_fitted = self.settings.method.traits.is_cross_fitted
+        parts = get_args(Seen) if is_cross_fitted else ("train",)
+        return near_copies(self.rows(*parts), self.schema)
 
     @property
     def tuner(self) -> Tuner:

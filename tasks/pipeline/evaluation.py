@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -29,6 +30,8 @@ from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.settings.search_result import step_of_each
 from chaffinch.tasks.statistics.metrics import compare_metrics, shares_of_classes
 from chaffinch.tasks.statistics.verdict import compare
+
+_MOST_GROUPS = 3  # of near copies, in a note
 
 
 @stage("describe", "split", "train_base_model", "choose_mask")
@@ -108,7 +111,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     }
     costs = _costs(run, losses[judge.part])
     explained = explanation_of(run, judge)
-    notes = [*run.description.notes, *dominant_feature(run, judge, explained)]
+    notes = [*run.description.notes, *_kept_copies(run), *dominant_feature(run, judge, explained)]
     contract = to_json({**_contract(run, notes), **costs, **scores})
     run.contract = Contract.parse(contract)
     writer.write(CONTRACT_FILE, contract)
@@ -175,21 +178,15 @@ def _contract(run: SelectionRun, notes: list[str]) -> dict[str, Any]:
     kept = [(j, name) for j, name in enumerate(schema.features) if mask[j]]
     kept_names = {name for _, name in kept}
     method = settings.method.kind
-    copies = {
-        name: [copy for copy in group if copy in kept_names]
-        for group in run.result("optimise_mask").get("near_copies", ())
-        for name in group
-    }
+    copies = {name: kept for group, kept in _copies(run) for name in group if kept}
     dropped: list[dict[str, Any]] = [
         {
             "name": name,
             "reason": f"near copy of {quoted(copies[name])}"
-            if copies.get(name)
-            else f"removed by {method}",
-            "step": step_of[name],
+            if name in copies
+            else f"{'removed' if name in step_of else 'not chosen'} by {method}",
+            **({"step": step_of[name]} if name in step_of else {}),
         }
-        if name in step_of
-        else {"name": name, "reason": f"not chosen by {method}"}
         for j, name in enumerate(schema.features)
         if not mask[j]
     ]
@@ -231,6 +228,28 @@ def _contract(run: SelectionRun, notes: list[str]) -> dict[str, Any]:
         "seed": settings.seed,
         "versions": versions(),
     }
+
+
+def _copies(run: SelectionRun) -> list[tuple[list[str], list[str]]]:
+    """Return each group of near copies, and those of them that are kept."""
+    kept = dict(zip(run.schema.features, run.mask, strict=True))
+    groups = run.result("optimise_mask").get("near_copies", ())
+    return [(group, [name for name in group if kept[name]]) for group in groups]
+
+
+def _kept_copies(run: SelectionRun) -> Iterator[str]:
+    """Yield a note if near copies are kept beside each other, unless the user asks for them."""
+    asked = {*run.settings.columns.keep}
+    beside = [kept for _, kept in _copies(run) if len(kept) > 1 and not asked.issuperset(kept)]
+    if beside:
+        groups = [quoted(kept) for kept in beside[:_MOST_GROUPS]]
+        if len(beside) > _MOST_GROUPS:
+            groups.append(f"and {len(beside) - _MOST_GROUPS} more")
+        advice = "; method auto keeps one of a group, unless more are needed"
+        yield (
+            f"near copies of each other are kept: {'; '.join(groups)}"
+            f"{'' if run.method.kind == 'auto' else advice}"
+        )
 
 
 def _stability(run: SelectionRun) -> dict[str, Any]:

@@ -75,7 +75,9 @@ def optimise_mask(run: SelectionRun, writer: Writer) -> None:
     run.out_of_fold = of_rows = result.out_of_fold
     if of_rows is not None:
         writer.write(OUT_OF_FOLD_FILE, lambda file: pq.write_table(of_rows, file))
-    writer.result = {"unmasked_loss": unmasked_loss, **result.facts}
+    names = np.array(run.schema.features)
+    near_copies = [names[group].tolist() for group in problem.near_copies]
+    writer.result = {"unmasked_loss": unmasked_loss, **result.facts, "near_copies": near_copies}
 
 
 def candidates_of(run: SelectionRun) -> Sequence[Candidate]:

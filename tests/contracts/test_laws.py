@@ -174,6 +174,25 @@ def test_a_copy_of_a_feature_is_not_needed_beside_it(method):
     assert not {"income", "income_again"} <= set(result.features)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_the_contract_tells_which_near_copies_are_dropped_and_which_are_kept_together(method):
+    table = good_table(400)
+    table["salary"], table["shade"] = 2 * table["income"] - 1, table["colour"].str.upper()
+    result = select(table, method)
+    kept, reasons = {*result.features}, {one.name: one.reason for one in result.contract.dropped}
+    pairs = [("income", "salary"), ("colour", "shade")]
+    for one, other in [*pairs, *(pair[::-1] for pair in pairs)]:
+        if one not in kept:
+            assert (reasons[one] == f"near copy of {other!r}") == (other in kept)
+    assert not any("near copy" in reasons.get(name, "") for name in ("age", "noise_1"))
+    together = [pair for pair in pairs if kept.issuperset(pair)]
+    notes = [note for note in result.notes if "near copies" in note]
+    assert len(notes) == bool(together)
+    assert all(repr(name) in note for note in notes for pair in together for name in pair)
+    listed = select(table, method, keep=["income", "salary"])
+    assert not any("'salary'" in note for note in listed.notes)
+
+
 @pytest.mark.parametrize("method", FILTERS)
 def test_of_equal_scores_the_first_by_name_leaves_first(method):
     table = good_table(400)
