@@ -26,6 +26,7 @@ from chaffinch.tasks.pipeline.progress_display import bar, lines
 from chaffinch.tasks.pipeline.run import Preflight
 from chaffinch.tasks.reporting.alternatives import (
     joint_proof,
+    near_copies_in_words,
     proof,
     suggest_remedies,
     summarise_alternatives,
@@ -78,7 +79,8 @@ def lines_of_alternatives(
     yield summarise_alternatives(alternatives)
     if len(alternatives["sets"]) < n_requested and (room := suggest_remedies(alternatives)):
         yield f"  {room}"
-    for known in filter(None, (joint_proof(alternatives), why_worthless(alternatives))):
+    told = near_copies_in_words(alternatives), joint_proof(alternatives)
+    for known in filter(None, (*told, why_worthless(alternatives))):
         yield f"  {known}."
     chosen = alternatives["chosen"]["quality"]
     of_chosen = "" if chosen is None else f" (chosen: {chosen:.4g})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
@@ -156,6 +156,36 @@ def _information_with(pairs: tuple[Rows, Schema, int], feature: int) -> Floats:
     return mutual_information_with(*pairs, feature)
 
 
+def copies_stood_for(
+    groups: Sequence[Sequence[int]],
+    chosen: Collection[int],
+    quality: Quality,
+    constraints: Constraints,
+) -> dict[int, list[int]]:
+    """Return the near copies that a feature stands for, so that no set takes them.
+
+    Of each group a feature that every set keeps stands for the others, or else a chosen one; of
+    several the cheapest, and then that of the highest quality by itself. Features of the
+    constraints' groups stand for themselves alone.
+    """
+    grouped = {j for group in constraints.groups for j in group.features}
+    kept, costs = constraints.included, constraints.costs
+    stood_for: dict[int, list[int]] = {}
+    for group in groups:
+        members = sorted(
+            (j for j in group if j not in grouped),
+            key=lambda j: (
+                j not in kept,
+                j not in chosen,
+                0.0 if costs is None else costs[j],
+                -quality.value([j]),
+            ),
+        )
+        if copies := sorted(j for j in members[1:] if j not in kept):
+            stood_for[members[0]] = copies
+    return stood_for
+
+
 # Reasons why no more sets are possible, all proven by the search.
 Reason = Literal["tau", "at_once", "redundant", "all_features", "all_kept", "no_more"]
 # Changes that may allow more sets.
@@ -179,12 +209,12 @@ class Missing(TypedDict):
 
 @dataclass(frozen=True)
 class Search:
-    """Search for alternatives to the chosen set, at any tau."""
+    """Search for alternatives to the chosen set, at any tau, without near copies."""
 
     quality: Quality
     settings: AlternativeSettings
     chosen: tuple[int, ...]
-    constraints: Constraints  # of every set
+    constraints: Constraints  # of every set; they exclude near copies
 
     def sets(self, tau: float) -> Alternatives:
         """Return the sets that exist, at most the requested number."""
@@ -208,7 +238,7 @@ def missing_of(search: Search, alternatives: Alternatives) -> Missing | None:
     if alternatives.status != "infeasible":
         return None
     settings, k = search.settings, len(search.chosen)
-    if k == search.quality.n_features:
+    if k == search.quality.n_features - len(search.constraints.must_exclude):
         return {"reason": "all_features", "remedies": ["fewer_features"]}
     n_kept = len(search.constraints.must_include)
     if k == n_kept:

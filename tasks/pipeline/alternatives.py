@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from chaffinch.tasks.methods.alternatives import (
     TAUS,
     Search,
     best_known,
+    copies_stood_for,
     if_known,
     missing_of,
     price_of,
@@ -42,7 +44,7 @@ from chaffinch.tasks.statistics.verdict import CONFIDENCE
 from chaffinch.tasks.workers.interface import InProcess, OnDone
 
 
-@stage("describe", "split", "train_base_model", "choose_mask")
+@stage("describe", "split", "train_base_model", "optimise_mask", "choose_mask")
 def search_alternatives(run: SelectionRun, writer: Writer) -> None:
     """Find sets that differ from the chosen set and from each other, for one tau or for all."""
     settings, mask = _alternative_settings(run), run.mask
@@ -51,11 +53,18 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
     problem = replace(run.problem("search_alternatives"), on_progress=progress.measured)
     with as_input_error():
         quality = quality_of(settings.quality, problem, run.store, partial(_in_folds, run, problem))
+        chosen = np.flatnonzero(mask).tolist()
+        constraints = _constraints_of_sets(run, problem.keep)
+        place = {name: j for j, name in enumerate(run.schema.features)}
+        groups = run.result("optimise_mask").get("near_copies", ())
+        groups = [[place[name] for name in group] for group in groups]
+        stood_for = copies_stood_for(groups, chosen, quality, constraints)
+        copies = {*chain(*stood_for.values())}
         search = Search(
             quality,
             settings,
-            tuple(np.flatnonzero(mask).tolist()),
-            _constraints_of_sets(run, problem.keep),
+            tuple(j for j in chosen if j not in copies),
+            replace(constraints, must_exclude=sorted({*constraints.excluded, *copies})),
         )
         progress.searched(0)
         alternatives = search.sets(settings.tau)
@@ -92,6 +101,7 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
         "bound": if_known(alternatives.bound),
         "missing": missing,
         "prices": prices,
+        "near_copies": list(stood_for.items()),
     }
 
 
@@ -135,6 +145,10 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
         "confidence": CONFIDENCE,
         "prices": search["prices"],
     }
+    if search["near_copies"]:
+        writer.result["near_copies"] = {
+            names[j]: [names[copy] for copy in copies] for j, copies in search["near_copies"]
+        }
     writer.write("alternatives.json", to_json(writer.result))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.reporting.charts import CURVES, INK, MARKERS, MUTED, PAPER, figure_of, markup
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.section import (
@@ -60,16 +61,20 @@ def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[B
             "which flatters all these losses: compare them with each other, not with the verdict"
         )
     undecided = why_undecided(alternatives, contract.comparison.units)
+    counted_copies = ", near copies not counted" if alternatives.get("near_copies") else ""
     decided = undecided or "An interval that holds zero says that the chosen set need not be better"
     yield paragraph(
-        "Sets of as many features as were chosen, any two of which differ by a tau of at least "
-        f"{number(settings['tau'])} ({settings['dissimilarity'].capitalize()}). Quality is by ",
+        f"Sets of as many features as were chosen{counted_copies}, any two of which differ by a "
+        f"tau of at least {number(settings['tau'])} ({settings['dissimilarity'].capitalize()}). "
+        "Quality is by ",
         Code(settings["quality"]),
         ", higher is better, and comes from rows that were used for choosing; the "
         f"{losses}. {decided}.",
     )
     yield table_of_sets(alternatives, contract.judged_losses.selected)
     yield folded(features_of_sets(alternatives))
+    if known := near_copies_in_words(alternatives):
+        yield note(f"{known}.")
     if of_all := joint_proof(alternatives):
         yield note(f"{of_all}.")
     if n_missing := settings["number"] - len(alternatives["sets"]):
@@ -125,6 +130,9 @@ def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
     features = sorted(held, key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
     rows = [(name, *("\N{BLACK CIRCLE}" if has else "" for has in held[name])) for name in features]
     columns: dict[str, Kind] = {"Feature": "name", **dict.fromkeys(sets, "mark")}
+    if copies := alternatives.get("near_copies"):
+        columns["Near copies"] = "name"
+        rows = [(*row, listed(copies[row[0]]) if row[0] in copies else NOTHING) for row in rows]
     return Table("Features of each set", columns, rows, file="alternatives.json")
 
 
@@ -160,6 +168,16 @@ def joint_proof(alternatives: Mapping[str, Any]) -> str:
         return "No other such sets are worth more in all: proven"
     known = _unproven(math.fsum(qualities), bound, "the best there can be")
     return f"All together they are {known}"
+
+
+def near_copies_in_words(alternatives: Mapping[str, Any]) -> str:
+    """Return which features of the sets stand for near copies of theirs; empty where none does."""
+    shown = {*chain.from_iterable(features_of_each(alternatives).values())}
+    copies = alternatives.get("near_copies") or {}
+    pairs = [f"{name!r} for {quoted(copies[name])}" for name in copies if name in shown]
+    if not pairs:
+        return ""
+    return f"Near copies count as one feature, so that one stands for all: {listed(pairs, 5)}"
 
 
 def why_undecided(alternatives: Mapping[str, Any], n_units: int) -> str:
@@ -382,7 +400,7 @@ def suggest_remedies(alternatives: Mapping[str, Any]) -> str:
 
 def explain_no_alternatives(alternatives: Mapping[str, Any]) -> str:
     """Return why there is no alternative and what would help."""
-    size, tau = len(alternatives["chosen"]["features"]), number(alternatives["settings"]["tau"])
+    size, tau = _size(alternatives), number(alternatives["settings"]["tau"])
     different = f"differs from the chosen one by a tau of {tau}"
     if alternatives["status"] != "infeasible":
         text = f"No set of {counted(size, 'feature')} was found that {different}: "
@@ -396,7 +414,10 @@ def explain_no_alternatives(alternatives: Mapping[str, Any]) -> str:
 
 def _explain_infeasible(alternatives: Mapping[str, Any]) -> str:
     """Return why no further set can exist."""
-    is_first, size = not alternatives["sets"], len(alternatives["chosen"]["features"])
+    is_first, size = not alternatives["sets"], _size(alternatives)
+    all_features = "the chosen set has all features"
+    if alternatives.get("near_copies"):
+        all_features += " but near copies"
     other = f"no {'other' if is_first else 'further'} possible set of {counted(size, 'feature')}"
     reasons = {
         "tau": "no set differs that much from the chosen one"
@@ -406,11 +427,17 @@ def _explain_infeasible(alternatives: Mapping[str, Any]) -> str:
         "differ that much from the chosen one and each other",
         "redundant": f"{other} differs that much and is free of redundant pairs, which fcbf asks "
         "for",
-        "all_features": "the chosen set has all features",
+        "all_features": all_features,
         "all_kept": "all chosen features are to be kept in every set",
         "no_more": f"there is {other}",
     }
     return reasons[_missing(alternatives)["reason"]]
+
+
+def _size(alternatives: Mapping[str, Any]) -> int:
+    """Return the number of chosen features, of which near copies count as one."""
+    copies = {*chain.from_iterable((alternatives.get("near_copies") or {}).values())}
+    return len({*alternatives["chosen"]["features"]} - copies)
 
 
 def _missing(alternatives: Mapping[str, Any]) -> Mapping[str, Any]:

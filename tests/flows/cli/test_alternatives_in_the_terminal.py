@@ -16,17 +16,18 @@ from tests.tasks.reporting.synthetic_report import Page, synthetic
 
 
 def test_a_difference_that_is_rounding_alone_is_0_in_terminal_and_report(capsys, tmp_path) -> None:
-    """All other features are multiples of one, of which no line can tell one from the other."""
+    """Each two features are of the same plane, of which no line can tell one pair from another."""
     random = np.random.default_rng(0)
-    cause = random.normal(size=300)
-    table = pd.DataFrame({f"x{times}": times / 7 * cause for times in range(1, 6)})
+    causes = random.normal(size=(300, 2))
+    angles = {f"x{place}": place * np.pi / 10 for place in range(10)}
+    table = pd.DataFrame({x: causes @ [np.cos(a), np.sin(a)] for x, a in angles.items()})
     result = chaffinch.select(
-        table.assign(y=cause + 0.1 * random.normal(size=300)),
+        table.assign(y=causes[:, 0] + 0.1 * random.normal(size=300)),
         "y",
         method="correlation",
-        n_features=1,
-        model=ModelSettings(name="linear", tuning="none"),
-        alternatives=AlternativeSettings(number=4, quality="mutual_information"),
+        n_features=2,
+        model=ModelSettings(name="LinearRegression", tuning="none"),
+        alternatives=AlternativeSettings(number=4, tau=1, quality="mutual_information"),
     )
     assert len(result.alternatives["sets"]) == 4
     show(result, as_json=False)
