@@ -31,9 +31,12 @@ from pydantic import (
 from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.cancellation import ended_by_cancelling
 from chaffinch.flows.prefect_runtime.logs import prepare_logs
+from chaffinch.storage.datasets.written_table import write_table
+from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources import Source, source_of
 from chaffinch.storage.sources.addresses import SECRET
 from chaffinch.storage.sources.data_set_name import name_of_table
+from chaffinch.storage.sources.memory import MemorySource
 from chaffinch.tasks.settings.base import refusal
 from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings
@@ -68,10 +71,7 @@ def _as_text(value: Any, about: ValidationInfo) -> Any:
     """Return a path as text; refuse all but text, which would be stored and logged."""
     if isinstance(value, str | PurePath):
         return str(value)
-    must, remedy = (
-        "a path or an address",
-        ("write a table in memory to Parquet, or give it to chaffinch.select"),
-    )
+    must, remedy = "a path or an address", "write a table in memory to Parquet"
     if about.field_name == "former":
         must, remedy = "the name or path of a run", "give a result to chaffinch.reselect"
     raise ValueError(
@@ -171,15 +171,42 @@ class TableFlow(Flow[P, R]):
         ):
             """Run the flow; InputError for a parameter that is missing or unknown."""
             try:
-                signature(self.fn).bind(*args, **parameters)
+                bound = signature(self.fn).bind(*args, **parameters)
             except TypeError as error:
                 raise InputError(f"{self.fn.__name__}: {error}; see its parameters") from None
-            state = super().__call__(*args, return_state=True, wait_for=wait_for, **parameters)
+            if "execution" in bound.signature.parameters:  # it has a store
+                bound.arguments["data"] = self._written(bound.arguments)
+            state = super().__call__(
+                *bound.args, return_state=True, wait_for=wait_for, **bound.kwargs
+            )
             concluded = _concluded.pop(str(state.state_details.flow_run_id), None)
             # a server that is told twice, since its first answer came late, answers without data
             if concluded is not None and state.is_completed() and state.data is None:
                 state.data = concluded.data
             return state if return_state else state.result(_sync=True)
+
+    def _written(self, given: Mapping[str, Any]) -> Any:
+        """Return ``data`` with paths in place of tables in memory, which are written to the store.
+
+        Prefect stores and logs parameters, so that rows must be none of them.
+        """
+        data = given["data"]
+        named = list(one_or_several(data))
+        sources = {i: found for i, one in enumerate(named) if (found := _in_memory(one))}
+        if not sources:
+            return data
+
+        def as_given() -> Any:
+            return named if isinstance(data, list | tuple) else named[0]
+
+        for i in sources:
+            named[i] = "table.arrow"
+        checked = self._checked({**given, "data": as_given()})  # before any work
+        store = Store.open(checked.get("execution", ExecutionSettings()).store)
+        for i, source in sources.items():
+            source.check()
+            named[i] = str(write_table(source, store.tables))
+        return as_given()
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters as Prefect stores them; refuse tables and secrets before that."""
@@ -205,6 +232,14 @@ class TableFlow(Flow[P, R]):
         except ValidationError as error:
             raise InputError(refusal(error, kinds)) from None
         return {**parameters, **{name: getattr(checked, name) for name in own}}
+
+
+def _in_memory(value: Any) -> Source | None:
+    """Return the source of what is neither a path nor an address, nor of Prefect."""
+    if isinstance(value, str | PurePath) or _is_of_prefect(value):
+        return None
+    source = source_of(value)
+    return source if isinstance(source, MemorySource) else None
 
 
 def _is_of_prefect(value: Any) -> bool:

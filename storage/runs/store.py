@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 _STORE = "store.json"
 _RUNS, _COMPARISONS = "runs", "comparisons"
 # Folders that many processes write to at once, each to its own files, so they need no lock.
-_SHARED = ("", "datasets", "cells/stages", "dependencies/stages", "dependencies")
+_SHARED = ("", "datasets", "tables", "cells/stages", "dependencies/stages", "dependencies")
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,11 @@ class Store:
     @property
     def datasets(self) -> Path:
         return self.path / "datasets"
+
+    @property
+    def tables(self) -> Path:
+        """Tables in memory that were given to flows, as files."""
+        return self.path / "tables"
 
     def run(self, name: str) -> Run:
         """Return the run of that name, created if missing."""

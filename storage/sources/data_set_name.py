@@ -9,7 +9,13 @@ from chaffinch.storage.files import LONGEST_STEM, check_name
 from chaffinch.storage.sources.formats.file_name import without_endings
 from chaffinch.storage.sources.source import Source
 
-_IN_MEMORY = ("DataFrame", "Table")  # names of sources in memory
+# names of sources in memory, and of the files that such a table is written to
+_IN_MEMORY = re.compile(r"(DataFrame|Table)(-[0-9a-f]{16}\.arrow)?")
+
+
+def name_of_written(source: Source, digest: str) -> str:
+    """Return the name of the file of a table in memory, whose bytes have that SHA-256."""
+    return f"{source.name}-{digest[:16]}.arrow"
 
 
 def name_of_data_set(source: Source, name: str | None, remedy: str) -> str:
@@ -24,11 +30,11 @@ def name_of_table(label: str, remedy: str) -> str:
 
     Endings of formats are removed: ``orders.v2.csv.gz`` becomes ``orders.v2``. Characters except
     ASCII letters, digits, dots and dashes become underscores, none of them at either end, and the
-    name is cut at 115. InputError, with `remedy`, for a table in memory, or if nothing of its name
-    is left.
+    name is cut at 115. InputError, with `remedy`, for a table in memory, or its file in a store, or
+    if nothing of its name is left.
     """
     name = as_name(without_endings(label))[:LONGEST_STEM]
-    if label in _IN_MEMORY or not name:
+    if _IN_MEMORY.fullmatch(label) or not name:
         raise InputError(
             f"the table, {label}, has no name that a data set could have; give one, as in {remedy}"
         )

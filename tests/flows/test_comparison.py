@@ -89,3 +89,16 @@ def test_what_is_odd_about_a_table_is_beside_the_verdicts_and_told_to_whoever_wa
     *_, said, _report = artifacts["odd-comparison-verdicts"]["data"].split("\n\n")
     shown = warning.replace("_", "\\_").replace("*", "\\*")
     assert said == f"**Warning:** {shown}"
+
+
+def test_tables_in_memory_are_written_to_the_store_and_stand_beside_paths(server, table, tmp_path):
+    rows = pd.read_csv(table)
+    execution = chaffinch.ExecutionSettings(store=tmp_path, cluster="none")
+    asked = ASKED | {"methods": ("anova_f",), "seeds": 1, "sizes": (1,)}
+    settings = chaffinch.ComparisonSettings(target="yield", **asked)
+    tables = [rows[:120], str(table), rows[120:]]
+    state = chaffinch.comparison(tables, settings, execution, return_state=True)
+    given = server.get(f"/flow_runs/{state.state_details.flow_run_id}")["parameters"]["data"]
+    assert given[1] == str(table)
+    assert {given[0], given[2]} == {str(path) for path in (tmp_path / "tables").iterdir()}
+    assert len(state.result().summary.tables) == 3

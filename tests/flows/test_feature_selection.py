@@ -13,7 +13,7 @@ import pytest
 from prefect import flow_engine
 
 import chaffinch
-from chaffinch import InputError, ModelSettings
+from chaffinch import InputError, ModelSettings, PromotionSettings
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
@@ -292,23 +292,70 @@ def test_bad_input_fails_the_run_with_one_line(server, table, tmp_path, settings
 CELL = 987654.3125
 
 
+def test_a_table_in_memory_is_passed_by_its_file_and_never_printed(
+    server, table, settings, tmp_path, caplog, capfd
+):
+    rows = pd.read_csv(table)
+    rows.loc[0, "noise_a"] = CELL
+    execution = ExecutionSettings(store=tmp_path / "store", cluster="none")
+    with caplog.at_level("DEBUG"):
+        state = chaffinch.feature_selection(rows, settings, execution, return_state=True)
+    run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
+    (written,) = (execution.store / "tables").iterdir()
+    assert run["parameters"]["data"] == str(written)
+    assert str(CELL) not in json.dumps([run, server.artifacts(run["id"])])
+    log = server.log_of(run["id"], "Finished in state Completed('")
+    assert str(CELL) not in caplog.text + "".join([*log, *capfd.readouterr()])
+    rows.to_parquet(tmp_path / "rows.parquet")
+    same = chaffinch.select(
+        tmp_path / "rows.parquet", "yield", method=settings.method, model=settings.model,
+        store=tmp_path / "other",
+    )  # fmt: skip
+    contracts = [(r.folder / "selection.json").read_bytes() for r in (state.result(), same)]
+    assert contracts[0] == contracts[1]
+
+
+def test_a_table_in_memory_is_promoted_under_the_name_that_is_given(
+    server, table, settings, tmp_path
+):
+    rows, store = pd.read_csv(table), tmp_path / "store"
+    execution = ExecutionSettings(store=store, cluster="none")
+
+    def promoted_as(name: str | None) -> Any:
+        promotion = PromotionSettings(name=name)
+        call = chaffinch.feature_selection
+        return call(rows, settings, execution, promotion, return_state=True)
+
+    assert "has no name that a data set could have" in promoted_as(None).message
+    assert promoted_as("harvest").name == "NeedsDecision"  # the first contract is for a person
+
+
+def test_no_table_is_written_for_a_call_that_is_refused(server, settings, tmp_path):
+    rows = pd.DataFrame({"a": [CELL, 1.0], "y": [0, 1]})
+    execution, n_runs = ExecutionSettings(store=tmp_path / "store"), len(server.find("flow_runs"))
+    with pytest.raises(InputError, match="target must be text but is"):
+        chaffinch.feature_selection(rows, {"target": ["y"]}, execution)
+    with pytest.raises(InputError, match=r"a source must be a path .* but is dict"):
+        chaffinch.feature_selection(rows.to_dict("list"), settings, execution)
+    assert [*tmp_path.rglob("*.arrow")] == []
+    assert len(server.find("flow_runs")) == n_runs
+
+
 @pytest.mark.parametrize("kind", [pd.DataFrame, dict, list], ids=lambda kind: kind.__name__)
-def test_a_table_in_memory_is_refused_and_never_printed(kind, server, settings, caplog, capfd):
+def test_rows_in_another_place_are_refused_and_never_printed(kind, server, settings, caplog, capfd):
     rows = pd.DataFrame({"a": [CELL, 1.0], "y": [0, 1]})
     table = {pd.DataFrame: rows, dict: rows.to_dict("list"), list: rows.to_dict("records")}[kind]
     n_runs = len(server.find("flow_runs"))
     with caplog.at_level("DEBUG"):
         for call in (
-            lambda: chaffinch.feature_selection(table, settings),
+            lambda: chaffinch.feature_selection([table], settings),
             lambda: chaffinch.feature_selection("table.csv", table),
             lambda: chaffinch.reselection(table, "table.csv"),
-            lambda: chaffinch.comparison([table], chaffinch.ComparisonSettings(target="y")),
+            lambda: chaffinch.comparison([[table]], chaffinch.ComparisonSettings(target="y")),
         ):
             with pytest.raises(InputError) as refused:
                 call()
             assert "\n" not in str(refused.value)
             assert str(CELL) not in str(refused.value)
-    with pytest.raises(InputError, match=r"write .* to Parquet, or give it to chaffinch\.select$"):
-        chaffinch.feature_selection(table, settings)
     assert str(CELL) not in caplog.text + "".join(capfd.readouterr())
     assert len(server.find("flow_runs")) == n_runs
