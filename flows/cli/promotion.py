@@ -44,13 +44,27 @@ def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
     help="Of the data set. By default the table's, without its ending.",
 )
 @reason_option
+@click.option(
+    "--mlflow",
+    metavar="MODEL[@ALIAS]",
+    help="A registered model of MLflow, whose alias, by default promoted, from now on names the "
+    "version with the contract in use; none ends that.",
+)
 @settings_options(ExecutionSettings, STORE)
 @json_flag
-def promote(run: str, name: str | None, reason: str, store: str | None, as_json: bool) -> None:
+def promote(
+    run: str,
+    name: str | None,
+    reason: str,
+    mlflow: str | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
     """Make the contract of RUN the one in use for its data set, and show what that changes.
 
     This is for a person to decide, and so it is carried out in any case. Where a Prefect
-    server is configured, it receives the event chaffinch.promoted.
+    server is configured, it receives the event chaffinch.promoted. The exit code is 1 if an
+    alias in MLflow is not moved yet; the next promote, rollback or promoted moves it.
     """
     from chaffinch.tasks.promotion.difference import lines_of_difference
     from chaffinch.tasks.promotion.gate import rests_on_leaks
@@ -71,6 +85,7 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
         reason,
         seen=len(against.history),
         owes_event=is_configured(),
+        mlflow=mlflow,
     )
     difference = against.difference
     if difference is not None:
@@ -91,7 +106,7 @@ def promote(run: str, name: str | None, reason: str, store: str | None, as_json:
         },
         as_json=as_json,
     )
-    _send_pending(against.name, _store(store))
+    _follow(against.name, _store(store))
 
 
 @click.command(short_help="Show the contracts in use, or the history of a data set.")
@@ -102,8 +117,8 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
     """Show what was promoted for the data set NAME, the newest first; without it, for all.
 
     What is damaged is named on standard error, and the rest is listed; the exit code is 1 if that
-    is a contract in use. Pending events are sent, where a Prefect server is
-    configured.
+    is a contract in use. Pending events are sent, where a Prefect server is configured, and aliases
+    in MLflow moved that are not yet; the exit code is 1 if that fails.
     """
     from chaffinch.flows.cli.output import show_history, show_names
     from chaffinch.storage.runs.store import Store
@@ -115,6 +130,7 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
         is_whole = show_history(histories, name, as_json=as_json)
     for data_set in histories.names() if name is None else [name]:
         with suppress(InputError, StorageError):  # of a damaged history, which was reported
+            is_whole &= _is_moved(data_set, _store(store))
             if histories.pending_events(data_set):
                 _send_pending(data_set, _store(store))
     if not is_whole:
@@ -139,7 +155,7 @@ def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
     entry = histories.rollback(name, reason, owes_event=is_configured())
     content = {"name": name, "promotion": asdict(entry)}
     _show([f"The contract of {entry.run} is in use again for {name}."], content, as_json=as_json)
-    _send_pending(name, _store(store))
+    _follow(name, _store(store))
 
 
 def _show(lines: list[str], content: dict[str, Any], *, as_json: bool) -> None:
@@ -152,6 +168,25 @@ def _show(lines: list[str], content: dict[str, Any], *, as_json: bool) -> None:
 
 def _store(store: str | None) -> Path:
     return ExecutionSettings().store if store is None else path_from(store, "store")
+
+
+def _follow(name: str, store: Path) -> None:
+    """Tell others of a promotion or rollback, which is written; exit with 1 if MLflow is not."""
+    is_moved = _is_moved(name, store)
+    _send_pending(name, store)
+    if not is_moved:
+        raise click.exceptions.Exit(1)
+
+
+def _is_moved(name: str, store: Path) -> bool:
+    """Move the alias in MLflow that follows a data set; print a warning if that fails."""
+    from chaffinch.storage.runs.store import Store
+    from chaffinch.tasks.exports.mlflow_alias import move_alias
+
+    problem = move_alias(Store.find(store).promotions, name)
+    if problem is not None:
+        echo(f"Warning: {problem}", err=True)
+    return problem is None
 
 
 def _send_pending(name: str, store: Path) -> None:

@@ -33,6 +33,7 @@ from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source
 from chaffinch.storage.sources.data_set_name import name_of_data_set
+from chaffinch.tasks.exports.mlflow_alias import move_alias
 from chaffinch.tasks.promotion.gate import GATE_CONFIDENCE, decide, why_undecided
 from chaffinch.tasks.promotion.promote import (
     AgainstPromoted,
@@ -230,9 +231,11 @@ def _answer(lines: list[str], hours: float, question: str, undecided: str) -> tu
 
 
 def _send_events(name: str, run: Run) -> None:
-    problem = send_pending(name, Store.of(run.folder).path)
-    if problem is not None:
-        say(f"Warning: {problem}")
+    """Send events, and move the alias, of promotions; also of one that was killed."""
+    store = Store.of(run.folder)
+    for problem in (move_alias(store.promotions, name), send_pending(name, store.path)):
+        if problem is not None:
+            say(f"Warning: {problem}")
 
 
 def _is_in_use(run: Run, name: str) -> bool:

@@ -1,15 +1,17 @@
 """Promotions: the contract in use for each data set, and the history of earlier ones.
 
 Entries are never changed or removed; a rollback is an entry of its own. The contract is stored next
-to the history, so that it can be read after its run was deleted.
+to the history, so that it can be read after its run was deleted. An alias in MLflow's registry may
+follow a history: the history says how far it has followed, so that what a kill left is caught up.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -83,8 +85,55 @@ class OvertakenError(InputError):
     """The contract in use has changed since the decision."""
 
 
+NO_ALIAS = "none"
+_ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[A-Za-z0-9_-]+")  # which MLflow accepts
+_PROMOTED = "promoted"  # the alias by default
+
+
+@dataclass(frozen=True)
+class Alias:
+    """An alias of a model in MLflow's registry, which follows a history.
+
+    It names the version of entry number `moved`, counted from 1; 0 if it was never moved.
+    """
+
+    model: str
+    alias: str = _PROMOTED
+    moved: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.model}@{self.alias}"
+
+
+def alias_from(text: str) -> Alias | None:
+    """Return the alias that ``model@alias`` or ``model`` names; None for ``none``."""
+    if text == NO_ALIAS:
+        return None
+    model, mark, alias = text.partition("@")
+    if not model.strip() or set(model) & set("/:'`"):
+        raise InputError(
+            f"a registered model must have a name without / : ' ` but is {model!r}; give one, as "
+            "in shop or shop@promoted"
+        )
+    if mark and not _ALIAS.fullmatch(alias):
+        raise InputError(
+            f"an alias must be of A-Z a-z 0-9 _ - and neither latest nor like v1 but is {alias!r}; "
+            "give another, as in shop@promoted"
+        )
+    return Alias(model, alias or _PROMOTED)
+
+
 _History: TypeAlias = tuple[Promotion, ...]
 _Places: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Content:
+    """Content of the file of a data set."""
+
+    history: _History = ()
+    pending: _Places = ()  # positions of the entries with unsent events
+    alias: Alias | None = None
 
 
 @dataclass(frozen=True)
@@ -103,12 +152,23 @@ class Promotions:
 
     def history(self, name: str) -> tuple[Promotion, ...]:
         """Return the entries of a data set, oldest first; empty if nothing was promoted."""
-        return self._read(name)[0]
+        return self._read(name).history
 
     def pending_events(self, name: str) -> tuple[tuple[int, Promotion], ...]:
         """Return the entries, with their positions, whose event is unsent, oldest first."""
-        history, pending = self._read(name)
-        return tuple((place, history[place]) for place in pending)
+        content = self._read(name)
+        return tuple((place, content.history[place]) for place in content.pending)
+
+    def alias(self, name: str) -> Alias | None:
+        """Return the alias in MLflow's registry that follows a data set, if any."""
+        return self._read(name).alias
+
+    def behind(self, name: str) -> tuple[Alias, Promotion] | None:
+        """Return the alias of a data set, as moved to its last entry, and this; None if it is."""
+        content = self._read(name)
+        if content.alias is None or content.alias.moved == len(content.history):
+            return None
+        return replace(content.alias, moved=len(content.history)), content.history[-1]
 
     def existing(self, name: str) -> tuple[Promotion, ...]:
         """Return the entries of a data set; InputError if it has none."""
@@ -145,51 +205,69 @@ class Promotions:
         *,
         seen: int | None = None,
         owes_event: bool = False,
+        alias: str | None = None,
     ) -> Promotion:
         """Put a contract, the content of a ``selection.json``, in use.
 
         `seen` is the number of entries when the decision was made: OvertakenError if there are
-        more. `owes_event` records that an event is to be sent for it; see `mark_sent`.
+        more. `owes_event` records that an event is to be sent for it; see `mark_sent`. `alias`, as
+        ``model@alias``, follows the data set from now on, and no other; see `mark_moved`.
         """
         check_name(name, LONGEST_STEM)
         with self._locked():
-            history, pending = self._read(name)
-            if seen not in (None, len(history)):
+            content = self._read(name)
+            if seen not in (None, len(content.history)):
                 raise OvertakenError(
-                    f"{history[-1].run!r} was promoted as {name!r} meanwhile; compare with it, "
-                    "then promote again"
+                    f"{content.history[-1].run!r} was promoted as {name!r} meanwhile; compare with "
+                    "it, then promote again"
                 )
             entry = Promotion(run, hashlib.sha256(contract).hexdigest(), now(), how, reason)
             # contract first, so that no entry refers to a missing contract
             write_file(self.path(entry), contract)
-            return self._add(name, history, entry, pending, owes_event)
+            if alias is not None:
+                content = replace(content, alias=alias_from(alias))
+            return self._add(name, content, entry, owes_event)
 
     def rollback(self, name: str, reason: str, *, owes_event: bool = False) -> Promotion:
         """Put the previous contract in use again; see `rollback_stack`."""
         self.existing(name)
         with self._locked():
-            history, pending = self._read(name)
-            earlier = rollback_stack(history)[:-1]
+            content = self._read(name)
+            earlier = rollback_stack(content.history)[:-1]
             if not earlier:
                 raise InputError(
-                    f"{history[-1].run!r} is the first contract of {name!r}; there is none before "
-                    "it to go back to"
+                    f"{content.history[-1].run!r} is the first contract of {name!r}; there is none "
+                    "before it to go back to"
                 )
             self.contract(earlier[-1])
             run, contract = earlier[-1].run, earlier[-1].contract
             entry = Promotion(run, contract, now(), "rollback", reason)
-            return self._add(name, history, entry, pending, owes_event)
+            return self._add(name, content, entry, owes_event)
 
     def mark_sent(self, name: str, place: int) -> None:
         """Record that the event of the entry at a position was sent."""
         with self._locked():
-            history, pending = self._read(name)
-            self._write(name, history, tuple(other for other in pending if other != place))
+            content = self._read(name)
+            pending = tuple(other for other in content.pending if other != place)
+            self._write(name, replace(content, pending=pending))
+
+    def mark_moved(self, name: str, alias: Alias) -> None:
+        """Record to which entry an alias was moved, unless another alias follows meanwhile."""
+        with self._locked():
+            content = self._read(name)
+            if content.alias is not None and str(content.alias) == str(alias):
+                self._write(name, replace(content, alias=alias))
 
     @contextmanager
     def sending(self) -> Iterator[None]:
         """Lock the events, so that a single process at a time sends pending events."""
         with locked(self.folder / ".events.lock", f"the events of {self.folder}"):
+            yield
+
+    @contextmanager
+    def moving(self) -> Iterator[None]:
+        """Lock the aliases, so that a single process at a time moves one."""
+        with locked(self.folder / ".aliases.lock", f"the aliases of {self.folder}"):
             yield
 
     @contextmanager
@@ -199,35 +277,31 @@ class Promotions:
             sweep(self.folder)
             yield
 
-    def _add(
-        self,
-        name: str,
-        history: _History,
-        entry: Promotion,
-        pending: _Places,
-        owes_event: bool,
-    ) -> Promotion:
+    def _add(self, name: str, content: _Content, entry: Promotion, owes_event: bool) -> Promotion:
+        history, pending = content.history, content.pending
         places = (*pending, len(history)) if owes_event else pending
-        self._write(name, (*history, entry), places)
+        self._write(name, replace(content, history=(*history, entry), pending=places))
         return entry
 
-    def _write(self, name: str, history: _History, pending: _Places) -> None:
+    def _write(self, name: str, content: _Content) -> None:
         document: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "name": name,
-            "entries": [asdict(entry) for entry in history],
+            "entries": [asdict(entry) for entry in content.history],
         }
-        if pending:
-            document["owed"] = list(pending)
+        if content.pending:
+            document["owed"] = list(content.pending)
+        if content.alias is not None:
+            document["mlflow"] = asdict(content.alias)
         write_file(self._history(name), sealed(document))
 
-    def _read(self, name: str) -> tuple[_History, _Places]:
-        """Return the entries of a data set, and the positions of those with unsent events."""
+    def _read(self, name: str) -> _Content:
+        """Return the content of the file of a data set, which may be missing."""
         path = self._history(name)
         try:
             document = read_json(path, {"name": str, "entries": list}, _REMEDY)
         except FileNotFoundError:
-            return (), ()
+            return _Content()
         except StorageError:
             raise
         except OSError as error:
@@ -239,7 +313,9 @@ class Promotions:
         history = tuple(entry for entry in map(read_entry, entries) if entry is not None)
         if len(history) < len(entries) or not set(pending) <= set(range(len(entries))):
             raise StorageError(f"{path} is damaged (an entry is none); {_REMEDY}")
-        return history, tuple(pending)
+        kept = document.get("mlflow")
+        alias = None if kept is None else Alias(kept["model"], kept["alias"], kept["moved"])
+        return _Content(history, tuple(pending), alias)
 
     def _history(self, name: str) -> Path:
         return path_in(self.folder, f"{check_name(name, LONGEST_STEM)}.json")

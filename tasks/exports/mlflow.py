@@ -11,6 +11,7 @@ import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,26 +73,41 @@ def to_mlflow(run: Exportable, *, experiment: str | None = None, store: str | Pa
     judge are metrics; ``selection.json`` has all of it. Each call makes another run of MLflow.
     """
     require("mlflow", "a run of MLflow")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", _OF_NO_USE)
-        return _log(Exported.of(run, store), experiment)
+    return log_run(Exported.of(run, store), experiment)[0]
 
 
-def _log(exported: Exported, experiment: str | None) -> str:
-    import mlflow
+@contextmanager
+def in_one_line(what: str) -> Iterator[None]:
+    """Raise the errors of MLflow as InputError, which says that it does not do `what`."""
     from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        reason = _CREDENTIALS.sub("//", " ".join(str(error).split()))
+        raise InputError(
+            f"MLflow does not {what} ({reason}); check MLFLOW_TRACKING_URI and its credentials in "
+            "the environment"
+        ) from None
+
+
+def log_run(exported: Exported, experiment: str | None = None) -> tuple[str, str]:
+    """Log a run, and return the ids of MLflow's run and of its model."""
+    import mlflow
 
     stages = {record.stage: record for record in exported.in_store.records()}
     files = {
         CONTRACT_FILE: stages["evaluate"].read(CONTRACT_FILE),
         **{f"{_MODEL}/{k}": v for k, v in model_files(stages["retrain"], _MODEL).items()},
     }
-    try:
+    with in_one_line("take the run"):
         number = None if experiment is None else _experiment(experiment)
         with (
+            warnings.catch_warnings(),
             tempfile.TemporaryDirectory(prefix="chaffinch-") as folder,
             mlflow.start_run(run_name=exported.run, experiment_id=number, nested=True) as logged,
         ):
+            warnings.filterwarnings("ignore", _OF_NO_USE)
             mlflow.log_params(dict(_parameters(exported.contract.settings)))
             mlflow.log_metrics(dict(_metrics(exported.contract)))
             mlflow.set_tags(_tags(exported))
@@ -103,20 +119,14 @@ def _log(exported: Exported, experiment: str | None) -> str:
                 (data / path).write_bytes(content)
             extra = EXTRAS.get(kind_of(exported.contract.model.name).package)
             name = f"chaffinch[{extra}]" if extra else "chaffinch"
-            mlflow.pyfunc.log_model(
+            model = mlflow.pyfunc.log_model(
                 name=_MODEL,
                 loader_module=_LOADER,
                 data_path=str(data),
                 signature=_signature(exported.contract),
                 pip_requirements=[f"{name}=={versions()['chaffinch']}"],
             )
-            return str(logged.info.run_id)
-    except MlflowException as error:
-        reason = _CREDENTIALS.sub("//", str(error))
-        raise InputError(
-            f"MLflow does not take the run ({reason}); check MLFLOW_TRACKING_URI and its "
-            "credentials in the environment"
-        ) from None
+            return str(logged.info.run_id), str(model.model_id)
 
 
 class PyfuncModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from pathlib import Path
 
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.runs.decisions import note_decision
-from chaffinch.storage.runs.promotions import How, Promotion, Promotions
+from chaffinch.storage.runs.promotions import How, Promotion, Promotions, alias_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
+from chaffinch.tasks.exports.mlflow_alias import move_alias, register
 from chaffinch.tasks.pipeline.report import REPORT_FILE
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.promotion.difference import Difference, difference_of, lines_of_difference
@@ -62,6 +64,7 @@ def promote(
     name: str | None = None,
     *,
     reason: str = "",
+    mlflow: str | None = None,
     store: str | Path = _STORE,
 ) -> Promotion:
     """Make the contract of a run the one in use for its data set.
@@ -74,6 +77,10 @@ def promote(
         Name of the data set; by default that of the run's table, without its ending.
     reason : str
         Reason, for the history.
+    mlflow : str, optional
+        Registered model of MLflow, such as ``"shop"``, and its alias, by default
+        ``"shop@promoted"``, which from now on names the version with the contract in use.
+        ``"none"`` ends that.
     store : path
         Where the name of a run is looked up.
 
@@ -93,10 +100,14 @@ def promote(
     Notes
     -----
     A person has decided, so no gate is asked. If the file of the promoted contract is missing or
-    was changed, this repairs it.
+    was changed, this repairs it. If the alias cannot be moved, a UserWarning says why, and the next
+    promotion or rollback of the data set moves it.
     """
     kept = kept_run(run, store)
-    return promote_by(kept, default_name(kept) if name is None else name, "by hand", reason)
+    name = default_name(kept) if name is None else name
+    entry = promote_by(kept, name, "by hand", reason, mlflow=mlflow)
+    _move_alias(_histories_of(kept), name)
+    return entry
 
 
 def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
@@ -179,7 +190,15 @@ def rollback(name: str, *, reason: str = "", store: str | Path = _STORE) -> Prom
     StorageError
         If the history or the earlier contract is damaged.
     """
-    return Store.find(store).promotions.rollback(name, reason)
+    histories = Store.find(store).promotions
+    entry = histories.rollback(name, reason)
+    _move_alias(histories, name)
+    return entry
+
+
+def _move_alias(histories: Promotions, name: str) -> None:
+    if problem := move_alias(histories, name):
+        warnings.warn(problem, stacklevel=3)
 
 
 def promote_by(
@@ -190,15 +209,19 @@ def promote_by(
     *,
     seen: int | None = None,
     owes_event: bool = False,
+    mlflow: str | None = None,
 ) -> Promotion:
-    """Add the contract of a run to the history of a data set."""
+    """Add the contract of a run to the history of a data set; `move_alias` is left to do."""
+    alias = None if mlflow is None else alias_from(mlflow)
     target = load_result(run).contract.target
     histories = _histories_of(run)
     check_target(histories, name, target.name, target.task)
     stages = {record.stage: record for record in run.records()}
     contract = stages["evaluate"].read(CONTRACT_FILE)
+    if alias is not None:
+        register(run, alias)
     return histories.promote(
-        name, contract, run.name, how, reason, seen=seen, owes_event=owes_event
+        name, contract, run.name, how, reason, seen=seen, owes_event=owes_event, alias=mlflow
     )
 
 
