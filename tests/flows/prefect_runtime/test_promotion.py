@@ -95,6 +95,21 @@ def test_what_is_better_is_promoted_once_and_the_event_carries_its_contract(
     assert len(events_of(server, "better")) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")
+def test_what_the_gate_promotes_the_alias_in_mlflow_follows(
+    flow, server, started, store, tmp_path, monkeypatch
+):
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.chdir(tmp_path)
+    chaffinch.promote(started[1].run, "followed", mlflow="shop", store=store)
+    _, result = flow(PromotionSettings(name="followed", most_changed=1))
+    version = MlflowClient().get_model_version_by_alias("shop", "promoted")
+    assert version.tags["chaffinch.run"] == result.run
+    assert chaffinch.promotions("followed", store=store)[-1].run == result.run
+
+
 def test_where_too_much_changes_it_is_left_for_a_person_and_the_run_is_done(
     flow, server, started, store
 ):
