@@ -139,6 +139,7 @@ class StoredRows(Rows):
     _table: StoredTable
     _numbers: Index | RowNumbers
     _features: tuple[str, ...]
+    _same_rows: Rows | None = None  # whose target and weight these have
 
     def __init__(
         self, table: StoredTable, index: Index | RowNumbers, features: tuple[str, ...]
@@ -146,9 +147,10 @@ class StoredRows(Rows):
         self.__dict__ |= {"_table": table, "_features": features, "_numbers": index}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if not isinstance(self._numbers, RowNumbers) and bool((np.diff(self._index) > 0).all()):
+        index = self._index
+        if not isinstance(self._numbers, RowNumbers) and (index[1:] > index[:-1]).all():
             table = self._table
-            packed = RowNumbers(self._index, table.dataset.n_rows, table.folder)
+            packed = RowNumbers(index, table.dataset.n_rows, table.folder)
             self.__dict__["_numbers"] = packed
         return StoredRows, (self._table, self._numbers, self._features)
 
@@ -159,10 +161,14 @@ class StoredRows(Rows):
 
     @cached_property
     def y(self) -> NDArray[Any]:
+        if self._same_rows is not None:
+            return self._same_rows.y
         return self._table.targets()[self._index]
 
     @cached_property
     def weight(self) -> Floats | None:
+        if self._same_rows is not None:
+            return self._same_rows.weight
         weights = self._table.weights()
         return None if weights is None else weights[self._index]
 
@@ -193,8 +199,9 @@ class StoredRows(Rows):
             features = tuple(name for name, kept in zip(features, mask, strict=True) if kept)
         if isinstance(index, slice) and index == slice(None):
             taken = StoredRows(self._table, self._numbers, features)
-        else:
-            taken = StoredRows(self._table, self._index[index], features)
+            taken.__dict__["_same_rows"] = self  # so that both have one target in memory
+            return taken
+        taken = StoredRows(self._table, self._index[index], features)
         for name in {"y", "weight"}.intersection(self.__dict__):  # not to be read again
             values = self.__dict__[name]
             taken.__dict__[name] = None if values is None else values[index]
@@ -222,7 +229,7 @@ class StoredRows(Rows):
         """Yield the features of some rows at a time, each by rows, shape (k, d)."""
         index, categories = self._index, self._table.categories
         order = None
-        if (np.diff(index) < 0).any():
+        if (index[1:] < index[:-1]).any():
             order = np.argsort(index, kind="stable")
             index = index[order]
         most = max(1, _CELLS_OF_A_BATCH // max(1, self.n_features))

@@ -199,8 +199,10 @@ class SelectionRun(StageResults):
     @cached_property
     def splits(self) -> Splits:
         """Row numbers of the four sets."""
-        part = part_of_rows(self.records["split"]).cast(pa.string()).to_numpy(zero_copy_only=False)
-        return Splits(*(np.flatnonzero(part == name) for name in PARTS))
+        part = part_of_rows(self.records["split"]).dictionary_encode()  # texts take 60 bytes a row
+        codes, names = part.indices.fill_null(-1).to_numpy(), part.dictionary.to_pylist()
+        of_part = [names.index(name) if name in names else len(names) for name in PARTS]
+        return Splits(*(np.flatnonzero(codes == code) for code in of_part))
 
     @property
     def fitted_parts(self) -> tuple[str, ...]:
@@ -285,7 +287,8 @@ class SelectionRun(StageResults):
         Rows in memory are made for one fit at a time, here: to send them takes longer.
         """
         if self.is_in_files:
-            items = [(rows(mask), self.schema.select(mask)) for mask in masks]
+            every = rows(np.ones(len(self.schema.features), dtype=bool))
+            items = [(every.select(mask), self.schema.select(mask)) for mask in masks]
             return self.workers.map(_fit, recipe, items, on_done)
         fitted: list[FittedModel] = []
         for mask in masks:
