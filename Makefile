@@ -27,7 +27,8 @@ test-e2e: $(READY)  ## Whole programs, servers, worker processes, what is killed
 VERSIONS = build/$(RESOLUTION)
 VERSIONS_TESTS := tests/storage/test_columns.py tests/storage/test_tables.py tests/storage/test_text_spellings.py \
 	tests/storage/test_files.py tests/tasks/results/test_contract.py tests/tasks/api/test_select.py \
-	tests/tasks/api/test_feature_selector.py tests/tasks/data/test_rows_with_roles.py tests/selection/baselines/test_penalised.py \
+	tests/tasks/api/test_feature_selector.py tests/tasks/data/test_rows_with_roles.py tests/tasks/data/test_stored_rows.py \
+	tests/selection/baselines/test_penalised.py \
 	tests/selection/models/test_scikit_learn_versions.py tests/flows/test_feature_selection.py
 test-lowest: RESOLUTION = lowest-direct
 test-newest: RESOLUTION = highest
