@@ -232,12 +232,12 @@ def _streamed(rows: Rows, **settings: Any) -> Any:
             return len(rows)
 
     class Dataset(lightgbm.Dataset):  # type: ignore[misc, name-defined]
-        def _Dataset__sample(self, *, total_nrow: int, **_: Any) -> tuple[list[Any], list[Any]]:  # noqa: N802
+        def _Dataset__sample(self, *_: Any, **__: Any) -> tuple[list[Any], list[Any]]:  # noqa: N802
             """Return the values of a sample of rows that are not zero, and their places, by column.
 
             The library's own method holds the sample three times.
             """
-            index = self._create_sample_indices(total_nrow=total_nrow)
+            index = self._create_sample_indices(total_nrow=len(rows))
             sample, begin, start = np.empty((rows.n_features, len(index))), 0, 0
             for batch in rows.matrices():
                 stop = int(np.searchsorted(index, begin + len(batch)))
