@@ -317,8 +317,8 @@ def test_a_scheduler_that_does_not_answer(tmp_path):
     with pytest.raises(InputError) as refusal:
         chaffinch.select(bad_table(), "y", cluster=nobody, store=tmp_path)
     assert str(refusal.value) == (
-        f"no Dask scheduler answers at {nobody!r}; start one with `dask scheduler`, or set "
-        "cluster to local"
+        f"no Dask scheduler answers at {nobody!r}; start one with `dask scheduler`, give tls:// "
+        "where it takes certificates, or set cluster to local"
     )
     assert not left_in(tmp_path)
 
