@@ -36,7 +36,7 @@ def _schema(file: Any, name: str) -> pa.Schema:
 def _open(name: str, path: Path) -> OpenFile:
     with pa.memory_map(str(path)) as mapped, _opened(mapped, path.name) as file:
         every, schema = file.schema.names, _schema(file, path.name)
-        n_rows = file.count_rows()
+        n_rows = _n_rows(mapped, path.name)
 
     def load(some: list[str]) -> pa.Table:
         included = sorted(map(every.index, some))
@@ -52,8 +52,9 @@ def _columns(file: Any, name: str) -> list[str]:
 
 
 def _n_rows(file: Any, name: str) -> int:
-    with _opened(file, name) as opened:
-        return int(opened.count_rows())
+    with _opened(file, name, [0]) as opened:
+        batches = map(opened.get_batch, range(opened.num_record_batches))
+        return sum(batch.num_rows for batch in batches)
 
 
 IPC: Format = Format(
