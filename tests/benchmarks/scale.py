@@ -216,8 +216,13 @@ def _in_programs(
                 text=True,
                 check=False,
                 preexec_fn=limited if how == "in files" else None,
-                # Arrow's own allocator reserves a gigabyte of addresses, which the limit counts
-                env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+                # Arrow's own allocator reserves a gigabyte of addresses, and glibc's keeps those of
+                # large arrays that are freed; the limit counts both
+                env={
+                    **os.environ,
+                    "ARROW_DEFAULT_MEMORY_POOL": "system",
+                    "MALLOC_MMAP_THRESHOLD_": str(2**20),
+                },
             )
             if done.returncode:
                 sys.exit(f"{model} {how} on {n_rows:,} rows failed; its error is above")
