@@ -79,9 +79,13 @@ def lines_of_alternatives(
     yield summarise_alternatives(alternatives)
     if len(alternatives["sets"]) < n_requested and (room := suggest_remedies(alternatives)):
         yield f"  {room}"
-    told = near_copies_in_words(alternatives), joint_proof(alternatives)
-    for known in filter(None, (*told, why_worthless(alternatives))):
-        yield f"  {known}."
+    notes = (
+        near_copies_in_words(alternatives),
+        joint_proof(alternatives),
+        why_worthless(alternatives),
+    )
+    for note in filter(None, notes):
+        yield f"  {note}."
     chosen = alternatives["chosen"]["quality"]
     of_chosen = "" if chosen is None else f" (chosen: {chosen:.4g})"
     for place, alternative in enumerate(alternatives["sets"], start=1):

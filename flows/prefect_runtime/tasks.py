@@ -185,28 +185,27 @@ class TableFlow(Flow[P, R]):
                 state.data = concluded.data
             return state if return_state else state.result(_sync=True)
 
-    def _written(self, given: Mapping[str, Any]) -> Any:
+    def _written(self, parameters: Mapping[str, Any]) -> Any:
         """Return ``data`` with paths in place of tables in memory, which are written to the store.
 
         Prefect stores and logs parameters, so that rows must be none of them.
         """
-        data = given["data"]
-        named = list(one_or_several(data))
-        sources = {i: found for i, one in enumerate(named) if (found := _in_memory(one))}
+        data = parameters["data"]
+        tables = list(one_or_several(data))
+        sources = {i: source for i, table in enumerate(tables) if (source := _in_memory(table))}
         if not sources:
             return data
 
-        def as_given() -> Any:
+        def with_paths(paths: Mapping[int, str]) -> Any:
+            named = [paths.get(i, table) for i, table in enumerate(tables)]
             return named if isinstance(data, list | tuple) else named[0]
 
-        for i in sources:
-            named[i] = "table.arrow"
-        checked = self._checked({**given, "data": as_given()})  # before any work
+        any_path = with_paths(dict.fromkeys(sources, "table.arrow"))
+        checked = self._checked({**parameters, "data": any_path})  # before any work
         store = Store.open(checked.get("execution", ExecutionSettings()).store)
-        for i, source in sources.items():
+        for source in sources.values():
             source.check()
-            named[i] = str(write_table(source, store.tables))
-        return as_given()
+        return with_paths({i: str(write_table(at, store.tables)) for i, at in sources.items()})
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters as Prefect stores them; refuse tables and secrets before that."""

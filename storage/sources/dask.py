@@ -1,4 +1,4 @@
-"""A dask.dataframe, which whatever computes it writes as files."""
+"""A dask.dataframe, which Dask writes as Parquet files."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ class DaskSource(MemorySource):
         is_frame = hasattr(data, "to_parquet") and hasattr(data, "partitions")
         return cls(data) if scheme is None and is_frame else None
 
+    def check(self) -> None:
+        check_columns(self._names, self.label)
+
+    @property
+    def _names(self) -> list[str]:
+        return [text_of_label(label) for label in self.table.columns]
+
     @contextmanager
     def open(
         self, categorical: Collection[str], drop: Container[str], aside: Path | None
@@ -45,8 +52,7 @@ class DaskSource(MemorySource):
                 yield table
 
     def _write(self, folder: str, drop: Container[str]) -> None:
-        names = [text_of_label(label) for label in self.table.columns]
-        check_columns(names, self.label)
+        names = self._names
         frame = self.table.rename(columns=dict(zip(self.table.columns, names, strict=True)))
         dropped = [name for name in frame.columns if name in drop]
         frame = frame.assign(**dict.fromkeys(dropped, math.nan))  # they may hold anything

@@ -90,19 +90,19 @@ def column_settings(
 
     `by_name` are parameters that name some of the columns. `name_of` returns the name of a feature.
     """
-    given = _settings_of(ColumnSettings, "columns", columns).model_dump(exclude_defaults=True)
+    names = _settings_of(ColumnSettings, "columns", columns).model_dump(exclude_defaults=True)
     for role, name in ColumnSettings(**by_name).model_dump(exclude_defaults=True).items():
-        if given.setdefault(role, name) != name:
+        if names.setdefault(role, name) != name:
             raise InputError(
-                f"{role} is {short_repr(name)} but {short_repr(given[role])} in columns; give it "
+                f"{role} is {short_repr(name)} but {short_repr(names[role])} in columns; give it "
                 "once"
             )
     for role in _LISTS:
-        given[role] = [*map(name_of, given.get(role, ()))]
+        names[role] = [*map(name_of, names.get(role, ()))]
     to_keep, to_drop, limits = named_constraints(constraints, name_of)
-    given["keep"] += to_keep
-    given["drop"] += to_drop
-    return ColumnSettings(**given), limits
+    names["keep"] += to_keep
+    names["drop"] += to_drop
+    return ColumnSettings(**names), limits
 
 
 def named_constraints(
@@ -130,14 +130,14 @@ def history_settings(history: HistorySettings | Mapping[str, Any] | None) -> His
     return None if history is None else _settings_of(HistorySettings, "history", history)
 
 
-def _settings_of(kind: type[_Kind], name: str, given: Any) -> _Kind:
-    if isinstance(given, kind):
-        return given
-    if given is not None and not isinstance(given, Mapping):
+def _settings_of(kind: type[_Kind], name: str, values: Any) -> _Kind:
+    if isinstance(values, kind):
+        return values
+    if values is not None and not isinstance(values, Mapping):
         raise InputError(
-            f"{name} must be {kind.__name__}, or names with values, but is {short_repr(given)}"
+            f"{name} must be {kind.__name__}, or names with values, but is {short_repr(values)}"
         )
-    return kind(**{str(setting): value for setting, value in (given or {}).items()})
+    return kind(**{str(setting): value for setting, value in (values or {}).items()})
 
 
 def rare_settings(settings: Mapping[str, Any] | None, takes: tuple[str, ...]) -> dict[str, Any]:

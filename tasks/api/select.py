@@ -187,7 +187,7 @@ def select(
     columns, limits = column_settings(
         columns, constraints, keep=keep, drop=drop, weight=weight, group=group, time=time
     )
-    asked = SelectionSettings(
+    run_settings = SelectionSettings(
         target=target,
         method=method_settings(method, n_features),
         model=model,
@@ -201,7 +201,7 @@ def select(
         **rare_settings(settings, OF_SELECTIONS),
     )
     custom = CustomObjects(estimator, folds, scorer)
-    return selected(data, asked, custom, cluster, store, verbose)
+    return selected(data, run_settings, custom, cluster, store, verbose)
 
 
 def model_settings(model: str | ModelSettings | Any) -> tuple[ModelSettings, Any]:

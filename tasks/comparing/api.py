@@ -134,7 +134,7 @@ def compare(
     columns, limits = column_settings(
         columns, constraints, keep=keep, drop=drop, weight=weight, group=group, time=time
     )
-    asked = ComparisonSettings(
+    plan_settings = ComparisonSettings(
         target=target,
         folds=folds,
         seeds=seeds,
@@ -150,7 +150,7 @@ def compare(
         with shown(STEPS, verbose) as progress:
             run = compare_methods(
                 list(map(source_of, tables)),
-                asked,
+                plan_settings,
                 execution,
                 time_budget=time_budget,
                 on_progress=progress,

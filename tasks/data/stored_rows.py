@@ -69,6 +69,9 @@ class StoredTable:
         about = description.task, description.classes, description.categories
         return cls(dataset, target, weight, *about, folder.absolute())
 
+    def numbers(self, index: Index) -> RowNumbers:
+        return RowNumbers(index, self.dataset.n_rows, self.folder)
+
     def targets(self) -> NDArray[Any]:
         """Return the target of every row, shape (n,)."""
         column = self.dataset.read([self.target]).column(0)
@@ -89,39 +92,45 @@ class StoredTable:
 
 
 class RowNumbers:
-    """Ascending numbers of some rows of a table of `n_rows`.
+    """Numbers of some rows of a table of `n_rows`; ascending ones are sent as a bit for each row.
 
-    Processes that see the same `folder` find large ones in a file there, which is removed with the
-    object that wrote it; without a folder they are sent.
+    Processes that see the same `folder` find the bits of a large table in a file there, which is
+    removed with the object that wrote it; without a folder they are sent.
     """
 
     def __init__(self, index: Index, n_rows: int, folder: Path | None = None) -> None:
         self.index, self._n_rows, self._folder = index, n_rows, folder
-        self._sent: bytes | Path | None = None
+        self._sent: bytes | Path | Index | None = None
 
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getstate__(self) -> tuple[bytes | Path, int]:
+    def __getstate__(self) -> tuple[bytes | Path | Index, int]:
         if self._sent is None:
-            chosen = np.zeros(self._n_rows, bool)
-            chosen[self.index] = True
-            bits = np.packbits(chosen)
-            self._sent = bits.tobytes()
-            if self._folder is not None and len(bits) > _MOST_SENT:
-                path = self._folder / f"{ASIDE}{uuid4().hex}.rows"
-                weakref.finalize(self, path.unlink, missing_ok=True)
-                with one_line_errors(path):
-                    path.write_bytes(self._sent)
-                self._sent = path
+            is_ascending = bool((self.index[1:] > self.index[:-1]).all())
+            self._sent = self._bits() if is_ascending else self.index
         return self._sent, self._n_rows
 
-    def __setstate__(self, state: tuple[bytes | Path, int]) -> None:
-        self._sent, self._n_rows = state
-        self._folder = None
-        sent = self._sent
+    def __setstate__(self, state: tuple[bytes | Path | Index, int]) -> None:
+        sent, self._n_rows = state
+        self._sent, self._folder = sent, None
+        if isinstance(sent, np.ndarray):
+            self.index = sent
+            return
         bits = np.fromfile(sent, np.uint8) if isinstance(sent, Path) else np.frombuffer(sent, "u1")
         self.index = np.flatnonzero(np.unpackbits(bits, count=self._n_rows))
+
+    def _bits(self) -> bytes | Path:
+        chosen = np.zeros(self._n_rows, bool)
+        chosen[self.index] = True
+        bits = np.packbits(chosen).tobytes()
+        if self._folder is None or len(bits) <= _MOST_SENT:
+            return bits
+        path = self._folder / f"{ASIDE}{uuid4().hex}.rows"
+        weakref.finalize(self, path.unlink, missing_ok=True)
+        with one_line_errors(path):
+            path.write_bytes(bits)
+        return path
 
 
 class StoredRows(Rows):
@@ -130,34 +139,26 @@ class StoredRows(Rows):
     Parameters
     ----------
     table : StoredTable
-    index : ndarray of int, shape (n,)
-        Row numbers in the dataset, in any order.
+    numbers : RowNumbers
+        Numbers of the n rows in the dataset, in any order.
     features : tuple of str
         Names of the d features.
     """
 
     _table: StoredTable
-    _numbers: Index | RowNumbers
+    _numbers: RowNumbers
     _features: tuple[str, ...]
     _same_rows: Rows | None = None  # whose target and weight these have
 
-    def __init__(
-        self, table: StoredTable, index: Index | RowNumbers, features: tuple[str, ...]
-    ) -> None:
-        self.__dict__ |= {"_table": table, "_features": features, "_numbers": index}
+    def __init__(self, table: StoredTable, numbers: RowNumbers, features: tuple[str, ...]) -> None:
+        self.__dict__ |= {"_table": table, "_numbers": numbers, "_features": features}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        index = self._index
-        if not isinstance(self._numbers, RowNumbers) and (index[1:] > index[:-1]).all():
-            table = self._table
-            packed = RowNumbers(index, table.dataset.n_rows, table.folder)
-            self.__dict__["_numbers"] = packed
         return StoredRows, (self._table, self._numbers, self._features)
 
     @property
     def _index(self) -> Index:
-        numbers = self._numbers
-        return numbers.index if isinstance(numbers, RowNumbers) else numbers
+        return self._numbers.index
 
     @cached_property
     def y(self) -> NDArray[Any]:
@@ -201,7 +202,7 @@ class StoredRows(Rows):
             taken = StoredRows(self._table, self._numbers, features)
             taken.__dict__["_same_rows"] = self  # so that both have one target in memory
             return taken
-        taken = StoredRows(self._table, self._index[index], features)
+        taken = StoredRows(self._table, self._table.numbers(self._index[index]), features)
         for name in {"y", "weight"}.intersection(self.__dict__):  # not to be read again
             values = self.__dict__[name]
             taken.__dict__[name] = None if values is None else values[index]
@@ -227,26 +228,21 @@ class StoredRows(Rows):
 
     def matrices(self) -> Iterator[Floats]:
         """Yield the features of some rows at a time, each by rows, shape (k, d)."""
-        index, categories = self._index, self._table.categories
-        order = None
-        if (index[1:] < index[:-1]).any():
+        index = self._index
+        if (index[1:] < index[:-1]).any():  # as those that one fold after another holds out
             order = np.argsort(index, kind="stable")
-            index = index[order]
+            X = np.empty((len(index), self.n_features))
+            X[order] = self.take(order).X
+            yield X
+            return
         most = max(1, _CELLS_OF_A_BATCH // max(1, self.n_features))
-        whole = None if order is None else np.empty((len(index), self.n_features))
         for begin, table in self._table.dataset.batches(self._features, index, most):
             start, stop = np.searchsorted(index, (begin, begin + table.num_rows))
-            X = np.empty((stop - start, self.n_features))
-            chosen = index[start:stop] - begin
-            columns = feature_columns(table, self._features, categories)
+            X, chosen = np.empty((stop - start, self.n_features)), index[start:stop] - begin
+            columns = feature_columns(table, self._features, self._table.categories)
             for position, values in enumerate(columns):
                 X[:, position] = values[chosen]
-            if whole is None or order is None:
-                yield X
-            else:
-                whole[order[start:stop]] = X
-        if whole is not None:
-            yield whole
+            yield X
 
     def temporary_path(self, n_bytes: float) -> Path:
         """Return a path of the table's folder; InputError if its disk has less free.

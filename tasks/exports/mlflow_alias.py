@@ -66,9 +66,9 @@ def _version(run: Run, contract: str, model: str) -> str:
     from mlflow import MlflowClient
 
     client = MlflowClient()
-    found = client.search_model_versions(f"name = '{model}' AND tags.`{_CONTRACT}` = '{contract}'")
-    if found:
-        return str(max(int(version.version) for version in found))
+    query = f"name = '{model}' AND tags.`{_CONTRACT}` = '{contract}'"
+    if versions := client.search_model_versions(query):
+        return str(max(int(version.version) for version in versions))
     if not run.exists or contract != _contract(run):
         raise InputError(
             f"no version of the model {model!r} has the contract in use, and its run {run.name!r} "

@@ -239,8 +239,8 @@ def _copies(run: SelectionRun) -> list[tuple[list[str], list[str]]]:
 
 def _kept_copies(run: SelectionRun) -> Iterator[str]:
     """Yield a note if near copies are kept beside each other, unless the user asks for them."""
-    asked = {*run.settings.columns.keep}
-    beside = [kept for _, kept in _copies(run) if len(kept) > 1 and not asked.issuperset(kept)]
+    keep = {*run.settings.columns.keep}
+    beside = [kept for _, kept in _copies(run) if len(kept) > 1 and not keep.issuperset(kept)]
     if beside:
         groups = [quoted(kept) for kept in beside[:_MOST_GROUPS]]
         if len(beside) > _MOST_GROUPS:

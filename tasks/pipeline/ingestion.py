@@ -193,6 +193,6 @@ def split(run: SelectionRun, writer: Writer) -> None:
     codes = pa.array(part, mask=part < 0)
     run.part = pa.DictionaryArray.from_arrays(codes, list(PARTS))
     writer.write(SPLITS_FILE, lambda path: pq.write_table(pa.table({"part": run.part}), path))
-    if (given := run.custom_folds) is not None:
-        writer.write(FOLDS_FILE, lambda path: pq.write_table(given.to_table(), path))
+    if (folds := run.custom_folds) is not None:
+        writer.write(FOLDS_FILE, lambda path: pq.write_table(folds.to_table(), path))
     writer.result = {"rows": {name: len(getattr(splits, name)) for name in PARTS}}

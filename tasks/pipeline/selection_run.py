@@ -248,9 +248,8 @@ class SelectionRun(StageResults):
             return load_rows(self.dataset, self.settings, self.description, index, mask)
         folder = self.dataset.path if self.stored is None else self.stored.folder
         table = StoredTable.of(self.dataset, self.settings, self.description, folder)
-        return StoredRows(table, index, self.schema.features).select(
-            np.ones(len(self.schema.features), dtype=bool) if mask is None else mask
-        )
+        schema = self.schema if mask is None else self.schema.select(mask)
+        return StoredRows(table, table.numbers(index), schema.features)
 
     def roles(self, *parts: str) -> Roles:
         """Return target, weights, groups and times of some sets, in the order of `rows`."""

@@ -114,11 +114,14 @@ class Rows:
         return self
 
     def temporary_path(self, n_bytes: float) -> Path:
-        """Return where files of about that size may begin, by a name that is of no other file."""
+        """Return a path that is of no other file, where so many bytes may be written.
+
+        InputError if the disk has less free.
+        """
         raise NotImplementedError("rows in memory need no files")
 
     def predicted_by(self, model: Predictor) -> Floats:
-        """Return the predictions of a model for all rows."""
+        """Return a model's predictions: values (n,), or class probabilities (n, n_classes)."""
         predictions = [model.predict(batch.X) for batch in self.batches()]
         return predictions[0] if len(predictions) == 1 else np.concatenate(predictions)
 

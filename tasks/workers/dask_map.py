@@ -63,22 +63,22 @@ class OverDask:
     def check(self) -> None:
         """Raise InputError for a worker of other versions, or that lacks what an item needs."""
         files = {} if self._needs is None else self._needs.files
-        for address, found in self.client.run(_describe_worker, list(files)).items():
+        for address, worker in self.client.run(_describe_worker, list(files)).items():
             for name, version in versions().items():
-                if (there := found["versions"].get(name)) != version:
-                    has = f"{name} {there}" if there else f"no {name}"
+                if (other := worker["versions"].get(name)) != version:
+                    has = f"{name} {other}" if other else f"no {name}"
                     raise InputError(
                         f"worker {address} has {has} but this process {version}; install the same "
                         "versions on both, as the result depends on them"
                     )
             for path, digest in files.items():
-                if found["files"][path] != digest:
+                if worker["files"][path] != digest:
                     raise InputError(
                         f"worker {address} does not see the rows of this run in {path}; put the "
                         "store in a folder that all workers see at the same path, or set cluster "
                         "to none"
                     )
-            has_bytes, needs = found["memory_limit"], self._needs
+            has_bytes, needs = worker["memory_limit"], self._needs
             if needs is not None and 0 < has_bytes < needs.n_bytes:
                 raise InputError(
                     f"{needs.about} needs about {needs.n_bytes / 1e9:.1f} GB but worker {address} "

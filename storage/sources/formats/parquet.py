@@ -72,11 +72,11 @@ def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]
             f"folder {folder} holds the folder {other[0]}, which is no partition such as "
             "year=2024; name a folder that holds its Parquet files directly"
         )
-    found = [name for name, is_folder in seen if not is_folder]
-    names = [name for name in found if _is_parquet(name)]
+    files = [name for name, is_folder in seen if not is_folder]
+    names = [name for name in files if _is_parquet(name)]
     if not names:
         raise InputError(f"folder {folder} has no .parquet files; name one that holds some")
-    if other_tables := [name for name in found if _is_other_table(name)]:
+    if other_tables := [name for name in files if _is_other_table(name)]:
         pattern = "**/*" if "/" in names[0] else "*"
         raise InputError(
             f"folder {folder} holds {other_tables[0]} beside Parquet files, which alone would be "

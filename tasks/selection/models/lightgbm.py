@@ -191,13 +191,14 @@ def fit(rows: Rows, schema: Schema, parameters: Parameters, seed: int, *_: objec
         "verbosity": -1,
     }
     rounds = settings.pop("n_estimators", _DEFAULT_ROUNDS)
-    columns = {"categorical_feature": list(schema.categorical), "params": settings}
     if rows.is_streamed:
         # which Dataset derives from `seed` only where it samples an array
         settings["data_random_seed"] = _data_random_seed(settings["seed"])
-        data = _streamed(rows, **columns)
+    options = {"categorical_feature": list(schema.categorical), "params": settings}
+    if rows.is_streamed:
+        data = _streamed(rows, **options)
     else:
-        data = lightgbm.Dataset(rows.X, rows.y, weight=rows.weight, **columns)
+        data = lightgbm.Dataset(rows.X, rows.y, weight=rows.weight, **options)
     return LightGBMModel(schema, lightgbm.train(settings, data, num_boost_round=rounds))
 
 

@@ -63,7 +63,7 @@ def stored_and_held(
     dataset = write_dataset(typed, folder)
     description = describe_table(dataset.read(), settings)
     whole = StoredTable.of(dataset, settings, description, folder)
-    stored = StoredRows(whole, np.arange(N_ROWS), description.features)
+    stored = StoredRows(whole, whole.numbers(np.arange(N_ROWS)), description.features)
     return stored, load_rows(dataset, settings, description), description.schema
 
 

@@ -204,6 +204,18 @@ def test_a_table_of_dask_by_a_client_is_the_table_in_memory(
     assert client.status == "running"
 
 
+def test_a_table_of_dask_is_never_whole_in_this_process(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lazy = dd.from_pandas(pd.read_parquet(table), npartitions=5)
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("the table was computed")
+
+    monkeypatch.setattr(type(lazy), "compute", refuse)
+    assert chaffinch.select(lazy, "y", model="linear", n_features=3).features
+
+
 def test_what_cannot_compute_is_refused_in_one_line(client: Client) -> None:
     closed = Client(client.cluster, set_as_default=False)
     closed.close()
