@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 10  # of a message
 _MOSTLY = 0.75  # far above the half of zeros that a median other than 0 allows
+_OFTEN = 0.2  # at most .05 of the values lay on either side of the quantiles
 _STOPPED = "and varied at the selection; make sure that its source still fills it"
 
 
@@ -113,8 +114,10 @@ class FeatureContract(Contract, Mapping[str, Any]):
             at the selection. Also where less than a tenth of the share of rows with a value is
             left, of 30 or more such rows; a column that lag features are made of has no known
             share. Of 30 values or more also for one number in every row, or 0 in three
-            quarters of them, where the column varied; and for another scale: the larger of its 5
-            and 95 % quantiles by size is at least 30 times what it was, or at most a thirtieth.
+            quarters of them, where the column varied; for one number in a fifth of them that is
+            beyond the 5 and 95 % quantiles at the selection, such as -999; and for another scale:
+            the larger of these quantiles by size is at least 30 times what it was, or at most a
+            thirtieth.
             Also for times with a zone where they had none at the selection, and the reverse.
 
         Notes
@@ -230,10 +233,17 @@ def _changes(
         before = float(np.abs(feature.quantiles).max())
         lowest, median, highest = feature.quantiles
         zeros = float(np.mean(present == 0))
+        distinct, counts = np.unique(present, return_counts=True)
+        most_frequent, share = distinct[counts.argmax()], counts.max() / len(present)
         if lowest < highest and present.min() == present.max():
             yield f"is {present[0]:.6g} in every row, {_STOPPED}"
         elif median and zeros >= _MOSTLY:
             yield f"is 0 in {zeros:.0%} of its values, {_STOPPED}"
+        elif lowest < highest and share >= _OFTEN and not lowest <= most_frequent <= highest:
+            yield (
+                f"is {most_frequent:.6g} in {share:.0%} of its values, beyond its 5 and 95 % "
+                "quantiles at the selection; make sure that it does not stand for a missing value"
+            )
         elif is_other_scale(before, now) or (not before and np.median(present)):
             yield (
                 f"reaches to {now:.3g} where it reached to {before:.3g} at the selection (by the 5 "

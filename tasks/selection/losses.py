@@ -23,6 +23,15 @@ _ROW_LOSSES: dict[str, Task] = {
     "absolute_error": "regression",
     "log_loss": "classification",
 }
+# other names of losses -> the name here or in scikit-learn
+_SHORT = {
+    "mse": "squared_error",
+    "rmse": "root_mean_squared_error",
+    "mae": "absolute_error",
+    "mape": "mean_absolute_percentage_error",
+    "mcc": "matthews_corrcoef",
+    "cross_entropy": "log_loss",
+}
 # scorers that are the mean of these over the rows, negated: one loss by two names is one loss
 _SAME = {
     "neg_mean_squared_error": "squared_error",
@@ -167,7 +176,7 @@ def check_loss(name: Any) -> None:
         known = ", ".join(sorted(_ROW_LOSSES))
         raise InputError(
             f"loss must be one of {known} or a scikit-learn scorer's name but is {name!r}; "
-            f"{nearest(name, [*_ROW_LOSSES, *get_scorer_names()])}"
+            f"{nearest(_SHORT.get(name, name), [*_ROW_LOSSES, *get_scorer_names()])}"
         )
 
 

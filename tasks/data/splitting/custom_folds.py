@@ -107,10 +107,14 @@ def custom_folds(cv: Any, dataset: Dataset, settings: SelectionSettings) -> Cust
 def _split(
     cv: Any, target: Any, table: pa.Table, settings: SelectionSettings
 ) -> list[tuple[Any, Any]]:
-    group = settings.columns.group
+    from sklearn.utils.metadata_routing import get_routing_for_object
+
+    group, kind = settings.columns.group, type(cv).__name__
+    if group is None and get_routing_for_object(cv).consumes("split", {"groups"}):
+        raise InputError(f"{kind} needs groups", "name their column: columns={'group': ...}")
     groups = None if group is None else np.asarray(table[group].to_pandas())
     X, y = np.arange(len(table))[:, None], np.asarray(target.to_pandas())
-    with warnings.catch_warnings(), as_input_error(f"{type(cv).__name__} makes no folds: "):
+    with warnings.catch_warnings(), as_input_error(f"{kind} makes no folds: "):
         warnings.filterwarnings("ignore", "The groups parameter is ignored")  # `_check` sees to it
         return [*cv.split(X, y, groups)]
 

@@ -157,6 +157,7 @@ def test_a_column_in_another_unit_is_reported(kept, times):
         (lambda income: 0.0 * income, "is 0 in every row, and varied at the selection; make sure"),
         (lambda income: 0.0 * income + 1e6, r"is 1e\+06 in every row, and varied"),
         (lambda income: income.where(income.index % 5 == 0, 0), "is 0 in 80% of its values, and v"),
+        (lambda income: income.where(income.index % 2 == 0, -999), "is -999 in 51% of its values"),
     ],
 )
 def test_a_number_that_is_the_same_or_0_in_most_rows_is_reported(kept, change, said):
