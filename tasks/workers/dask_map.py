@@ -62,8 +62,15 @@ class OverDask:
 
     def check(self) -> None:
         """Raise InputError for a worker of other versions, or that lacks what an item needs."""
+        from distributed.comm.core import CommClosedError
+
         files = {} if self._needs is None else self._needs.files
-        for address, worker in self.client.run(_describe_worker, list(files)).items():
+        described = self.client.run(_describe_worker, list(files), on_error="return")
+        for address, worker in described.items():
+            if isinstance(worker, CommClosedError):  # lost since; another may take its place
+                continue
+            if isinstance(worker, BaseException):
+                raise worker
             for name, version in versions().items():
                 if (other := worker["versions"].get(name)) != version:
                     has = f"{name} {other}" if other else f"no {name}"

@@ -503,6 +503,14 @@ def test_a_worker_killed_while_rows_are_sent_to_it_changes_nothing() -> None:
 
 
 @pytest.mark.e2e
+def test_a_worker_killed_while_it_is_asked_for_its_versions_is_passed_over() -> None:
+    with open_workers("local", 2) as workers:
+        killer = die_amid_sending(workers.map(process_id, None, [0.0])[0])
+        workers.check()
+        killer.join()
+
+
+@pytest.mark.e2e
 def test_nor_does_the_only_one_of_a_scheduler() -> None:
     with scheduler_and_worker() as address, open_workers(address) as workers:
         killer = die_amid_sending(workers.map(process_id, None, [0.0])[0])
