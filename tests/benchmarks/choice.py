@@ -43,10 +43,14 @@ Measures are over runs, a run being a table and a seed that all methods have bee
 - difference: between the logarithms of loss/all in the same runs, as per cent. Intervals are by a
   bootstrap over tables, as seeds of one table are no independent evidence.
 
+With ``--truth`` the tables are made up anew for each seed, of up to 20,000 rows, and it is known
+which columns matter and which features are copies of them. *noise kept* is the share of the other
+features that is kept, *true kept* the share of these columns of which a feature is.
+
 Each run of a method is a line of ``bench-results/choice.jsonl``; what is there is not run again.
 
     python -m tests.benchmarks.choice [FOLDER] [--models lightgbm,mlp] [--seeds 0,1] [--summary]
-        [--methods a,b] [--tables a,b] [--reference auto]
+        [--methods a,b] [--tables a,b] [--reference auto] [--truth]
 """
 
 from __future__ import annotations
@@ -55,8 +59,9 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +87,7 @@ from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 from chaffinch.tasks.statistics.ranks_and_stability import stability_of
 from chaffinch.tasks.statistics.verdict import constant_prediction
 from chaffinch.tasks.workers.interface import InProcess
-from tests.benchmarks.choice_tables import as_rows, synthetic, tables
+from tests.benchmarks.choice_tables import as_rows, synthetic, tables, with_truth
 
 RESULTS = Path("bench-results/choice.jsonl")
 METHODS: tuple[str, ...] = (
@@ -113,6 +118,7 @@ NEARLY_ZERO, TOO_MUCH = 0.05, 0.05
 ROW = ["table", "seed"]
 
 Ranking = Callable[[int], Any]  # the mask of a size
+Case = tuple[str, Callable[[], "Bench"], np.ndarray | None]
 
 
 class Base(BaseEstimator):
@@ -135,9 +141,8 @@ class Base(BaseEstimator):
 class Bench:
     """A table, a model and a seed: what methods may look at, and how their sets are judged."""
 
-    def __init__(self, rows: Rows, schema: Schema, model: str, seed: int) -> None:
-        inside, outside = parted(rows, seed)
-        self.dev, self.test = rows.take(inside[:MOST_ROWS]), rows.take(outside[:MOST_TEST_ROWS])
+    def __init__(self, dev: Rows, test: Rows, schema: Schema, model: str, seed: int) -> None:
+        self.dev, self.test = dev, test
         self.schema, self.seed = schema, seed
         parameters = PARAMETERS.get(model, {})
         if model == "lightgbm":  # its own 20 would leave a small table without a split
@@ -151,6 +156,14 @@ class Bench:
         )
         self.loss_constant = self.loss(self.test.y, constant)
         self.loss_all = self.judged(np.ones(len(schema.features), bool))
+
+    @classmethod
+    def of_table(cls, X: pd.DataFrame, y: pd.Series, model: str, seed: int) -> Bench:
+        """Put 30 % of the rows aside to judge by."""
+        rows, schema = as_rows(X, y)
+        inside, outside = parted(rows, seed)
+        dev, test = rows.take(inside[:MOST_ROWS]), rows.take(outside[:MOST_TEST_ROWS])
+        return cls(dev, test, schema, model, seed)
 
     def context(self, parts: dict[str, Any]) -> Problem:
         """Return what a method may look at, given the positions of the rows of each part."""
@@ -278,14 +291,12 @@ def run(asked: argparse.Namespace) -> None:
     """Measure what is missing; the reference first, as others are cut at its size."""
     RESULTS.parent.mkdir(exist_ok=True)
     done = {key_of(line): line for line in kept()}
-    chosen = [one for one in tables(asked.folder) if one[0] in (asked.tables or [one[0]])]
     names = sorted(asked.methods, key=lambda name: name != asked.reference)
     for model in asked.models:
         warm_up(model, names)
-        for seed, (table, X, y) in ((seed, one) for seed in asked.seeds for one in chosen):
+        for seed, (table, make, source) in cases(asked, model):
             bench: Bench | None = None
             size: int | None = None
-            rows, schema = as_rows(X, y)
             for name in names:
                 if model == "mlp" and name in OF_IMPORTANCES:
                     continue
@@ -295,26 +306,53 @@ def run(asked: argparse.Namespace) -> None:
                 missing = [view for view in views if (*cell, view) not in done]
                 if missing:
                     with single_thread(), warnings.catch_warnings(action="ignore"):
-                        bench = bench or Bench(rows, schema, model, seed)
+                        bench = bench or make()
                         lines = measured(bench, name, missing)
                     about = {"table": table, "model": model, "seed": seed}
-                    about |= {"rows": len(bench.dev), "features": len(schema.features)}
+                    about |= {"rows": len(bench.dev), "features": len(bench.schema.features)}
                     with RESULTS.open("a") as file:
                         for line in lines:
+                            line |= {} if source is None else truth(source, line["kept"])
                             print(json.dumps({**about, **line}), file=file)
                             done[key_of({**about, **line})] = line
                 if name == asked.reference:
                     size = done[*cell, None]["size"]
-            print(
-                f"{model}, seed {seed}: {table} {len(rows):,} x {len(schema.features)}", flush=True
+            print(f"{model}, seed {seed}: {table}", flush=True)
+
+
+def cases(asked: argparse.Namespace, model: str) -> Iterator[tuple[int, Case]]:
+    """Yield each seed, and the name of a table, what makes its bench, and its true features."""
+    for seed in asked.seeds:
+        if asked.truth:
+            every: Iterator[Case] = (
+                (name, partial(Bench, t.rows, t.test, t.schema, model, seed), t.source)
+                for name, t in with_truth(seed)
             )
+        else:
+            every = (
+                (name, partial(Bench.of_table, X, y, model, seed), None)
+                for name, X, y in tables(asked.folder)
+            )
+        for case in every:
+            if case[0] in (asked.tables or [case[0]]):
+                yield seed, case
+
+
+def truth(source: np.ndarray, chosen: list[int]) -> dict[str, float | None]:
+    """Return the shares of the noise features, and of the columns that matter, that are kept."""
+    is_kept = np.isin(np.arange(len(source)), chosen)
+    noise, matter = source < 0, np.unique(source[source >= 0])
+    return {
+        "noise_kept": float(is_kept[noise].mean()) if noise.any() else None,
+        "true_kept": float(np.isin(matter, source[is_kept]).mean()) if len(matter) else None,
+    }
 
 
 def warm_up(model: str, names: list[str]) -> None:
     """Let each method import and compile what it needs, which no table is to be charged with."""
     _, X, y = next(one for one in synthetic() if one[0] == "few_rows_classes")
     with single_thread(), warnings.catch_warnings(action="ignore"):
-        bench = Bench(*as_rows(X.iloc[:, :5], y), model, 0)
+        bench = Bench.of_table(X.iloc[:, :5], y, model, 0)
         for name in names:
             if model != "mlp" or name not in OF_IMPORTANCES:
                 measured(bench, name, [None])
@@ -322,7 +360,9 @@ def warm_up(model: str, names: list[str]) -> None:
 
 def kept() -> list[dict[str, Any]]:
     """Return the lines there are."""
-    return [json.loads(line) for line in RESULTS.open()] if RESULTS.is_file() else []
+    unknown = {"noise_kept": None, "true_kept": None}
+    lines = RESULTS.open() if RESULTS.is_file() else ()
+    return [{**unknown, **json.loads(line)} for line in lines]
 
 
 def key_of(line: dict[str, Any]) -> tuple[Any, ...]:
@@ -338,6 +378,8 @@ def ratio(loss: Any, loss_all: Any, loss_constant: Any) -> Any:
 def summary(asked: argparse.Namespace) -> None:
     """Print both views of all runs with each model."""
     every = pd.DataFrame(kept())
+    has_truth = every["true_kept"].notna() | every["noise_kept"].notna()
+    every = every[has_truth == asked.truth]
     if asked.tables:
         every = every[every["table"].isin(asked.tables)]
     for model in asked.models:
@@ -384,6 +426,11 @@ def say(title: str, lines: pd.DataFrame, methods: list[str]) -> None:
             f"{(lost > TOO_MUCH * skill).mean():11.0%} {share:5.0%} {alike:10.2f} "
             f"{of['seconds'].mean():8.2f} {(of['refused'] != '').sum():8d}"
         )
+    if whole["true_kept"].notna().any():
+        shares = whole.groupby("method")[["noise_kept", "true_kept"]].mean()
+        print("share of noise features kept, and of the columns that matter:")
+        for name in names:
+            print(f"{name:18} {shares['noise_kept'][name]:6.2f} {shares['true_kept'][name]:6.2f}")
     rivals = [name for name in RIVALS if name in logs]
     print("difference in % [95 % interval over tables] against:")
     print(f"{'':18}", *(f"{name:>24}" for name in rivals))
@@ -428,6 +475,7 @@ def main() -> None:
     parser.add_argument("--methods", type=several, default=[*METHODS])
     parser.add_argument("--tables", type=several, default=[])
     parser.add_argument("--reference", default="auto")
+    parser.add_argument("--truth", action="store_true", help="made-up tables of known truth alone")
     parser.add_argument("--summary", action="store_true", help="measure nothing")
     asked = parser.parse_args()
     unknown = {*asked.methods, asked.reference} - {*kinds(), "boruta"}

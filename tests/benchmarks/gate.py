@@ -47,8 +47,8 @@ class Night:
 
     def __init__(self, n_rows: int, night: int) -> None:
         schema = Schema(tuple(f"x{j}" for j in range(N_COLUMNS)), (0,) * N_COLUMNS, 0)
-        bench = Bench(rows_of(round(n_rows / 0.7), night), schema, "linear", 0)
-        rows, every = bench.dev, np.arange(len(bench.dev))
+        rows, every = rows_of(n_rows, night), np.arange(n_rows)
+        bench = Bench(rows, rows, schema, "linear", 0)
         parts = {"train": every, "mask_validation": every[:0], "model_validation": every[:0]}
         method = method_of("auto")
         result = method.search(bench.context(parts))
