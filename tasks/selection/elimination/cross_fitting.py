@@ -32,6 +32,7 @@ from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss
 from chaffinch.tasks.selection.elimination.robust_elimination import shares_of
 from chaffinch.tasks.selection.masked_loss import BlackBox
 from chaffinch.tasks.selection.masked_loss.grouped import grouped
+from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 
 Index = NDArray[np.int64]
 
@@ -150,7 +151,9 @@ class _ByUnit:
         pairs = zip(self.used, units, strict=True)
         self._first = np.array([(used if len(used) else unit)[0] for used, unit in pairs])
         # a path costs a prediction per pair of features, or an evaluation per group and step
-        self.is_slow = isinstance(judge.engine, BlackBox) or len(groups) > _MOST_GROUPS
+        self.is_slow = isinstance(judge.engine, BlackBox) or (
+            len(groups) > _MOST_GROUPS and not isinstance(judge.engine, TreeEngine)
+        )
 
     @property
     def loss(self) -> float:

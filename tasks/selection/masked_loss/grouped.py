@@ -8,18 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss
+from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 
 
 class GroupedMaskedLoss:
     """`MaskedLoss` in which masking a feature of a group masks the whole group.
 
     The other features of the group have to be removed next, at the same loss. So a search that
-    removes features in turn removes groups, and its path still names every feature.
+    removes features in turn removes groups, and its path still names every feature. A group costs
+    an evaluation of its own at each step, but for trees, of which it is a single feature.
     """
 
     def __init__(self, engine: MaskedLoss, groups: Sequence[NDArray[np.int64]]) -> None:
         # `engine` must be new; `groups` do not overlap
-        self._engine, self._groups = engine, groups
+        self._whole, self._groups = engine, groups
+        self._engine = engine.joined(groups) if isinstance(engine, TreeEngine) else engine
         self._group_of = {int(j): group for group in groups for j in group}
         self._mask = engine.mask
 
@@ -41,6 +44,10 @@ class GroupedMaskedLoss:
             return np.where(begun, self.loss, np.inf)
         losses = self._engine.without_each()
         groups = [group for group in self._groups if present[group].any()]
+        if isinstance(self._engine, TreeEngine):
+            for group in groups:
+                losses[group] = losses[group.min()]
+            return losses
         masks = np.repeat(present[np.newaxis], len(groups), axis=0)
         for mask, group in zip(masks, groups, strict=True):
             mask[group] = False
@@ -58,7 +65,7 @@ class GroupedMaskedLoss:
 
     def __call__(self, masks: Sequence[Mask] | Mask) -> Floats:
         """Losses of arbitrary masks (m, d), shape (m,), independent of the present mask."""
-        return self._engine(masks)
+        return self._whole(masks)
 
 
 def grouped(engine: MaskedLoss, groups: Sequence[NDArray[np.int64]]) -> MaskedLoss:

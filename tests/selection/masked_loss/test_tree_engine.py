@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
+from chaffinch.tasks.selection.masked_loss.grouped import grouped
 from chaffinch.tasks.selection.masked_loss.trees import loss_kernels
 from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 from chaffinch.tasks.selection.models import fit
@@ -182,6 +183,25 @@ def test_a_feature_that_changes_nothing_ties_exactly(name, n_classes) -> None:
         assert (losses == losses[0]).all()
         assert losses[0] == pytest.approx(engine.loss, rel=1e-13)  # a tie is asked of the model
         engine.remove(feature)
+
+
+@every_model
+@every_target
+@pytest.mark.parametrize("n_leaves", [8, 66])
+def test_a_group_is_as_its_features_masked_together(name, n_classes, n_leaves) -> None:
+    engine, black_box = both(name, n_classes, 0, 150, n_leaves=n_leaves, n_rounds=3)
+    by_group = grouped(engine, [np.array([0, 2]), np.array([4, 6, 7])])
+    for features in ([], [2, 0], [3], [7, 4, 6]):
+        for feature in features:
+            by_group.remove(feature)
+        present = by_group.mask
+        masks = np.array([present & (np.arange(N_FEATURES) != j) for j in range(N_FEATURES)])
+        masks[np.ix_([0, 2], [0, 2])] = masks[np.ix_([4, 6, 7], [4, 6, 7])] = False
+        losses, expected = by_group.without_each(), black_box(masks)
+        expected[~present] = np.inf
+        within = tolerance(name)
+        np.testing.assert_allclose(losses, expected, rtol=within, atol=within)
+        np.testing.assert_allclose(by_group(masks), black_box(masks), rtol=within, atol=within)
 
 
 @every_target

@@ -24,7 +24,8 @@ removal is one pass over the changes: 8 bytes per row and kept feature.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -169,6 +170,7 @@ class TreeEngine(RowSums):
         relevant = np.isin(np.arange(rows.X.shape[1]), forest.used_features)
         super().__init__(loss.name, relevant, float(weight.sum()), exactly)
         self.forest, self._rows, self._loss = forest, rows, loss
+        self._of_features = baseline
         self._settle, self._used = settle, forest.used_features
         self._kind = _KINDS.get((loss.name, forest.link), _NOT_SUMMED)
         self.is_summed = self._kind != _NOT_SUMMED
@@ -184,6 +186,28 @@ class TreeEngine(RowSums):
         # by their numbers among the used features: whether it is masked in the state as well
         self._is_visited = np.zeros(len(self._used), dtype=bool)
         self._state = self._first_state()
+
+    def joined(self, groups: Sequence[Integers]) -> TreeEngine:
+        """Return a new engine in which masking a group's first feature masks the whole group.
+
+        Its other features change nothing. A removal then costs as much as that of a feature.
+        """
+        d = self._rows.X.shape[1]
+        first = np.arange(d)
+        for group in groups:
+            first[group] = group.min()
+        exactly, settle = self.exactly, self._settle
+        engine = TreeEngine(
+            replace(self.forest, feature_of_column=first[self.forest.feature_of_column]),
+            self._rows,
+            self._loss,
+            self._of_features,
+            None if settle is None else lambda prediction, mask: settle(prediction, mask[first]),
+            None if exactly is None else lambda masks: exactly(masks[:, first]),
+            threads=self._threads.count,
+        )
+        engine.settles_ties = self.settles_ties
+        return engine
 
     @property
     def prediction(self) -> Floats:
