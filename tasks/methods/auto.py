@@ -24,7 +24,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -38,7 +38,7 @@ from chaffinch.tasks.data.stored_rows import RowNumbers, packed_index
 from chaffinch.tasks.methods.paths import of_ranking
 from chaffinch.tasks.methods.protocol import Problem, Seen, candidates_at, unused_features_error
 from chaffinch.tasks.methods.refits import Refit, at_most
-from chaffinch.tasks.selection.attribution import attributions
+from chaffinch.tasks.selection.attribution import attributions, attributions_by_block
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, mask_of_size
 from chaffinch.tasks.selection.elimination.cross_fitting import FoldJudge, cross_fitted_order
@@ -50,7 +50,7 @@ from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT, Method, Traits
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best_first
 from chaffinch.tasks.statistics.ranks_and_stability import stability_of
-from chaffinch.tasks.statistics.size_curve import SizeCurve
+from chaffinch.tasks.statistics.size_curve import Leaving, SizeCurve
 from chaffinch.tasks.statistics.verdict import constant_prediction
 from chaffinch.tasks.workers.interface import OnDone
 
@@ -69,6 +69,7 @@ _CURVE = ("n_features", "loss", "difference", "standard_error", "share_lost", "s
 _FIRST_STEP = 0.85  # from all features to the next size; `sizes_down` gives the others
 _INNER_FOLDS = 2  # more folds gave no lower loss on 26 tables
 _SIZES_AT_ONCE = 2  # refitted between two looks at the curve
+_BLOCKS = 20  # of a fold's rows, for the error of attributions
 _Folds = tuple[int, ...]  # a fold, or two folds in order
 _DEVELOPMENT: tuple[Seen, ...] = ("train", "mask_validation", "model_validation")
 
@@ -437,6 +438,19 @@ def _is_linear(model: FittedModel) -> bool:
         return False
 
 
+def _taken_off(search: _Search, item: tuple[FittedModel, int, Index]) -> Floats | None:
+    """Return what each feature takes off the loss of a fold's rows in an order, by block (b, d)."""
+    model, fold, order = item
+    rows = search.held_out(fold).in_memory().take(order)
+    taken = attributions_by_block(model, rows, search.refit.loss, _blocks(len(rows)))
+    return taken if taken is None or np.isfinite(taken).all() else None
+
+
+def _blocks(n_rows: int) -> list[slice]:
+    ends = np.linspace(0, n_rows, min(_BLOCKS, n_rows) + 1).round().astype(int)
+    return [slice(start, stop) for start, stop in pairwise(ends.tolist())]
+
+
 class _HeldOut:
     """Predictions and losses of the rows that the outer folds hold out, by fold and size.
 
@@ -450,9 +464,17 @@ class _HeldOut:
         self._units = problem.units(*_DEVELOPMENT)
         self._predictions: dict[tuple[int, int], Floats] = {}
         self._losses: dict[tuple[int, int], Floats] = {}
+        self._masks: dict[tuple[int, int], Mask] = {}
         self.n_refits = 0
-        for f in search.inner:
-            model = models[search.left_out(f)]
+        # units, such as groups, are not parted
+        self._by_unit = {
+            f: np.argsort(self._units[search.folds[f][1].index], kind="stable")
+            for f in search.inner
+        }
+        items = [(models[search.left_out(f)], f, order) for f, order in self._by_unit.items()]
+        self._taken_off = problem.workers.map(_taken_off, search, items)
+        for model, f, _ in items:
+            self._masks[f, search.n_features] = np.ones(search.n_features, dtype=bool)
             self._add(f, search.n_features, search.held_out(f).predicted_by(model))
             self._add(f, 0, self._constant(f))
 
@@ -463,6 +485,7 @@ class _HeldOut:
         search = self._search
         items = [(f, size) for f in search.inner for size in sizes]
         masks = [(f, search.mask(orders[f], size)) for f, size in items]
+        self._masks |= {item: mask for item, (_, mask) in zip(items, masks, strict=True)}
         refitted = self._problem.workers.map(_refit_and_predict, search, masks, on_fit)
         for (f, size), predictions in zip(items, refitted, strict=True):
             self._add(f, size, predictions)
@@ -485,7 +508,28 @@ class _HeldOut:
             np.concatenate(weights),
             np.unique(np.concatenate(units), return_inverse=True)[1],
             np.repeat(folds, [len(weight) for weight in weights]),
+            self._leaving(sizes),
         )
+
+    def _leaving(self, sizes: Sequence[int]) -> Leaving | None:
+        """Return what leaves with each size; None where no attributions are known.
+
+        Of a group of near copies nothing leaves as long as one of them is kept.
+        """
+        search = self._search
+        sums, weights, of_fold = [], [], []
+        for f, taken in zip(search.inner, self._taken_off, strict=True):
+            if taken is None:
+                return None
+            left = np.array([~self._masks[f, size] for size in sizes])
+            for group in search.copies:
+                left[:, group] &= left[:, group].all(axis=1, keepdims=True)
+            y, weight = search.truth(f)
+            of_row = np.ones(len(y)) if weight is None else weight[self._by_unit[f]]
+            sums.append((left @ taken.T) * of_row.sum())
+            weights.append([of_row[block].sum() for block in _blocks(len(y))])
+            of_fold += [f] * len(taken)
+        return Leaving(np.hstack(sums), np.concatenate(weights), np.array(of_fold))
 
     def predictions_by(self, of_fold: Mapping[int, int]) -> pa.Table:
         """Return the predictions of every row held out, with the choice of its fold."""

@@ -20,7 +20,7 @@ not hold on new rows has about 0, or less.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,19 +57,27 @@ def attributions(model: Predictor, rows: Rows, loss: Loss) -> Floats | None:
     ndarray of shape (d,), or None
         None for a score of a whole table, and for models other than trees and linear ones.
     """
+    by_block = attributions_by_block(model, rows, loss, [slice(0, len(rows))])
+    return None if by_block is None else by_block[0]
+
+
+def attributions_by_block(
+    model: Predictor, rows: Rows, loss: Loss, blocks: Sequence[slice]
+) -> Floats | None:
+    """Return what each of b blocks, which part the rows, adds to the attributions, (b, d)."""
     if not loss.is_mean_over_rows:
         return None
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     weighted = Rows(rows.X, rows.y, weight / weight.sum())
     for of_model in (_of_forest, _of_linear):
         try:
-            return of_model(model, weighted, loss)
+            return of_model(model, weighted, loss, blocks)
         except NotCovered:
             continue
     return None
 
 
-def _of_forest(model: Predictor, rows: Rows, loss: Loss) -> Floats:
+def _of_forest(model: Predictor, rows: Rows, loss: Loss, blocks: Sequence[slice]) -> Floats:
     forest = model.forest()
     value = forest.value / forest.divisor
     mean = np.zeros((len(forest.column), value.shape[1]))
@@ -81,23 +89,27 @@ def _of_forest(model: Predictor, rows: Rows, loss: Loss) -> Floats:
     for root, output in zip(forest.root, forest.output, strict=True):
         of_root = mean[root] if root >= 0 else value[~root]
         start[output : output + value.shape[1]] += of_root
-    total = np.zeros(rows.X.shape[1])
+    totals = np.zeros((len(blocks), rows.X.shape[1]))
     every_class = np.arange(model.schema.n_classes)
     score = np.tile(forest.base, (len(rows), 1))
-    parts = [slice(at, at + _ROWS_AT_ONCE) for at in range(0, len(rows), _ROWS_AT_ONCE)]
+    parts = [
+        (slice(at, min(at + _ROWS_AT_ONCE, block.stop)), total)
+        for block, total in zip(blocks, totals, strict=True)
+        for at in range(block.start, block.stop, _ROWS_AT_ONCE)
+    ]
 
-    def walk(part: slice, slope: Floats) -> None:
+    def walk(part: slice, slope: Floats, total: Floats) -> None:
         columns = forest.prepare(rows.X[part])
         _walk(*tests, *categories, *nodes, columns, slope, score[part], total)
 
-    for part in parts:
-        walk(part, np.zeros_like(score[part]))
+    for part, total in parts:
+        walk(part, np.zeros_like(score[part]), total)
     share = _share(rows, loss, start, score, forest.predict)
     ends = start + share * (score - start)
-    for part in parts:
+    for part, total in parts:
         of_part = rows.take(part), loss, start, ends[part], forest.predict, forest.link, every_class
-        walk(part, share * _slopes(*of_part))
-    return total
+        walk(part, share * _slopes(*of_part), total)
+    return totals
 
 
 @compiled
@@ -154,7 +166,7 @@ def _walk(
                 score[row, output[tree] + o] += value[~node, o]
 
 
-def _of_linear(model: Predictor, rows: Rows, loss: Loss) -> Floats:
+def _of_linear(model: Predictor, rows: Rows, loss: Loss, blocks: Sequence[slice]) -> Floats:
     dense = model.dense()
     if len(dense.weights) > 1 or dense.scale != 1:
         raise NotCovered("it is no linear model")
@@ -179,14 +191,15 @@ def _of_linear(model: Predictor, rows: Rows, loss: Loss) -> Floats:
             check_agreement(evaluator, of_output, score[part].T)
     share = _share(rows, loss, start, score, predict)
     ends = start + share * (score - start)
-    moved = np.zeros_like(weights)
-    for part, encoded in encoded_rows(dense, rows.X):
-        of_part = rows.take(part), loss, start, ends[part], predict, dense.link, dense.classes
-        moved -= share * np.einsum("nc,nk->ck", encoded - mean, _slopes(*of_part))
-    by_column = (moved * weights).sum(axis=1)
-    total = np.zeros(rows.X.shape[1])
-    np.add.at(total, dense.feature_of_column, by_column)
-    return total
+    totals = np.zeros((len(blocks), rows.X.shape[1]))
+    for block, total in zip(blocks, totals, strict=True):
+        moved = np.zeros_like(weights)
+        for inside, encoded in encoded_rows(dense, rows.X[block]):
+            part = slice(block.start + inside.start, block.start + inside.start + len(encoded))
+            of_part = rows.take(part), loss, start, ends[part], predict, dense.link, dense.classes
+            moved -= share * np.einsum("nc,nk->ck", encoded - mean, _slopes(*of_part))
+        np.add.at(total, dense.feature_of_column, (moved * weights).sum(axis=1))
+    return totals
 
 
 def _share(rows: Rows, loss: Loss, start: Floats, score: Floats, predict: Predict) -> float:

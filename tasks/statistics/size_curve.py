@@ -6,6 +6,12 @@ the rows. Of the sizes that pass, the smallest is chosen whose loss exceeds the 
 most one standard error of the difference, or half the tolerance. All features shut out none: they
 are kept only where no smaller size passes.
 
+Two fits differ by chance, so that on few rows no test shows anything. So a size also passes,
+without being shown, if the features that leave are of no use to the models of all features: by the
+same test, what they take off the loss (`selection.attribution`) is no more than the tolerance, and
+the refits lose no more on average. Such a size may exceed the lowest loss by half the tolerance
+alone.
+
 A larger tolerance never chooses a larger size. Each size has a least tolerance at which it passes,
 and is compared only with sizes that need no greater one: a larger tolerance lets more sizes pass
 and allows each more, but gives none a new rival.
@@ -32,6 +38,37 @@ _N_NO_BETTER = 2  # sizes in a row
 
 
 @dataclass(frozen=True)
+class Leaving:
+    """What the features that leave with each of s sizes take off the loss of all features.
+
+    Attributes
+    ----------
+    taken_off : ndarray of shape (s, b)
+        Sums over the rows of b blocks, weighted.
+    weight : ndarray of shape (b,)
+        Sums of the weights.
+    fold : ndarray of shape (b,)
+    """
+
+    taken_off: Floats
+    weight: Floats
+    fold: NDArray[np.int64]
+
+    def without(self, fold: int) -> Leaving:
+        is_in = self.fold != fold
+        return Leaving(self.taken_off[:, is_in], self.weight[is_in], self.fold[is_in])
+
+    def upper_bounds(self) -> Floats:
+        """Return the one-sided bound at 95 % of each size's mean, (s,)."""
+        from scipy import stats
+
+        weights = np.tile(self.weight, (len(self.taken_off), 1))
+        means, errors = means_and_errors(self.taken_off, weights)
+        bounds: Floats = means + stats.t.ppf(_CONFIDENCE, len(self.weight) - 1) * errors
+        return bounds
+
+
+@dataclass(frozen=True)
 class SizeCurve:
     """Held-out losses of s sizes, in m rows, or in m folds where a row has no loss of its own."""
 
@@ -41,6 +78,7 @@ class SizeCurve:
     weight: Floats  # (m,)
     unit: NDArray[np.int64]  # (m,), units that vary independently: rows, groups, blocks of time
     fold: NDArray[np.int64]  # (m,)
+    leaving: Leaving | None = None
 
     def without(self, fold: int) -> SizeCurve:
         """Return the curve of the other folds."""
@@ -52,6 +90,7 @@ class SizeCurve:
             weight=self.weight[is_in],
             unit=np.unique(self.unit[is_in], return_inverse=True)[1],
             fold=self.fold[is_in],
+            leaving=None if self.leaving is None else self.leaving.without(fold),
         )
 
     def over_all_features(self) -> tuple[Floats, Floats]:
@@ -65,20 +104,21 @@ class SizeCurve:
 
     def choose(self, tolerance: float | None, *, at_most: int) -> int:
         """Return the chosen size, of at most `at_most`; without a tolerance every size passes."""
-        passing, rivals = self._passing(tolerance, at_most)
+        passing, rivals, is_shown = self._passing(tolerance, at_most)
         if not len(passing):
             allowed = [size for size in self.sizes if size <= at_most]
             return allowed[0 if self._skill > 0 else -1]
         above, errors = self._means_and_errors(self.losses[passing] - self.losses[rivals])
         slack = 0.0 if tolerance is None else tolerance / 2 * max(self._skill, 0.0)
-        return self.sizes[int(passing[above <= np.maximum(errors, slack)][-1])]
+        is_near = above <= np.maximum(np.where(is_shown, errors, 0), slack)
+        return self.sizes[int(passing[is_near][-1])]
 
     def is_settled(self, tolerance: float | None, *, at_most: int) -> bool:
         """Return whether a size that passes has none better among `_N_NO_BETTER` larger ones.
 
         Still larger sizes are then not worth a fit. A larger tolerance settles no later.
         """
-        passing, rivals = self._passing(tolerance, at_most)
+        passing, rivals, _ = self._passing(tolerance, at_most)
         return bool(((passing == rivals) & (passing > _N_NO_BETTER)).any())
 
     @property
@@ -86,16 +126,31 @@ class SizeCurve:
         """What all features explain beyond the constant."""
         return float(np.average(self.constant - self.losses[0], weights=self.weight))
 
-    def _passing(self, tolerance: float | None, at_most: int) -> tuple[Index, Index]:
-        """Return the sizes that pass, and for each the best that needs no greater tolerance."""
-        needed = np.zeros(len(self.sizes))
+    def _passing(
+        self, tolerance: float | None, at_most: int
+    ) -> tuple[Index, Index, NDArray[np.bool_]]:
+        """Return the sizes that pass, and whether each is shown to be within the tolerance.
+
+        Between them, for each of these sizes, the best that needs no greater tolerance.
+        """
+        needed = shown = np.zeros(len(self.sizes))
         if tolerance is not None:
-            needed = self._least_tolerances()
+            shown = self._least_tolerances()
+            needed = np.minimum(shown, self._least_tolerances_of_leaving())
             needed[0] = np.inf  # all features shut out no other size
         needed[[size > at_most for size in self.sizes]] = np.inf
-        passing = np.flatnonzero(needed <= (tolerance or 0.0) * (1 + _ROUNDING))
+        most = (tolerance or 0.0) * (1 + _ROUNDING)
+        passing = np.flatnonzero(needed <= most)
         rivals = [self._best(needed <= needed[place]) for place in passing]
-        return passing, np.array(rivals, dtype=np.int64)
+        return passing, np.array(rivals, dtype=np.int64), shown[passing] <= most
+
+    def _least_tolerances_of_leaving(self) -> Floats:
+        """Return the least tolerance at which what leaves is shown to be of no use, (s,)."""
+        skill = self._skill
+        if self.leaving is None or skill <= 0:
+            return np.full(len(self.sizes), np.inf)
+        lost = np.maximum(self.leaving.upper_bounds(), self.means - self.means[0])
+        return np.asarray(np.maximum(lost, 0) / skill)
 
     def _best(self, among: NDArray[np.bool_]) -> int:
         return int(min(np.flatnonzero(among)[::-1], key=self.means.__getitem__))

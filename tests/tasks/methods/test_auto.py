@@ -379,6 +379,24 @@ def test_levels_that_a_linear_model_has_memorised_are_not_kept(n_levels, seed):
     assert "customer" not in result.features
 
 
+def test_noise_leaves_also_where_too_few_rows_show_that_nothing_is_lost():
+    random = np.random.default_rng(1)
+    X = random.normal(size=(300, 12))
+    X[:, 6:] = random.integers(0, 40, (300, 6))
+    table = pd.DataFrame(X).add_prefix("x")
+    for name in table.columns[6:]:
+        table[name] = "c" + table[name].astype(int).astype(str)
+    score = X[:, 0] + X[:, 1] + 0.7 * X[:, 2]
+    table["y"] = np.where(random.random(300) < 1 / (1 + np.exp(-score)), "yes", "no")
+    few_trees = {"n_estimators": 20, "num_leaves": 6, "min_child_samples": 5}
+    model = ModelSettings(name="lightgbm", tuning="none", folds=3, parameters=few_trees)
+    result = select(table, model=model)
+    assert result.features == ["x0", "x1", "x2"]
+    bounds = result.curve.set_index("n_features")["share_lost_at_most"]
+    assert bounds[3] > 0.02
+    assert result.contract.comparison.verdict == "cannot tell"
+
+
 def test_the_sentence_says_how_many_features_each_fold_chose(found):
     folds = found.contract["stability"]
     counts = sum(folds["share_of_folds"].values()) * folds["n_folds"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from chaffinch.tasks.statistics.size_curve import SizeCurve
+from chaffinch.tasks.statistics.size_curve import Leaving, SizeCurve
 
 SIZES = (8, 4, 2, 1)
 
@@ -63,6 +63,45 @@ def test_a_size_passes_where_its_interval_shows_that_it_is_no_worse():
         assert curve.choose(0.0, at_most=8) == chosen
 
 
+def leaving(*means, spread=0.0, weight=4.0):
+    """Return what leaves with each size: these means, in 10 blocks."""
+    around = spread * np.linspace(-1, 1, 10)
+    taken = (np.array(means)[:, None] + around) * weight
+    return Leaving(taken, np.full(10, weight), np.arange(10) % 5)
+
+
+@pytest.mark.parametrize(
+    ("taken_off", "spread", "chosen"),
+    [
+        ((0, 0.0, -0.01, 0.5), 0.0, 2),  # what leaves is of no use
+        ((0, 0.015, 0.015, 0.5), 0.0, 2),  # or of less than the tolerance
+        ((0, 0.03, 0.03, 0.5), 0.0, 8),
+        ((0, 0.0, 0.0, 0.5), 0.1, 8),  # which is not shown here
+    ],
+)
+def test_where_no_test_shows_anything_what_is_of_no_use_leaves(taken_off, spread, chosen):
+    curve = curve_of((1.0, 1.003, 1.005, 1.006), noise=1.7)
+    assert curve.choose(0.02, at_most=8) == 8
+    curve = replace(curve, leaving=leaving(*taken_off, spread=spread))
+    assert curve.choose(0.02, at_most=8) == chosen
+
+
+def test_what_is_of_no_use_stays_where_the_refits_lose_more_without_it():
+    curve = curve_of((1.0, 1.005, 1.015, 1.03), noise=1.7)
+    of_no_use = replace(curve, leaving=leaving(0, 0, 0, 0))
+    # 1.03 is beyond the tolerance, 1.015 more than half of it above the lowest
+    assert of_no_use.choose(0.02, at_most=8) == 4
+
+
+def test_the_bound_of_what_leaves_is_that_of_a_ratio_over_blocks():
+    random = np.random.default_rng(0)
+    taken, weight = random.normal(size=10), random.random(10) + 0.5
+    mean = taken.sum() / weight.sum()
+    error = np.sqrt(10 / 9 * np.square(taken - mean * weight).sum()) / weight.sum()
+    bounds = Leaving(taken[None], weight, np.arange(10) % 5).upper_bounds()
+    assert bounds == pytest.approx([mean + stats.t.ppf(0.95, 9) * error])
+
+
 @given(
     st.integers(0, 10_000),
     st.floats(0, 1),
@@ -108,7 +147,12 @@ def curves(draw):
     constant = common + draw(st.floats(-0.2, 1.5)) + 0.3 * random.normal(size=n_rows)
     fold, unit = np.arange(n_rows) % 5, np.arange(n_rows)
     sizes = tuple(range(n_sizes, 0, -1))
-    return SizeCurve(sizes, common + own + levels, constant, np.ones(n_rows), unit, fold)
+    of_no_use = None
+    if draw(st.booleans()):
+        taken = draw(st.floats(0, 0.5)) * random.random((n_sizes, 10)) - 0.1
+        of_no_use = Leaving(taken, np.ones(10), np.arange(10) % 5)
+    losses = common + own + levels
+    return SizeCurve(sizes, losses, constant, np.ones(n_rows), unit, fold, of_no_use)
 
 
 @given(curves(), st.floats(0, 1), st.floats(0, 1), st.data())
@@ -119,13 +163,19 @@ def test_a_larger_tolerance_never_chooses_a_larger_size(curve, one, other, data)
     assert curve.choose(high, **asked) <= curve.choose(low, **asked) <= at_most
 
 
+def at(curve, places):
+    """Return the curve of some of its sizes."""
+    left = curve.leaving
+    left = None if left is None else replace(left, taken_off=left.taken_off[places])
+    sizes = tuple(curve.sizes[place] for place in places)
+    return replace(curve, sizes=sizes, losses=curve.losses[places], leaving=left)
+
+
 def until_settled(curve, tolerance):
     """Return the curve as far as its sizes are refitted, the smallest first."""
     for n in range(1, len(curve.sizes)):
-        places = [0, *range(len(curve.sizes) - n, len(curve.sizes))]
-        sizes = tuple(curve.sizes[place] for place in places)
-        begun = replace(curve, sizes=sizes, losses=curve.losses[places])
-        if begun.is_settled(tolerance, at_most=sizes[0]):
+        begun = at(curve, [0, *range(len(curve.sizes) - n, len(curve.sizes))])
+        if begun.is_settled(tolerance, at_most=begun.sizes[0]):
             break
     return begun
 
@@ -140,10 +190,7 @@ def test_nor_does_it_where_refits_end_early(curve, one, other):
 @given(curves(), st.floats(0, 1))
 def test_all_features_are_kept_only_where_no_smaller_size_passes(curve, tolerance):
     for place in range(1, len(curve.sizes)):
-        alone = replace(
-            curve, sizes=(curve.sizes[0], curve.sizes[place]), losses=curve.losses[[0, place]]
-        )
-        if alone.choose(tolerance, at_most=curve.sizes[0]) < curve.sizes[0]:
+        if at(curve, [0, place]).choose(tolerance, at_most=curve.sizes[0]) < curve.sizes[0]:
             assert curve.choose(tolerance, at_most=curve.sizes[0]) < curve.sizes[0]
 
 
