@@ -12,6 +12,7 @@ import signal
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -589,6 +590,30 @@ def show(run: str, store: str | None, as_json: bool) -> None:
         output.show_comparison(load_comparison(compared[run]), as_json=as_json)
     else:
         output.show(load_result(existing.existing(run)), as_json=as_json)
+
+
+@cli.command(short_help="Say why a column was kept, dropped or left out.")
+@click.argument("run")
+@click.argument("column", required=False)
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def why(run: str, column: str | None, store: str | None, as_json: bool) -> None:
+    """Say why COLUMN was kept, dropped or left out of RUN, in one sentence; without it, of all.
+
+    RUN is the name of a finished run in the store, or a name that it was promoted under.
+    """
+    from chaffinch.storage.column_names import check_known
+    from chaffinch.tasks.results.result import reasons_of
+
+    reasons = reasons_of(_existing_store(store).existing(run))
+    if column is not None:
+        check_known([column], [reason.column for reason in reasons])
+        reasons = [reason for reason in reasons if reason.column == column]
+    if as_json:
+        echo_json([asdict(reason) for reason in reasons])
+        return
+    for reason in reasons:
+        echo(f"{reason.column} ({reason.state}): {reason.why}")
 
 
 for command in (

@@ -26,6 +26,7 @@ from chaffinch.storage.runs.store import Run
 from chaffinch.tasks.pipeline.progress import STEPS, Estimate, RunProgress
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
+from chaffinch.tasks.reporting.forms import literal
 from chaffinch.tasks.reporting.losses import (
     DIFFERENCE_OF_METRICS,
     class_shares,
@@ -165,7 +166,7 @@ def publish(
     ]
     about = f"Metrics of the {judged_part(result.contract)} rows"
     if shares := class_shares(result.contract):
-        about += f". {_literal(shares)}"
+        about += f". {literal(shares)}"
     create_table_artifact(metrics, key=key_of(data_set, "metrics"), description=about)
     shares = None if result.stability is None else result.stability["share_of_folds"]
     ranked = result.to_frame().sort_values(["kept", "rank"], ascending=[False, True])
@@ -241,7 +242,7 @@ def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[
 
 def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
     changes = [] if result.changes is None else [result.changes["sentence"]]
-    compared = [_literal(line) for line in governance]
+    compared = [literal(line) for line in governance]
     warnings = warnings_in_markdown(result.warnings)
     report = [] if result.folder is None else [report_in_markdown(result.folder)]
     stability = stability_in_words(result.contract)
@@ -250,9 +251,4 @@ def _verdict(result: SelectionResult, governance: Sequence[str]) -> str:
 
 
 def warnings_in_markdown(warnings: Sequence[str]) -> list[str]:
-    return [f"**Warning:** {_literal(warning)}" for warning in warnings]
-
-
-def _literal(text: str) -> str:
-    """Escape text for markdown: column names may contain anything."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
+    return [f"**Warning:** {literal(warning)}" for warning in warnings]

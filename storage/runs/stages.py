@@ -356,6 +356,13 @@ class Run:
                 f"{error.filename} is missing; run the same command again to replace it"
             ) from error
 
+    def record(self, stage: str) -> StageRecord | None:
+        """Return the record of one stage, without checking its files; None if it is not done."""
+        try:
+            return _read(_manifest(self.folder, stage), self.folder)
+        except FileNotFoundError:
+            return None
+
     @contextmanager
     def stage(self, stage: str, key: str) -> Iterator[StageWriter]:
         """Collect a stage's output, and record the stage if the block ends without an exception.
@@ -369,11 +376,12 @@ class Run:
         writer._commit(time.perf_counter() - began)
         _remove_checkpoints(self.folder, stage)
 
-    def rewrite(self, record: StageRecord, name: str, data: bytes) -> None:
-        """Replace a file of a finished stage; the rest of its record stays."""
+    def rewrite(self, record: StageRecord, files: Mapping[str, bytes]) -> None:
+        """Replace files of a finished stage; the rest of its record stays."""
         writer = StageWriter(self.folder, record.stage, record.key)
         writer.result, writer._files = record.result, dict(record.files)
-        writer.write(name, data)
+        for name, data in files.items():
+            writer.write(name, data)
         writer._commit(record.seconds)
 
     def _document(self) -> dict[str, Any]:

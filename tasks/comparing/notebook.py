@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from chaffinch.errors import InputError
 from chaffinch.tasks.comparing.summary import Summary, TableSummary
 from chaffinch.tasks.comparing.text import heading_of, notes_of, sections_of, short_name_of
-from chaffinch.tasks.reporting.notebook import as_html
+from chaffinch.tasks.results.notebook import as_html
 from chaffinch.tasks.selection.losses import loss_in_words
 
 if TYPE_CHECKING:

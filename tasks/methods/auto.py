@@ -41,7 +41,11 @@ from chaffinch.tasks.methods.refits import Refit, at_most
 from chaffinch.tasks.selection.attribution import attributions, attributions_by_block
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, mask_of_size
-from chaffinch.tasks.selection.elimination.cross_fitting import FoldJudge, cross_fitted_order
+from chaffinch.tasks.selection.elimination.cross_fitting import (
+    CrossFittedOrder,
+    FoldJudge,
+    cross_fitted_order,
+)
 from chaffinch.tasks.selection.elimination.robust_elimination import sizes_down
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.masked_loss import masked_loss
@@ -66,6 +70,7 @@ _SUMMARY = (
 _BY_FOLDS = "fitting, ordering and choosing the number of features, by folds"
 # facts of each size
 _CURVE = ("n_features", "loss", "difference", "standard_error", "share_lost", "share_lost_at_most")
+_LEFT_FIRST = ("of_no_use", "near_copies", "nothing_off")
 _FIRST_STEP = 0.85  # from all features to the next size; `sizes_down` gives the others
 _INNER_FOLDS = 2  # more folds gave no lower loss on 26 tables
 _SIZES_AT_ONCE = 2  # refitted between two looks at the curve
@@ -204,7 +209,8 @@ class Auto(Method):
 
         fitted = problem.workers.map(_model, search, needed, partial(on_fit, 0))
         models = dict(zip(needed, fitted, strict=True))
-        orders = _orders(search, problem, models, partial(on_fit, len(needed)))
+        found = _orders(search, problem, models, partial(on_fit, len(needed)))
+        orders = {fold: order.removed for fold, order in found.items()}
         tolerance = None if self.within_one_standard_error else problem.settings.tolerance
 
         held_out = _HeldOut(search, problem, models)
@@ -247,6 +253,7 @@ class Auto(Method):
                 "stability": None if stability is None else stability.value,
                 "widen": widen,
                 "unmasked_loss": float(curve.means[0]),
+                "left_first": {group: getattr(found[None], group) for group in _LEFT_FIRST},
             },
             out_of_fold=held_out.predictions_by(judged) if judged else None,
         )
@@ -263,6 +270,7 @@ class Auto(Method):
             "size_chosen": facts["chosen"],
             "widen": facts["widen"],
             "fold_sizes": [len(fold) for fold in facts["folds"]],
+            "left_first": facts.get("left_first", {}),  # of earlier releases there is none
         }
 
 
@@ -398,7 +406,7 @@ def _model(search: _Search, folds: _Folds) -> FittedModel:
 
 def _orders(
     search: _Search, problem: Problem, models: Mapping[_Folds, FittedModel], on_order: OnDone
-) -> dict[int | None, list[int]]:
+) -> dict[int | None, CrossFittedOrder]:
     """Return the order of removal of each outer fold, and under None that of all rows."""
     judges = {
         f: [(models[_in_order(f, g)], g) for g in others] for f, others in search.inner.items()
@@ -409,7 +417,7 @@ def _orders(
     return {**dict(zip(judges, orders, strict=False)), None: orders[-1]}
 
 
-def _order(search: _Search, judges: Sequence[tuple[FittedModel, int]]) -> list[int]:
+def _order(search: _Search, judges: Sequence[tuple[FittedModel, int]]) -> CrossFittedOrder:
     judged = [_judge(search, model, fold) for model, fold in judges]
     return cross_fitted_order(judged, search.keep, search.copies, search.bound)
 

@@ -18,7 +18,8 @@ from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.reporting.charts import overlap_chart, standing_alone
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.page import render_report
+from chaffinch.tasks.reporting.forms import as_html, as_json, as_markdown
+from chaffinch.tasks.reporting.page import report_of
 from chaffinch.tasks.reporting.search import elimination_chart_of
 from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, rescalings
@@ -42,13 +43,21 @@ REPORT_FILE = "report.html"
     "score_alternatives",
 )
 def write_report(run: SelectionRun, writer: Writer) -> None:
-    """Collect the content of the report, and write ``report.html`` if the run has a folder."""
+    """Collect the content of the report, and write its forms if the run has a folder."""
     created = now() if run.stored is None else run.stored.created
     run.report = replace(
         content_of(run), source=run.source, created=created, promoted=since_promotion(run)
     )
     if run.stored is not None:  # otherwise the page is rendered on demand
-        writer.write(REPORT_FILE, render_report(run.report))
+        for name, form in report_files(run.report).items():
+            writer.write(name, form)
+
+
+def report_files(content: ReportContent) -> dict[str, bytes]:
+    """Return the forms of a report by the names of their files."""
+    report = report_of(content)
+    forms = {REPORT_FILE: as_html, "report.json": as_json, "report.md": as_markdown}
+    return {name: form(report) for name, form in forms.items()}
 
 
 def content_of(run: StageResults) -> ReportContent:
@@ -70,6 +79,7 @@ def content_of(run: StageResults) -> ReportContent:
         changes=results.get("judge_changes"),
         explanation=run.explanation,
         scores=method.scores(run.search_result, run.mask.tolist()),
+        near_copies=search.get("near_copies", ()),
         **method.report(run.search_result),
     )
 

@@ -14,10 +14,9 @@ from chaffinch.storage.runs.promotions import How, Promotion, Promotions, alias_
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
 from chaffinch.tasks.exports.mlflow_alias import move_alias, register
-from chaffinch.tasks.pipeline.report import REPORT_FILE
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.promotion.difference import Difference, difference_of, lines_of_difference
-from chaffinch.tasks.reporting.page import with_decision
+from chaffinch.tasks.reporting.forms import with_decision
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.previous_run import Former, read_contract
 from chaffinch.tasks.results.result import SelectionResult, load_result
@@ -277,9 +276,10 @@ def note_need(run: Run, name: str | None, undecided: str) -> None:
     note_decision(run, name, undecided)
     for record in run.records():
         if record.stage == "write_report":
-            page = record.read(REPORT_FILE)
-            if (noted := with_decision(page, run.name, undecided)) != page:
-                run.rewrite(record, REPORT_FILE, noted)
+            forms = {name: record.read(name) for name in record.files}
+            noted = {name: with_decision(name, forms[name], run.name, undecided) for name in forms}
+            if noted != forms:
+                run.rewrite(record, noted)
 
 
 def lines_against(against: AgainstPromoted) -> list[str]:

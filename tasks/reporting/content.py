@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from chaffinch.storage.sources.formats.file_name import without_endings
@@ -40,6 +40,10 @@ class ReportContent:
     fold_sizes: Sequence[int] = ()  # of auto: features that each outer fold keeps
     size_chosen: int | None = None  # of auto: on the curve; constraints may leave fewer features
     widen: float = 1.0  # of auto: factor of intervals over the folds
+    # Of auto: how many features left before the others, as "of_no_use", then as "near_copies" of
+    # others, then as they take "nothing_off" the loss.
+    left_first: Mapping[str, int] = field(default_factory=dict)
+    near_copies: Sequence[Sequence[str]] = ()  # groups of features that are near copies
     masks: Sequence[MaskStep] | None = None  # of a method that searches whole masks
     alternatives: Mapping[str, Any] | None = None  # as in alternatives.json
     # Where the method trains and masks in turn: slack, round, trained_loss, tried, rejected,

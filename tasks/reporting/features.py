@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from chaffinch.tasks.contract import KeptFeature
 from chaffinch.tasks.reporting.content import ReportContent
@@ -22,22 +21,30 @@ from chaffinch.tasks.reporting.section import (
     paragraph,
     section,
 )
-from chaffinch.tasks.reporting.text import number, plain
-
-Name = TypeVar("Name", bound=Hashable)
+from chaffinch.tasks.reporting.text import NOTHING, number, plain, rounded_share
+from chaffinch.tasks.reporting.why import ColumnReason, columns_of, ranks_of
 
 
 @section("Features")
 def features(content: ReportContent) -> Iterator[Block]:
-    yield _how_to_read(content)
-    yield folded(kept_features(content), is_open=True)
-    if (dropped := dropped_features(content)).rows:
-        yield folded(dropped)
+    columns = columns_of(content)
+    kept = [column for column in columns if column.state == "kept"]
+    dropped = [column for column in columns if column.state in ("dropped", "left out")]
+    yield _how_to_read(content, has_prices=_has_prices(columns))
+    yield folded(_table_of(content, "Kept features", kept), is_open=True)
+    if dropped:
+        yield folded(_table_of(content, "Dropped columns", dropped))
     else:
         yield paragraph("No column was dropped.")
 
 
-def _how_to_read(content: ReportContent) -> Block:
+_PRICE = (
+    "is what the features ranked above it, alone, would explain less than all, at most: that of "
+    "the nearest smaller number of features in the price list."
+)
+
+
+def _how_to_read(content: ReportContent, *, has_prices: bool) -> Block:
     traits, usual = content.traits, "Baseline is its usual value in the training rows;"
     if content.rounds is not None:
         return note(
@@ -71,6 +78,7 @@ def _how_to_read(content: ReportContent) -> Block:
         return Definitions(
             {"Rank": f"is {traits.score}. 1 is the most useful feature."}
             | ({"Folds": folds} if content.fold_sizes else {})
+            | ({"Price": _PRICE} if has_prices else {})
             | {
                 "Baseline": "is the value that a masked feature has in every row"
                 f"{baseline_in_words(content)}"
@@ -93,52 +101,40 @@ def _how_to_read(content: ReportContent) -> Block:
     )
 
 
-_CONTRACT = "selection.json"
+_ALL_ROWS = "report.json"
 
 
-def kept_features(content: ReportContent) -> Table:
-    """Return the kept features, those that the model can spare least first."""
-    evidence = evidence_of(content)
+def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReason]) -> Table:
+    evidence, has_prices = evidence_of(content), _has_prices(columns)
+    baselines = {feature.name: feature.baseline for feature in content.contract.kept}
     rows = [
         (
-            feature.name,
-            *(_figure(of.get(feature.name)) for of in evidence.values()),
-            _type(feature),
-            plain(feature.baseline),
+            column.column,
+            column.why,
+            *(_figure(of.get(column.column)) for of in evidence.values()),
+            *([rounded_share(column.loses_at_most)] if has_prices else ()),
+            _type(column),
+            rounded_share(column.missing),
+            *([plain(baselines[column.column])] if column.state == "kept" else ()),
         )
-        for feature in kept_in_order(content)
+        for column in columns
     ]
-    columns: dict[str, Kind] = {"Feature": "name", **numbers(*evidence)}
-    columns |= {"Type": "text", "Baseline": "name"}
-    return Table(f"Kept features ({number(len(rows))})", columns, rows, file=_CONTRACT)
+    is_kept = columns[0].state == "kept"
+    headings: dict[str, Kind] = {"Feature" if is_kept else "Column": "name", "Why": "why"}
+    headings |= numbers(*evidence, *["Price"] * has_prices)
+    headings |= {"Type": "text", "Missing": "number"}
+    if is_kept:
+        headings["Baseline"] = "name"
+    return Table(f"{caption} ({number(len(rows))})", headings, rows, file=_ALL_ROWS)
 
 
-def dropped_features(content: ReportContent) -> Table:
-    """Return the dropped columns, those that came closest to being kept first."""
-    evidence = evidence_of(content)
-    dropped = content.contract.dropped
-    rank = ranks_of(content)
-    removed = sorted(
-        (d for d in dropped if d.step is not None), key=lambda feature: rank[feature.name]
-    )
-    others = [d for d in dropped if d.step is None]
-    others.sort(key=lambda feature: rank.get(feature.name, len(rank) + 1))
-    rows = [
-        (d.name, *(_figure(of.get(d.name)) for of in evidence.values()), d.reason)
-        for d in [*removed, *others]
-    ]
-    columns: dict[str, Kind] = {"Column": "name", **numbers(*evidence)}
-    if {d.reason for d in dropped} == {f"removed by {content.method}"}:
-        rows = [row[:-1] for row in rows]
-    else:
-        columns["Reason"] = "text"
-    return Table(f"Dropped columns ({number(len(rows))})", columns, rows, file=_CONTRACT)
+def _has_prices(columns: Sequence[ColumnReason]) -> bool:
+    return any(column.loses_at_most is not None for column in columns)
 
 
 def dropped_candidates(content: ReportContent) -> list[str]:
     """Return the features that were searched and dropped, the closest to being kept first."""
-    candidates = {*content.contract.candidates}
-    return [row[0] for row in dropped_features(content).rows if row[0] in candidates]
+    return [column.column for column in columns_of(content) if column.state == "dropped"]
 
 
 def kept_as_csv(content: ReportContent) -> str:
@@ -160,14 +156,6 @@ def kept_in_order(content: ReportContent) -> list[KeptFeature]:
     """Return the kept features, most useful first; sorted by name if none is known."""
     rank = ranks_of(content)
     return sorted(content.contract.kept, key=lambda feature: rank[feature.name])
-
-
-def ranks_of(content: ReportContent) -> dict[str, int]:
-    """Return the rank of each candidate, as in the frame of the result."""
-    contract = content.contract
-    kept = contract.types
-    is_kept = [name in kept for name in contract.candidates]
-    return rank_of_each(contract.candidates, is_kept, contract.steps, content.scores)
 
 
 def evidence_of(content: ReportContent) -> dict[str, Mapping[str, Any]]:
@@ -205,30 +193,7 @@ def _figure(value: str | float | None) -> str:
     return value if isinstance(value, str) else number(value)
 
 
-def _type(feature: KeptFeature) -> str:
-    if not feature.categories:
-        return feature.type
-    return f"{feature.type} ({number(len(feature.categories))} values)"
-
-
-def rank_of_each(
-    candidates: Sequence[Name],
-    kept: Sequence[bool],
-    step_of: Mapping[Name, int],
-    scores: Mapping[Name, float] | None,
-) -> dict[Name, int]:
-    """Return the rank of each candidate, from 1 for the most useful to d.
-
-    The later the search removes a feature, the better its rank; what it never removes is best.
-    Without steps, the higher score is better. Of features that these do not order, the kept ones
-    come first, then those with the higher score, then those named first in `candidates`.
-    """
-    is_kept = dict(zip(candidates, kept, strict=True))
-
-    def key(name: Name) -> tuple[float, bool, float]:
-        score = -scores[name] if scores is not None else 0.0
-        if step_of:
-            return -step_of.get(name, math.inf), not is_kept[name], score
-        return score, not is_kept[name], 0.0
-
-    return {name: rank for rank, name in enumerate(sorted(candidates, key=key), 1)}
+def _type(column: ColumnReason) -> str:
+    if column.type != "category" or column.distinct is None:
+        return column.type or NOTHING
+    return f"{column.type} ({number(column.distinct)} values)"

@@ -1,9 +1,9 @@
-"""The report: an HTML page without scripts, made of its first screen and of sections."""
+"""The report, whatever its form: its first screen, and its sections."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from chaffinch.tasks.reporting.features import (
     kept_in_order,
 )
 from chaffinch.tasks.reporting.search import search_of
-from chaffinch.tasks.reporting.section import Code, Link, anchor_of
+from chaffinch.tasks.reporting.section import Code, Link, Section, anchor_of
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     counted,
@@ -31,6 +31,7 @@ from chaffinch.tasks.reporting.text import (
     title_of,
     visible,
 )
+from chaffinch.tasks.reporting.why import ColumnReason, columns_of
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.metrics import METRICS
 from chaffinch.tasks.statistics.verdict import FEWEST_UNITS
@@ -38,7 +39,7 @@ from chaffinch.tasks.statistics.verdict import FEWEST_UNITS
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_SHARED = Path(__file__).parent / "templates"  # the style, and how a table is set
+SHARED = Path(__file__).parent / "templates"  # the style, and how a table is set
 
 
 @cache
@@ -47,7 +48,7 @@ def template(path: Path) -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader([path.parent, _SHARED]),
+        loader=FileSystemLoader([path.parent, SHARED]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
@@ -63,9 +64,6 @@ def template(path: Path) -> Template:
 def _shown(value: Any) -> Any:
     """Show the control characters of a text; leave markup and all else as it is."""
     return visible(value) if type(value) in (str, Code) else value
-
-
-_TEMPLATE = _SHARED / "report.html"
 
 
 _UNSEEN = {
@@ -129,7 +127,6 @@ _CONSTRAINED = (
     "budget and the number of features still allowed it."
 )
 _PROMOTES = " puts the contract of a stored run in use."
-_MOST_BYTES = 200_000  # of a download inside of the page
 
 
 _SECTIONS = (
@@ -152,16 +149,34 @@ _SECTIONS = (
 )
 
 
-def render_report(content: ReportContent) -> bytes:
-    """Return the report as an HTML file in UTF-8, without scripts; equal content, equal bytes."""
+@dataclass(frozen=True)
+class Report:
+    """What a report says."""
+
+    run: str  # its name
+    title: str
+    made_from: str
+    verdict: str
+    meaning: str  # of the verdict, one of the sentences
+    sentences: Sequence[str]
+    tiles: Sequence[tuple[str, str, str]]  # name, with the kept features, and with all
+    about_the_figures: Sequence[str | Link]
+    summary: Sequence[tuple[list[str | Link], list[str]]]  # label and text of each line
+    change: Sequence[str | Link] | None  # what a reselection changed
+    columns: Sequence[ColumnReason]  # all of the table
+    files: Mapping[str, tuple[str, str, bytes]]  # by label: name, kind and content
+    sections: Sequence[Section]
+
+
+def report_of(content: ReportContent) -> Report:
+    """Return the report of a run."""
     verdict, part = content.contract.comparison.verdict, content.contract.judged_on
     if verdict not in _MEANING:
         raise ValueError(f"verdict must be one of {', '.join(_MEANING)} but is {verdict!r}")
-    sections = [made for section in _SECTIONS if (made := section(content)).blocks]
-    page = template(_TEMPLATE).render(
+    return Report(
+        run=content.run,
         title=title_of(content),
         made_from=made_from(content),
-        run=content.run,
         verdict=verdict,
         meaning=_meaning(content, part),
         sentences=_sentences(content, part),
@@ -169,27 +184,10 @@ def render_report(content: ReportContent) -> bytes:
         about_the_figures=_about_the_figures(content),
         summary=list(_summary(content)),
         change=_change(content),
-        downloads=_downloads(content),
-        contents=[(section.id, section.heading) for section in sections],
-        sections=sections,
+        columns=columns_of(content),
+        files=_files(content),
+        sections=[made for section in _SECTIONS if (made := section(content)).blocks],
     )
-    return page.encode()
-
-
-def with_decision(page: bytes, run: str, reason: str) -> bytes:
-    """Return a report that begins with why its run needed a decision; empty if it needed none."""
-    from markupsafe import escape
-
-    begin, end = b"<!-- decision -->", b"<!-- /decision -->"  # text of a page has no such signs
-    before, is_there, rest = page.partition(begin)
-    if not is_there:  # of an earlier writer
-        return page
-    sentence = (
-        f"<p><strong>A person has to decide.</strong> When it ended, this run needed a decision: "
-        f"{escape(visible(reason))}. <code>chaffinch show {escape(run)}</code> says whether it "
-        "still does.</p>"
-    )
-    return before + begin + (sentence.encode() if reason else b"") + end + rest.partition(end)[2]
 
 
 def _sentences(content: ReportContent, part: str) -> list[str]:
@@ -258,20 +256,12 @@ def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
     ]
 
 
-def _downloads(content: ReportContent) -> dict[str, tuple[str, str]]:
-    """Return label -> name of the file, and its content as a data: address; none that is large."""
-    files = {
-        "Kept features (CSV)": ("features.csv", "text/csv", kept_as_csv(content).encode()),
-        "Contract (JSON)": (
-            "selection.json",
-            "application/json",
-            to_json(content.contract.to_dict()),
-        ),
-    }
+def _files(content: ReportContent) -> dict[str, tuple[str, str, bytes]]:
+    """Return files to download from the page, by label."""
+    contract = to_json(content.contract.to_dict())
     return {
-        label: (name, f"data:{kind};base64,{base64.b64encode(data).decode()}")
-        for label, (name, kind, data) in files.items()
-        if len(data) <= _MOST_BYTES
+        "Kept features (CSV)": ("features.csv", "text/csv", kept_as_csv(content).encode()),
+        "Contract (JSON)": ("selection.json", "application/json", contract),
     }
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 200  # of a table whose other rows are in a file
 _LONG = 60
 
-Kind = Literal["name", "text", "number", "mark"]
+Kind = Literal["name", "text", "why", "number", "mark"]
 P = ParamSpec("P")
 
 
@@ -48,6 +48,11 @@ def paragraph(*parts: str | Link) -> Paragraph:
 def note(*parts: str | Link) -> Paragraph:
     """Return a paragraph in small type."""
     return Paragraph(parts, is_note=True)
+
+
+def text_of(parts: Sequence[str | Link]) -> str:
+    """Return the parts of a paragraph as plain text."""
+    return "".join(part.text if isinstance(part, Link) else part for part in parts)
 
 
 @dataclass(frozen=True)

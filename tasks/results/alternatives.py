@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.tasks.reporting.alternatives import summarise_alternatives
-from chaffinch.tasks.reporting.notebook import as_html
 from chaffinch.tasks.reporting.text import NOTHING, listed
+from chaffinch.tasks.results.notebook import as_html
 
 if TYPE_CHECKING:
     import pandas as pd

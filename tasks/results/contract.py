@@ -20,8 +20,8 @@ from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import made_names, order_of
 from chaffinch.tasks.data.matrix import feature_matrix
-from chaffinch.tasks.reporting.notebook import as_html
 from chaffinch.tasks.results.model import read_features, typed_feature
+from chaffinch.tasks.results.notebook import as_html
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
 from chaffinch.tasks.statistics.drift import is_emptied, is_other_scale, reach

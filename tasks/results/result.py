@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.pipeline.ingestion import parts_in_order
 from chaffinch.tasks.pipeline.progress import OnProgress, steps_of
 from chaffinch.tasks.pipeline.progress_display import shown
-from chaffinch.tasks.pipeline.report import REPORT_FILE
+from chaffinch.tasks.pipeline.report import REPORT_FILE, content_of, report_files
 from chaffinch.tasks.pipeline.run import select_at
 from chaffinch.tasks.pipeline.selection_run import (
     SelectionRun,
@@ -33,14 +33,14 @@ from chaffinch.tasks.pipeline.selection_run import (
     model_files,
     part_of_rows,
 )
-from chaffinch.tasks.reporting import ReportContent, render_report
-from chaffinch.tasks.reporting.features import rank_of_each
-from chaffinch.tasks.reporting.notebook import as_html, draw_curve
+from chaffinch.tasks.reporting import ReportContent
 from chaffinch.tasks.reporting.search import price_list
 from chaffinch.tasks.reporting.section import Table
+from chaffinch.tasks.reporting.why import ColumnReason, columns_of, rank_of_each
 from chaffinch.tasks.results.alternatives import ScoredAlternatives
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.model import SelectedModel, check_there
+from chaffinch.tasks.results.notebook import as_html, draw_curve
 from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.method import declared
@@ -199,7 +199,7 @@ class SelectionResult:
     _features: tuple[Any, ...]
     _candidates: tuple[Any, ...]
     _model: SelectedModel | Mapping[str, bytes]
-    _report: bytes | ReportContent
+    _report: Mapping[str, bytes] | ReportContent  # forms by the names of their files
     _part: pa.Array | StageRecord
     _curve: tuple[Mapping[str, Any], ...]
     _trusted: tuple[str, ...] = ()
@@ -403,10 +403,28 @@ class SelectionResult:
         return kept_columns(table, features, self.contract.made_of, self.contract.zones)
 
     def report(self, path: str | Path) -> Path:
-        """Write the report, one self-contained HTML file, and return its path."""
+        """Write the report, and return its path.
+
+        It is one self-contained HTML file; JSON for programs if the path ends with ``.json``, and
+        Markdown for tickets if it ends with ``.md``.
+
+        Raises
+        ------
+        InputError
+            If the run is of an earlier release, which wrote HTML alone, or the path cannot be
+            written.
+        """
         destination, report = path_from(path, "the report"), self._report
         file = file_to_write(destination, "the report")
-        write_file(file, report if isinstance(report, bytes) else render_report(report))
+        forms = report_files(report) if isinstance(report, ReportContent) else report
+        form = f"report{destination.suffix.lower()}"
+        name = form if form in ("report.json", "report.md") else REPORT_FILE
+        if name not in forms:
+            raise InputError(
+                f"run {self.run!r} is of an earlier release, which wrote no {name}; give a path "
+                "that ends with .html, or select again"
+            )
+        write_file(file, forms[name])
         return destination
 
     def to_frame(self) -> pd.DataFrame:
@@ -423,6 +441,27 @@ class SelectionResult:
         if self.scores is not None:
             columns["score"] = [self.scores[name] for name in self.candidates]
         return pd.DataFrame(columns)
+
+    def why(self) -> pd.DataFrame:
+        """Say of every column of the table why it was kept, dropped or left out.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``column``; ``state``, ``"kept"``, ``"dropped"`` (it took part in the search), ``"left
+            out"`` (it did not) or another role, such as ``"target"``; ``why``, a sentence; and what
+            is known of ``type``, ``distinct`` values, the share that is ``missing``, ``rank``,
+            ``share_of_folds``, and ``loses_at_most``: what the features ranked above it would
+            explain less than all, alone and at most, as a share. Kept columns come first, each
+            kind by rank.
+        """
+        import pandas as pd
+
+        if isinstance(self._report, ReportContent):
+            columns = columns_of(self._report)
+        else:
+            columns = reasons_of(Run(self.folder or Path()))
+        return pd.DataFrame([asdict(column) for column in columns])
 
     @property
     def curve(self) -> pd.DataFrame:
@@ -618,16 +657,14 @@ def load_result(
 
     Only files that a manifest names are read, and only with the manifest's SHA-256.
     """
-    results = StageResults(run.name, run.records())
-    if next_stage(run, results.records):
-        raise InputError(f"run {run.name!r} is not finished; run it again to continue it")
+    results = _finished(run)
     try:
         return _result(
             results,
             labels,
             folder=run.folder,
             _model=model_files(results.records["retrain"], "model"),
-            _report=results.records["write_report"].read(REPORT_FILE),
+            _report=_forms(results.records["write_report"]),
             _part=results.records["split"],
             _trusted=tuple(trusted),
         )
@@ -636,6 +673,23 @@ def load_result(
             f"run {run.name!r} is damaged ({type(error).__name__}: {error}); remove its folder and "
             "run again"
         ) from error
+
+
+def reasons_of(run: Run) -> list[ColumnReason]:
+    """Return why each column was kept, dropped or left out of a finished run; see `columns_of`."""
+    return columns_of(content_of(_finished(run)))
+
+
+def _finished(run: Run) -> StageResults:
+    results = StageResults(run.name, run.records())
+    if next_stage(run, results.records):
+        raise InputError(f"run {run.name!r} is not finished; run it again to continue it")
+    return results
+
+
+def _forms(record: StageRecord) -> dict[str, bytes]:
+    """Return the forms of a report; runs of earlier releases have HTML alone."""
+    return {name: record.read(name) for name in {REPORT_FILE: "", **record.files}}
 
 
 def result_in_memory(run: SelectionRun, labels: Mapping[str, Any]) -> SelectionResult:

@@ -71,7 +71,7 @@ def judges_of(folds, importances, attributions=None):
 
 
 def order_by_hand(folds, importances, units, attributions=None):
-    """Return the units of no use, and the others: what takes nothing off, then by two ranks."""
+    """Return the units of no use, what else takes nothing off, then the others by two ranks."""
     path = joint_path(folds, units)
     share = (importances / importances.sum(axis=1, keepdims=True)).sum(axis=0)
     share = [share[unit].sum() for unit in units]
@@ -86,7 +86,9 @@ def order_by_hand(folds, importances, units, attributions=None):
     early = [off[u] if off[u] <= 0 and rise[u] <= max(rise) / 10 else 1 for u in range(len(units))]
     order = sorted(range(len(units)), key=lambda u: (early[u], rank[u], share[u]))
     useless = [u for u in order if off[u] <= 0 and rise[u] <= 0]
-    return useless, [u for u in order if u not in useless]
+    others = [u for u in order if u not in useless]
+    n_low = sum(early[u] <= 0 for u in others)
+    return useless, others[:n_low], others[n_low:]
 
 
 @pytest.mark.parametrize("has_attributions", [False, True])
@@ -99,7 +101,10 @@ def test_the_order_is_the_mean_of_two_ranks_after_what_takes_nothing_off_the_los
     given = attributions if has_attributions else None
     folds, units = folds_of(seed), [[j] for j in range(6)]
     found = cross_fitted_order(judges_of(folds, importances, given))
-    assert found == [*chain(*order_by_hand(folds, importances, units, given))][:-1]
+    useless, low, others = order_by_hand(folds, importances, units, given)
+    assert found.removed == [*useless, *low, *others][:-1]
+    counts = (found.of_no_use, found.near_copies, found.nothing_off)
+    assert counts == (len(useless), 0, len(low))
 
 
 @pytest.mark.parametrize("has_attributions", [False, True])
@@ -110,23 +115,29 @@ def test_near_copies_are_ordered_as_one_and_the_best_outlasts_the_others(seed, h
     given = attributions if has_attributions else None
     folds, units = folds_of(seed), [[0, 4], [1], [2, 3, 5]]
     copies = [np.array([0, 4]), np.array([2, 3, 5])]
-    found = cross_fitted_order(judges_of(folds, importances, given), copies=copies)
-
+    order = cross_fitted_order(judges_of(folds, importances, given), copies=copies)
+    found = order.removed
     worth = sum(len(rows) * of for (_, rows), of in zip(folds, attributions, strict=True))
     if not has_attributions:
         worth = (importances / importances.sum(axis=1, keepdims=True)).sum(axis=0)
-    useless, ranked = order_by_hand(folds, importances, units, given)
+    useless, low, others = order_by_hand(folds, importances, units, given)
+    ranked = [*low, *others]
     ascending = [sorted(unit, key=lambda j: worth[j]) for unit in units]
     expected = [j for unit in useless for j in ascending[unit]]
     expected += [j for unit in ranked for j in ascending[unit][:-1]]
     expected += [ascending[unit][-1] for unit in ranked]
     assert found == expected[:-1]
+    assert order.of_no_use == sum(len(units[unit]) for unit in useless)
+    assert order.near_copies == sum(len(units[unit]) - 1 for unit in ranked)
+    assert order.nothing_off == len(low)
 
 
 def test_a_feature_to_keep_stands_for_its_copies():
     importances = np.random.default_rng(0).random((3, 6))
     copies = [np.array([0, 4]), np.array([2, 3, 5])]
-    found = cross_fitted_order(judges_of(folds_of(0), importances), keep=(3, 5), copies=copies)
+    found = cross_fitted_order(
+        judges_of(folds_of(0), importances), keep=(3, 5), copies=copies
+    ).removed
     assert found[0] == 2
     assert set(found[1:2]) < {0, 4}
     assert set(found) == {0, 1, 2, 4}
@@ -135,13 +146,13 @@ def test_a_feature_to_keep_stands_for_its_copies():
 def test_what_is_bound_together_leaves_together_and_stays_with_what_is_kept():
     importances = np.random.default_rng(0).random((3, 6))
     folds, bound = folds_of(0), [np.array([0, 3]), np.array([2, 5])]
-    found = cross_fitted_order(judges_of(folds, importances), bound=bound)
+    found = cross_fitted_order(judges_of(folds, importances), bound=bound).removed
     units = [[0, 3], [1], [2, 5], [4]]
     expected = [set(units[unit]) for unit in chain(*order_by_hand(folds, importances, units))]
     for unit in expected[:-1]:
         assert set(found[: len(unit)]) == unit
         found = found[len(unit) :]
-    kept = cross_fitted_order(judges_of(folds, importances), keep=(2,), bound=bound)
+    kept = cross_fitted_order(judges_of(folds, importances), keep=(2,), bound=bound).removed
     assert kept[-1] == 5
 
 
@@ -151,9 +162,9 @@ def test_kept_features_never_leave_and_a_feature_no_model_uses_leaves_first():
     X[:, 3] = 1.0  # constant: no tree can split on it
     rows = Rows(X, rows.y)
     judges = [judge_of(rows, rows, np.array([9.0, 5, 2, 0, 1, 1]), "lightgbm")]
-    assert cross_fitted_order(judges)[0] == 3
+    assert cross_fitted_order(judges).removed[0] == 3
     judges = [judge_of(rows, rows, np.array([9.0, 5, 2, 0, 1, 1]), "lightgbm")]
-    assert set(cross_fitted_order(judges, keep=(3, 0))) == {1, 2, 4, 5}
+    assert set(cross_fitted_order(judges, keep=(3, 0)).removed) == {1, 2, 4, 5}
 
 
 def test_a_model_that_only_predicts_is_ranked_by_masking_one_feature_at_a_time():
@@ -162,4 +173,4 @@ def test_a_model_that_only_predicts_is_ranked_by_masking_one_feature_at_a_time()
     engine = masked_loss(model, held_out, LOSS, BASELINE)
     alone = engine.without_each()
     judge = FoldJudge(engine, 80.0, alone - alone.min(), np.ones(6, bool))
-    assert cross_fitted_order([judge]) == np.argsort(alone)[:-1].tolist()
+    assert cross_fitted_order([judge]).removed == np.argsort(alone)[:-1].tolist()

@@ -52,13 +52,27 @@ class FoldJudge:
     attributions: Floats | None = None  # (d,); None: what masking adds to the loss
 
 
+@dataclass(frozen=True)
+class CrossFittedOrder:
+    """Features in the order of removal, until one is left, or only those to keep.
+
+    `removed` begins with so many features that are of no use, then so many near copies that another
+    stands for, then so many that take nothing off the loss by attributions.
+    """
+
+    removed: list[int]
+    of_no_use: int
+    near_copies: int
+    nothing_off: int
+
+
 def cross_fitted_order(
     judges: Sequence[FoldJudge],
     keep: Collection[int] = (),
     copies: Sequence[Index] = (),
     bound: Sequence[Index] = (),
-) -> list[int]:
-    """Return the features in the order of removal, until one is left, or only `keep`.
+) -> CrossFittedOrder:
+    """Return the features in the order of removal.
 
     Parameters
     ----------
@@ -74,7 +88,7 @@ def cross_fitted_order(
     removable = np.flatnonzero([not kept & {*unit.tolist()} for unit in units])
     shares = np.sum([shares_of(judge.importances) for judge in judges], axis=0)
     of_unit = np.array([shares[unit].sum() for unit in units])
-    order, useless = _order_of_units(
+    order, useless, takes_off = _order_of_units(
         [_ByUnit(judge, units) for judge in judges], weights, removable, of_unit
     )
 
@@ -84,6 +98,7 @@ def cross_fitted_order(
     are_copies = {int(group.min()) for group in copies}
     first: list[int] = []
     spare: list[int] = []  # copies that another stands for
+    low: list[int] = []  # by attributions alone
     others: list[int] = []
     last: list[int] = []  # bound to a feature that never leaves
     for number in [*np.setdiff1d(np.arange(len(units)), removable), *order]:
@@ -91,15 +106,17 @@ def cross_fitted_order(
         ascending = unit[np.argsort(worth[unit], kind="stable")]
         leaving = ascending[~np.isin(ascending, list(kept))].tolist()
         is_kept = len(leaving) < len(unit)
+        later = others if takes_off[number] else low
         if useless[number]:
             first += leaving
         elif int(unit[0]) in are_copies:
             spare += leaving if is_kept else leaving[:-1]
-            others += [] if is_kept else leaving[-1:]
+            later += [] if is_kept else leaving[-1:]
         else:
-            (last if is_kept else others).extend(leaving)
-    in_order = [*first, *spare, *others, *last]
-    return in_order if kept else in_order[:-1]
+            (last if is_kept else later).extend(leaving)
+    in_order = [*first, *spare, *low, *others, *last]
+    removed = in_order if kept else in_order[:-1]
+    return CrossFittedOrder(removed, len(first), len(spare), len(low))
 
 
 def _units(n_features: int, groups: Sequence[Index]) -> list[Index]:
@@ -112,10 +129,10 @@ def _units(n_features: int, groups: Sequence[Index]) -> list[Index]:
 
 def _order_of_units(
     judges: Sequence[_ByUnit], weights: Floats, removable: Index, importances: Floats
-) -> tuple[Index, Mask]:
-    """Return the removable units in the order of removal, and which units are of no use, (u,).
+) -> tuple[Index, Mask, Mask]:
+    """Return the removable units in the order of removal, which are of no use, and which of some.
 
-    The importances have shape (u,).
+    The importances and the masks have shape (u,).
     """
     losses = [judge.losses() for judge in judges]
     attributions = np.average(
@@ -133,11 +150,10 @@ def _order_of_units(
     by_ranks = removable[np.lexsort((importances[removable], ranks[removable]))]
     rises = first - unmasked
     takes_off = (attributions > 0) | (rises > _NEEDED * rises.max())
-    takes_off = takes_off[by_ranks]
-    lowest = by_ranks[~takes_off]
+    lowest = by_ranks[~takes_off[by_ranks]]
     lowest = lowest[np.argsort(attributions[lowest], kind="stable")]
     useless = (attributions <= 0) & (first <= unmasked)
-    return np.append(lowest, by_ranks[takes_off]), useless
+    return np.append(lowest, by_ranks[takes_off[by_ranks]]), useless, takes_off
 
 
 class _ByUnit:

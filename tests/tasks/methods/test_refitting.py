@@ -306,7 +306,7 @@ def test_the_report_shows_what_was_measured_and_nothing_else(
         "boruta": ["Rank", "Score"],
         "sequential_backward": ["Rank", "Loss once removed"],
     }
-    assert kept == ["Feature", *evidence.get(name, []), "Type", "Baseline"]
+    assert kept == ["Feature", "Why", *evidence.get(name, []), "Type", "Missing", "Baseline"]
 
 
 def test_the_report_has_the_figures_of_the_run(results, tmp_path) -> None:

@@ -44,7 +44,7 @@ def files_of_a_run(table: Path, store: Path, method: str, model: str) -> dict[st
     )
     files = [path for path in run.folder.rglob("*") if path.is_file()]
     found = {str(path.relative_to(run.folder)): path.read_bytes() for path in files}
-    timed = ("run.json", "metrics.json", "report.html", "stages/")
+    timed = ("run.json", "metrics.json", "report.", "stages/")
     return {name: content for name, content in found.items() if not name.startswith(timed)}
 
 

@@ -38,7 +38,7 @@ def test_every_figure_of_the_contract_is_on_the_page(page: Page) -> None:
         *("num_leaves = 15, learning_rate = 0.05", "0.2718", "0.1618"),
         *("3 duplicate rows", "class 'bad' has <1 % of the rows", "98,765"),
         *("4711", "4.6.99", "3b1f" * 16, "median", "12.35", "13.35", "method.kind"),
-        *("customer_id", "identifier: every value is different", "The sentence of the verdict"),
+        *("customer_id", "identifier: every value is different.", "The sentence of the verdict"),
     ):
         assert figure in page.text, figure
 
@@ -156,25 +156,31 @@ def test_losses_stand_with_their_rows_and_differences(page: Page) -> None:
 
 def test_kept_features_come_with_the_most_needed_first(page: Page) -> None:
     rows = page.tables["Kept features (4)"]
-    assert rows[0] == ["Feature", "Rank", "Loss once masked", "Type", "Baseline"]
-    assert rows[1] == ["feature 11", "1", NOTHING, "number", "3.142"]
-    assert rows[2] == ["feature 10", "2", "1", "number", "3.142"]
+    headings = ["Feature", "Why", "Rank", "Loss once masked", "Type", "Missing", "Baseline"]
+    assert rows[0] == headings
+    assert rows[1] == [
+        *("feature 11", "Rank 1 of 12; the first 4 are kept.", "1", NOTHING, "number", NOTHING),
+        "3.142",
+    ]
+    assert [rows[2][0], *rows[2][2:5]] == ["feature 10", "2", "1", "number"]
     assert [row[0] for row in rows[3:]] == ["feature 9", "feature 8"]
 
 
 def test_dropped_columns_come_with_the_nearest_miss_first(page: Page) -> None:
     rows = page.tables["Dropped columns (9)"]
-    assert rows[1] == ["feature 7", "5", "0.325", "removed by gbmo"]
-    assert rows[8][:2] == ["feature 0", "12"]
-    assert rows[9] == ["customer_id", NOTHING, NOTHING, "identifier: every value is different"]
+    masked = "It was masked at step 8 of the search, as what cost least: the loss was then 0.325."
+    assert rows[1] == ["feature 7", masked, "5", "0.325", "number", NOTHING]
+    assert [rows[8][0], rows[8][2]] == ["feature 0", "12"]
+    left_out = "Left out before the search: identifier: every value is different."
+    assert rows[9][:4] == ["customer_id", left_out, NOTHING, NOTHING]
 
 
 def test_features_that_no_step_tells_apart_share_their_ranks() -> None:
     content = synthetic(numbered(12), 4)
     features = [{**one, "step": None} for one in content.contract.to_dict()["features"]]
     rows = Page(render_report(with_contract(content, features=features))).tables
-    assert {row[1] for row in rows["Kept features (4)"][1:]} == {"1 to 4"}
-    assert rows["Dropped columns (9)"][1][:2] == ["feature 7", "5"]
+    assert {row[2] for row in rows["Kept features (4)"][1:]} == {"1 to 4"}
+    assert rows["Dropped columns (9)"][1][::2][:2] == ["feature 7", "5"]
 
 
 def test_the_winning_size_and_parameters_are_marked(page: Page) -> None:
@@ -255,7 +261,7 @@ def test_a_feature_kept_on_request_is_told_from_one_that_outlasts_the_path() -> 
     settings = content.contract.settings
     columns = {**settings["columns"], "keep": ["feature 11"]}
     asked = with_contract(content, settings={**settings, "columns": columns})
-    assert Page(render_report(asked)).tables["Kept features (4)"][1][1] == "kept as asked"
+    assert Page(render_report(asked)).tables["Kept features (4)"][1][2] == "kept as asked"
 
 
 def test_categories_show_their_number_and_their_baseline() -> None:
@@ -264,8 +270,10 @@ def test_categories_show_their_number_and_their_baseline() -> None:
     feature["categories"] = ["blue", "red"]
     candidates = ["colour", "feature 0"]
     found = with_contract(content, features=[feature], candidates=candidates)
+    column = {"name": "colour", "role": "feature", "type": "category", "distinct": 2}
+    found = replace(found, profile=[{**column, "rows": 8, "missing": 1}])
     rows = Page(render_report(found)).tables
-    assert rows["Kept features (1)"][1][3:] == ["category (2 values)", "blue"]
+    assert rows["Kept features (1)"][1][4:] == ["category (2 values)", "12.5 %", "blue"]
 
 
 def test_equal_content_gives_equal_bytes() -> None:
@@ -335,11 +343,13 @@ def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
     assert len(page.of("svg")) == 2  # the interval and the scores
     assert not {"Loss once masked", "Mask", "Slack"} & set(page.texts)
     kept, dropped = page.tables["Kept features (4)"], page.tables["Dropped columns (9)"]
-    assert kept[0] == ["Feature", "Rank", "Score", "Type", "Baseline"]
-    assert kept[1] == ["feature 11", "1", "111.5", "number", "3.142"]
-    assert kept[2][:3] == ["feature 10", "2", "110.5"]
-    assert dropped[1] == ["feature 7", "5", "107.5", "removed by flbmo"]
-    assert dropped[9][1:3] == [NOTHING, NOTHING]
+    assert kept[0] == ["Feature", "Why", "Rank", "Score", "Type", "Missing", "Baseline"]
+    first = "Rank 1 of 12 by score; the first 4 are kept."
+    assert kept[1] == ["feature 11", first, "1", "111.5", "number", NOTHING, "3.142"]
+    assert [kept[2][0], *kept[2][2:4]] == ["feature 10", "2", "110.5"]
+    assert dropped[0] == ["Column", "Why", "Rank", "Score", "Type", "Missing"]
+    assert [dropped[1][0], *dropped[1][2:4]] == ["feature 7", "5", "107.5"]
+    assert dropped[9][2:4] == [NOTHING, NOTHING]
     assert page.tables["Candidate sizes"][0][1] == "Size asked for"
 
 
@@ -347,8 +357,8 @@ def test_a_place_in_an_order_is_shown_as_a_rank_and_not_as_a_score() -> None:
     page = Page(render_report(ranked(synthetic(numbered(12), 4), "mrmr")))
     assert len(page.of("svg")) == 1  # the interval
     kept = page.tables["Kept features (4)"]
-    assert kept[0] == ["Feature", "Rank", "Type", "Baseline"]
-    assert [row[1] for row in kept[1:]] == ["1", "2", "3", "4"]
+    assert kept[0] == ["Feature", "Why", "Rank", "Type", "Missing", "Baseline"]
+    assert [row[2] for row in kept[1:]] == ["1", "2", "3", "4"]
     assert "Rank is the place in a greedy choice" in page.text
     assert "Score" not in page.texts
 
@@ -403,11 +413,11 @@ def test_thousands_of_features_make_a_small_page() -> None:
     names = [f"{i} ".ljust(100, "ä") for i in range(10_000)]
     content = explained(ranked(synthetic(names, 700)))
     page = render_report(content)
-    assert len(page) < 1_000_000
+    assert len(page) < 1_050_000
     parsed = Page(page)
     for caption in ("Kept features (700)", "Dropped columns (9,301)"):
         assert len(parsed.tables[caption]) == 1 + MOST_ROWS
-    assert "and 500 more; all are in selection.json of a stored run" in parsed.text
+    assert "and 500 more; all are in report.json of a stored run" in parsed.text
     files = downloads(parsed)
     assert len(files["features.csv"].splitlines()) == 701
     assert "selection.json" not in files

@@ -1,0 +1,293 @@
+"""Why each column of a table was kept, dropped or left out: a sentence, and the facts behind it."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from chaffinch.storage.column_names import quoted
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.text import cut, number, rounded_share
+
+Name = TypeVar("Name", bound=Hashable)
+
+_TYPES = {"float64": "number", "int64": "number", "bool": "boolean"}
+_LONGEST = 40  # letters of a name in a sentence
+_AS_ASKED = "left out as asked"  # the reason of the contract for columns on the drop list
+_NO_USE = "of no use on held-out rows: it takes nothing off their loss, and masking it adds nothing"
+_CHANGES = {
+    "left": "it left the former set",
+    "returned": "it returned to the former set",
+    "new": "it is new, and came into the former set",
+}
+_NOTHING_OFF = "by its attribution, it takes nothing off the loss of held-out rows"
+
+
+@dataclass(frozen=True)
+class ColumnReason:
+    """Why a column was kept, dropped or left out, with what the run knows of it.
+
+    Attributes
+    ----------
+    column : str
+        Its name.
+    state : str
+        ``"kept"``, ``"dropped"`` (it took part in the search), ``"left out"`` (it did not), or its
+        other role in the run, such as ``"target"``.
+    why : str
+        One sentence.
+    type : str or None
+        ``"number"``, ``"boolean"``, ``"category"`` or the type for which it was left out.
+    distinct : int or None
+        Number of different values.
+    missing : float or None
+        Share of the rows without a value.
+    rank : int or None
+        Place among the features that took part, from 1 for the most useful.
+    share_of_folds : float or None
+        Share of the folds that keep it, where folds chose.
+    loses_at_most : float or None
+        With the features ranked above it alone, the share of what all features explain that is lost
+        at most: that of the nearest smaller number of features that was measured.
+    """
+
+    column: str
+    state: str
+    why: str
+    type: str | None = None
+    distinct: int | None = None
+    missing: float | None = None
+    rank: int | None = None
+    share_of_folds: float | None = None
+    loses_at_most: float | None = None
+
+
+def columns_of(content: ReportContent) -> list[ColumnReason]:
+    """Return every column of the table: kept and dropped ones by rank, then those left out."""
+    contract, known = content.contract, _Known(content)
+    rank, kept = known.rank, contract.types
+    profile = {str(row["name"]): row for row in content.profile}
+    shares = {} if contract.stability is None else contract.stability.share_of_folds
+    by_rank = sorted(rank, key=lambda name: rank[name])
+    states = {name: ("kept", known.why_kept(name)) for name in by_rank if name in kept}
+    states |= {n: ("dropped", known.why_dropped(n)) for n in by_rank if n not in kept}
+    for column in contract.dropped:
+        if column.name not in states:
+            why = "it is on the drop list"
+            if column.reason != _AS_ASKED:
+                why = f"left out before the search: {column.reason}"
+            states[column.name] = "left out", why
+    for name, row in profile.items():
+        if name not in states:
+            states[name] = str(row["role"]), f"it is the {row['role']} column"
+    return [
+        ColumnReason(
+            name,
+            state,
+            f"{why[0].upper()}{why[1:]}.",
+            **_profile(profile.get(name, {})),
+            rank=rank.get(name) if known.has_order else None,
+            share_of_folds=shares.get(name),
+            loses_at_most=known.price(rank[name])[1] if name in rank else None,
+        )
+        for name, (state, why) in states.items()
+    ]
+
+
+def _profile(row: Mapping[str, Any]) -> dict[str, Any]:
+    kind, n_rows = row.get("type"), row.get("rows")
+    return {
+        "type": _TYPES.get(str(kind), kind),
+        "distinct": row.get("distinct"),
+        "missing": row["missing"] / n_rows if n_rows else None,
+    }
+
+
+def ranks_of(content: ReportContent) -> dict[str, int]:
+    """Return the rank of each candidate, as in the frame of the result."""
+    contract = content.contract
+    kept = contract.types
+    is_kept = [name in kept for name in contract.candidates]
+    return rank_of_each(contract.candidates, is_kept, contract.steps, content.scores)
+
+
+def rank_of_each(
+    candidates: Sequence[Name],
+    kept: Sequence[bool],
+    step_of: Mapping[Name, int],
+    scores: Mapping[Name, float] | None,
+) -> dict[Name, int]:
+    """Return the rank of each candidate, from 1 for the most useful to d.
+
+    The later the search removes a feature, the better its rank; what it never removes is best.
+    Without steps, the higher score is better. Of features that these do not order, the kept ones
+    come first, then those with the higher score, then those named first in `candidates`.
+    """
+    is_kept = dict(zip(candidates, kept, strict=True))
+
+    def key(name: Name) -> tuple[float, bool, float]:
+        score = -scores[name] if scores is not None else 0.0
+        if step_of:
+            return -step_of.get(name, math.inf), not is_kept[name], score
+        return score, not is_kept[name], 0.0
+
+    return {name: rank for rank, name in enumerate(sorted(candidates, key=key), 1)}
+
+
+def _named(names: Sequence[str]) -> str:
+    return quoted([cut(name, _LONGEST) for name in names])
+
+
+class _Known:
+    """What a run knows of its candidates, by name, for the sentences on each."""
+
+    def __init__(self, content: ReportContent) -> None:
+        self._content, self._contract = content, content.contract
+        self._explained = content.explanation or {}
+        self.rank, self._steps = ranks_of(content), self._contract.steps
+        self._keep = set(self._contract.settings["columns"].get("keep", ()))
+        self._kept = self._contract.types
+        self._copies = {name: group for group in content.near_copies for name in group}
+
+    @property
+    def has_order(self) -> bool:
+        """Whether features were ordered, and not found as whole sets."""
+        return self._content.has_steps and bool(self._steps or self._content.scores)
+
+    def why_kept(self, name: str) -> str:
+        if name in self._keep:
+            return "it is on the keep list"
+        parts = [self._change_of(name) or self._place(name)]
+        if self._outlast_all > 1 and name not in self._steps:
+            parts = ["the search ended before it left"]
+        if (rise := self._rises.get(name)) is not None:
+            parts.append(f"masked, it changes the loss by {number(rise, '+')}")
+        if copies := [other for other in self._copies.get(name, ()) if other not in self._kept]:
+            parts.append(f"it stands for {_named(copies)}, near copies of it")
+        return "; ".join(parts)
+
+    def why_dropped(self, name: str) -> str:
+        if kept := [other for other in self._copies.get(name, ()) if other in self._kept]:
+            return f"near copy of {_named(kept)}, which stands for it"
+        parts = [self._left_first(name) or self._why_it_left(name)]
+        if (stand_in := self._stand_ins.get(name)) is not None:
+            feature, association = stand_in
+            parts.append(
+                f"{_named([feature])}, which is kept, is like it (association {association:.2f})"
+            )
+        return "; ".join(parts)
+
+    def price(self, rank: int) -> tuple[int, float | None]:
+        """Return the nearest number of features below a rank, and what it loses at most."""
+        at = bisect_left(self._prices, (rank,)) - 1
+        return self._prices[at] if at >= 0 else (0, None)
+
+    def _left_first(self, name: str) -> str:
+        """Return why a feature left before those that are of use; empty if it did not."""
+        groups = self._content.left_first
+        reasons = {"of_no_use": _NO_USE, "near_copies": "", "nothing_off": _NOTHING_OFF}
+        step, last = self._steps.get(name, math.inf), 0
+        for group, reason in reasons.items():
+            last += groups.get(group, 0)
+            if step <= last:
+                others = [other for other in self._copies.get(name, ()) if other != name]
+                return reason or f"near copy of {_named(others)}, dropped as well"
+        return ""
+
+    def _why_it_left(self, name: str) -> str:
+        if change := self._change_of(name):
+            return change
+        content, place = self._content, self._place(name)
+        size, bound = self.price(self.rank[name])
+        if bound is not None:
+            loses = "loses" if size == 1 else "lose"
+            return (
+                f"{place}, and the best {number(size)} {loses} at most {rounded_share(bound)} of "
+                "what all features explain"
+            )
+        loss = self._losses.get(name)
+        if loss is None:
+            return place
+        verb = "left" if content.traits.refits else "was masked"
+        return (
+            f"it {verb} at step {number(self._steps[name])} of the search, as what cost least: "
+            f"the loss was then {number(loss)}"
+        )
+
+    def _change_of(self, name: str) -> str:
+        """Return how a reselection changed the former set by a feature; empty if it did not."""
+        change = self._changes.get(name)
+        if change is None or change["mask_validation"] is None:
+            return ""
+        by, most = (
+            number(change["mask_validation"][key], "+") for key in ("difference", "highest")
+        )
+        measured = f"that changes the mask-validation loss by {by}, and at most by {most}"
+        return f"{_CHANGES[change['change']]}: {measured}"
+
+    def _place(self, name: str) -> str:
+        """Return where a feature stands among those that took part, and how many are kept."""
+        content = self._content
+        is_kept, n = name in self._kept, number(content.n_candidates)
+        if not self.has_order:
+            chosen = f"the set of {number(content.n_kept)} features that {content.method} chose"
+            place = f"it is {'' if is_kept else 'not '}in {chosen}"
+            scores = content.scores
+            return f"{place}; its probability is {number(scores[name])}" if scores else place
+        by_score = content.scores is not None and not content.traits.score_is_place
+        rank = f"rank {number(self.rank[name])} of {n}{' by score' * by_score}"
+        if content.n_kept == content.n_candidates:
+            return f"{rank}; all are kept"
+        if content.is_constrained:
+            return f"{rank}; the constraints chose {number(content.n_kept)}"
+        first = "the first " * (self._last_kept == content.n_kept)  # the keep list has others
+        return (
+            f"{rank}; {first}{number(content.n_kept)} {'is' if content.n_kept == 1 else 'are'} kept"
+        )
+
+    @cached_property
+    def _prices(self) -> list[tuple[int, float | None]]:
+        """Numbers of features that were measured, ascending, each with what it loses at most."""
+        if self._content.is_constrained:  # the features of a size are no beginning of the order
+            return []
+        sizes = self._content.sizes or ()
+        priced = [s for s in sizes if s.get("share_lost_at_most") is not None]
+        return sorted((size["n_features"], size["share_lost_at_most"]) for size in priced)
+
+    @cached_property
+    def _last_kept(self) -> int:
+        return max(self.rank[name] for name in self._kept)
+
+    @cached_property
+    def _losses(self) -> dict[str, float]:
+        return {name: loss for _, name, loss, _ in self._content.path if loss is not None}
+
+    @cached_property
+    def _rises(self) -> dict[str, float]:
+        features = self._explained.get("importance", {}).get("features", ())
+        return {feature["feature"]: feature["rise"] for feature in features}
+
+    @cached_property
+    def _stand_ins(self) -> dict[str, tuple[str, float]]:
+        """The kept feature with the highest association with each dropped one."""
+        pairs: Iterator[tuple[float, str, str]] = (
+            (other["association"], group["feature"], other["feature"])
+            for group in (self._explained.get("stand_ins") or {}).get("groups", ())
+            for other in group["dropped"]
+        )
+        return {dropped: (kept, association) for association, kept, dropped in sorted(pairs)}
+
+    @cached_property
+    def _changes(self) -> dict[str, Mapping[str, Any]]:
+        changes = (self._content.changes or {}).get("changes", ())
+        return {change["feature"]: change for change in changes}
+
+    @cached_property
+    def _outlast_all(self) -> int:
+        """Number of features that a search for single features never removes; 0 for others."""
+        candidates = self._contract.candidates
+        return sum(name not in self._steps for name in candidates) if self._steps else 0

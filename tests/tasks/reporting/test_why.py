@@ -1,0 +1,215 @@
+"""Why a column was kept, dropped or left out: one sentence for page, terminal, Python and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import chaffinch
+from chaffinch import ModelSettings
+from chaffinch.errors import InputError
+from chaffinch.flows.cli.commands import cli
+from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.reporting.content import ReportContent
+from chaffinch.tasks.reporting.text import rounded_share
+from chaffinch.tasks.reporting.why import columns_of
+from tests.tasks.reporting.synthetic_report import (
+    Page,
+    explained,
+    numbered,
+    ranked,
+    synthetic,
+    with_contract,
+)
+
+LINEAR = ModelSettings(name="linear", tuning="none")
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
+def table() -> pd.DataFrame:
+    """A table of which the reason is known for every column."""
+    random = np.random.default_rng(7)
+    X = random.normal(size=(600, 10))
+    names = ["strong", "middle", "weak", "asked_for", *(f"noise_{place}" for place in range(6))]
+    table = pd.DataFrame(X, columns=names)
+    table["copy_of_strong"] = table["strong"] + 0.001 * random.normal(size=600)
+    table["constant"], table["dropped"] = 1.0, random.normal(size=600)
+    table["customer"] = [f"customer {row}" for row in range(600)]
+    table.loc[:59, "middle"] = np.nan
+    y = 3 * X[:, 0] + 2 * np.nan_to_num(table["middle"]) + 0.3 * X[:, 2]
+    return table.assign(price=y + 0.5 * random.normal(size=600))
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> chaffinch.SelectionResult:
+    return chaffinch.select(
+        table(),
+        "price",
+        model=LINEAR,
+        keep=["asked_for"],
+        drop=["dropped"],
+        store=tmp_path_factory.mktemp("store"),
+    )
+
+
+@pytest.fixture(scope="module")
+def why(result: chaffinch.SelectionResult) -> pd.DataFrame:
+    return result.why().set_index("column")
+
+
+def test_every_column_of_the_table_has_one_sentence(why, result) -> None:
+    assert sorted(why.index) == sorted(table().columns)
+    assert why["why"].str.match(r"[A-Z][^\n]*\.$").all()
+    assert sorted(why.index[why["state"] == "kept"]) == sorted(result.features)
+
+
+def test_the_reason_is_the_one_that_is_known(why) -> None:
+    stands, copy = sorted(
+        ["strong", "copy_of_strong"], key=lambda name: why["state"][name] != "kept"
+    )
+    assert why["why"][copy] == f"Near copy of {stands!r}, which stands for it."
+    assert why["why"][stands].startswith("Rank ")
+    assert why["why"][stands].endswith(f"; it stands for {copy!r}, near copies of it.")
+    assert why["why"]["asked_for"] == "It is on the keep list."
+    assert why["why"]["dropped"] == "It is on the drop list."
+    assert why["why"]["constant"] == "Left out before the search: constant."
+    assert why["why"]["customer"].startswith("Left out before the search: identifier: every value")
+    assert why["why"]["price"] == "It is the target column."
+    assert why["state"]["price"] == "target"
+
+
+def test_what_takes_nothing_off_the_loss_says_so(why, result) -> None:
+    run = Store.of(result.folder).existing(result.run)
+    left_first = run.record("optimise_mask").result["left_first"]
+    assert left_first["near_copies"] == 1
+    so_many = left_first["of_no_use"], left_first["nothing_off"]
+    begins = "Of no use on held-out rows: it takes", "By its attribution, it takes nothing off the"
+    assert so_many == tuple(why["why"].str.startswith(begin).sum() for begin in begins)
+    assert sum(so_many) > 1
+    assert set(why.index[why["why"].str.startswith(begins)]) < {f"noise_{i}" for i in range(6)}
+
+
+def test_type_missing_share_rank_and_folds_are_those_of_the_run(why, result) -> None:
+    assert why["missing"]["middle"] == pytest.approx(0.1)
+    assert why["type"]["strong"] == "number"
+    assert (why["type"]["customer"], why["distinct"]["customer"]) == ("category", 600)
+    ranks = why["rank"].dropna().astype(int)
+    assert ranks.to_dict() == result.ranks
+    shares = result.stability["share_of_folds"]
+    assert why["share_of_folds"].dropna().to_dict() == shares
+    order = [name for name in why.index if name in ranks.index]
+    kept = {state: [n for n in order if why["state"][n] == state] for state in ("kept", "dropped")}
+    for names in kept.values():
+        assert names == sorted(names, key=result.ranks.__getitem__)
+
+
+def test_the_price_is_that_of_the_nearest_smaller_number_of_features() -> None:
+    result = chaffinch.select(
+        table().drop(columns="copy_of_strong"), "price", model=LINEAR, n_features=1
+    )
+    bounds = result.curve.set_index("n_features")["share_lost_at_most"]
+    why = result.why().set_index("column")
+    for name, rank in result.ranks.items():
+        below = [size for size in bounds.index if size < rank]
+        price = why["loses_at_most"][name]
+        assert price == bounds[max(below)] if below else np.isnan(price)
+    (second,) = (name for name, rank in result.ranks.items() if rank == 2)
+    assert why["why"][second].startswith(
+        f"Rank 2 of {len(result.candidates)}; the first 1 is kept, and the best 1 loses at most "
+        f"{rounded_share(bounds[1])} of what all features explain"
+    )
+
+
+def test_terminal_report_and_json_say_the_same(why, result, tmp_path) -> None:
+    store = ["--store", str(result.folder.parents[1])]
+    printed = CliRunner().invoke(cli, ["why", result.run, *store]).stdout.splitlines()
+    assert printed == [
+        f"{name} ({state}): {sentence}"
+        for name, state, sentence in zip(why.index, why["state"], why["why"], strict=True)
+    ]
+    asked = ["why", result.run, "constant", "--json", *store]
+    (row,) = json.loads(CliRunner().invoke(cli, asked).stdout)
+    columns = json.loads(result.report(tmp_path / "r.json").read_bytes())["columns"]
+    assert row in columns
+    assert [column["why"] for column in columns] == why["why"].tolist()
+    page = Page(result.report(tmp_path / "r.html").read_bytes())
+    kept, dropped = (
+        next(rows for caption, rows in page.tables.items() if caption.startswith(begin))
+        for begin in ("Kept features", "Dropped columns")
+    )
+    assert kept[0][:2] == ["Feature", "Why"]
+    shown = {row[0]: row[1] for row in [*kept[1:], *dropped[1:]]}
+    assert shown == why["why"].drop("price").to_dict()
+
+
+def test_a_column_that_is_not_there_is_refused_with_the_nearest(result) -> None:
+    asked = ["why", result.run, "strange", "--store", str(result.folder.parents[1])]
+    error = CliRunner().invoke(cli, asked).exception
+    assert isinstance(error, InputError)
+    assert "there is no column 'strange'; nearest: " in str(error)
+
+
+def said(content: ReportContent) -> dict[str, str]:
+    return {column.column: column.why for column in columns_of(content)}
+
+
+def test_a_search_by_steps_says_at_which_step_and_at_what_loss() -> None:
+    why = said(synthetic(numbered(6), 2))
+    assert why["feature 0"] == (
+        "It was masked at step 1 of the search, as what cost least: the loss was then 0.28."
+    )
+    assert why["feature 5"] == "Rank 1 of 6; the first 2 are kept."
+    assert why["customer_id"] == (
+        "Left out before the search: identifier: every value is different."
+    )
+
+
+def test_a_ranking_says_the_place_by_score_and_a_whole_set_says_that() -> None:
+    why = said(ranked(synthetic(numbered(6), 2)))
+    assert why["feature 1"] == "Rank 5 of 6 by score; the first 2 are kept."
+    content = replace(synthetic(numbered(6), 2), path=[], masks=[(1, 2, 0.5)])
+    unordered = {"features": [], "dropped": []}
+    for key in unordered:
+        entries = content.contract.to_dict()[key]
+        unordered[key] = [{k: v for k, v in entry.items() if k != "step"} for entry in entries]
+    why = columns_of(with_contract(content, **unordered))
+    assert why[0].why == "It is in the set of 2 features that gbmo chose."
+    assert why[2].why == "It is not in the set of 2 features that gbmo chose."
+    assert {column.rank for column in why} == {None}
+
+
+def test_what_outlasts_the_search_what_all_keep_and_what_constraints_chose() -> None:
+    content = synthetic(numbered(4), 4)
+    assert said(content)["feature 0"] == "Rank 4 of 4; all are kept."
+    features = content.contract.to_dict()["features"]
+    lasting = [{**f, "step": f["step"] if f["name"] == "feature 0" else None} for f in features]
+    why = said(with_contract(content, features=lasting))
+    assert why["feature 1"] == "The search ended before it left."
+    limits = {"groups": [], "budget": 3.0}
+    settings = {**content.contract.settings, "constraints": limits}
+    content = with_contract(synthetic(numbered(4), 2), settings=settings)
+    assert said(content)["feature 3"] == "Rank 1 of 4; the constraints chose 2."
+
+
+def test_groups_that_leave_first_say_why() -> None:
+    content = replace(
+        synthetic(numbered(8), 2, method="auto"),
+        left_first={"of_no_use": 1, "near_copies": 2, "nothing_off": 1},
+        near_copies=[["feature 1", "feature 2", "feature 4"]],
+    )
+    why = said(content)
+    assert why["feature 0"].startswith("Of no use on held-out rows: ")
+    assert why["feature 1"] == "Near copy of 'feature 2' and 'feature 4', dropped as well."
+    assert why["feature 3"] == "By its attribution, it takes nothing off the loss of held-out rows."
+    assert why["feature 4"].startswith("It was masked at step 5")
+
+
+def test_a_dropped_feature_names_the_kept_one_that_is_associated_with_it() -> None:
+    why = said(explained(synthetic(numbered(6), 2)))
+    assert why["feature 0"].endswith("; 'feature 5', which is kept, is like it (association 0.90).")
+    assert why["feature 5"].endswith("; masked, it changes the loss by +0.5.")
