@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.wrappers import CrossValidatedPath
@@ -11,9 +11,16 @@ from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.elimination.bmo import EliminationPath
 from chaffinch.tasks.settings.search_result import SearchResult
 
-# Score and use of the rows, of methods that refit and order the features by training rows.
+if TYPE_CHECKING:
+    from chaffinch.tasks.methods.protocol import Seen
+
+# Score and rows of methods that order the features without masked losses.
 PLACE = "the place in the order of leaving; what outlasts all others has the highest"
-PARTS_OF_RANKINGS = {"train": "tuning, fitting, the ranking", "mask_validation": "fitting alone"}
+RANKED_ON: tuple[Seen, ...] = ("train", "mask_validation")
+PARTS_OF_RANKINGS = {
+    "train": "tuning, fitting, the ranking",
+    "mask_validation": "fitting, the ranking",
+}
 _SIZED = ("n_features", "loss", "standard_error")  # facts of a cross-validated size
 
 

@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.methods.fitting import Recipe
-from chaffinch.tasks.methods.paths import PARTS_OF_RANKINGS, of_ranking
+from chaffinch.tasks.methods.paths import PARTS_OF_RANKINGS, RANKED_ON, of_ranking
 from chaffinch.tasks.methods.protocol import Problem, candidates_at
 from chaffinch.tasks.methods.refits import at_most, log_refits
 from chaffinch.tasks.selection.baselines.importances import check_importances, select_from_model
@@ -78,7 +78,7 @@ class Boruta(Method):
             If the model uses no feature.
         """
         schema, names = problem.schema, np.array(problem.schema.features)
-        shared = _Shared(problem.rows("train"), schema, problem.recipe, problem.seed)
+        shared = _Shared(problem.rows(*RANKED_ON), schema, problem.recipe, problem.seed)
         log_refits(self.kind, problem, self.rounds, "at most ")
 
         def hits(mask: Mask, rounds: Sequence[int]) -> NDArray[np.bool_]:

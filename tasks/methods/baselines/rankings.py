@@ -13,7 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from chaffinch.errors import InputError, short_repr
-from chaffinch.tasks.methods.paths import PARTS_OF_RANKINGS, of_ranking, ranked_path
+from chaffinch.tasks.methods.paths import PARTS_OF_RANKINGS, RANKED_ON, of_ranking, ranked_path
 from chaffinch.tasks.methods.protocol import Problem, candidates_at, masks_of_sizes
 from chaffinch.tasks.selection.baselines.importances import (
     check_importances,
@@ -172,16 +172,16 @@ def scores_of(name: str, problem: Problem) -> Floats:
     """Return the scores (d,) by a ranking without settings of its own, computed by the workers."""
     scorer, schema, seed = scorer_of(name), problem.schema, problem.seed
     if scorer.reads == "model":
-        return scorer.function(problem.model)
+        return scorer.function(problem.recipe.fit(problem.rows(*RANKED_ON), schema))
     if scorer.reads == "rows held out":
         model = _HeldOutModel(problem.model, problem.masked_rows(), problem.loss, seed)
         if name == "tree_shap":
             return _mean_shap(problem, model)
         return _score_in_batches(problem, _permutation_scores, model)
-    train = problem.rows("train")
+    rows = problem.rows(*RANKED_ON)
     if not scorer.one_by_one:
-        return scorer.scores(train, schema, seed)
-    return _score_in_batches(problem, _scores, (scorer, train, schema, seed))
+        return scorer.scores(rows, schema, seed)
+    return _score_in_batches(problem, _scores, (scorer, rows, schema, seed))
 
 
 def _score_in_batches(

@@ -17,6 +17,7 @@ from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.paths import (
     PARTS_OF_RANKINGS,
     PLACE,
+    RANKED_ON,
     cross_validated_path,
     of_ranking,
 )
@@ -85,7 +86,7 @@ class Rfe(_RecursiveElimination):
 
     def search(self, problem: Problem) -> SearchResult:
         """Repeatedly refit and drop the least important features."""
-        train = problem.rows("train")  # nothing is held out
+        train = problem.rows(*RANKED_ON)  # nothing is held out
         refit = Refit(train, train.take(slice(0)), problem.schema, problem.recipe, problem.loss)
         n_features = len(problem.schema.features)
         log_refits(self.kind, problem, len(_sizes_of(problem, self.step)) - 1)
@@ -112,7 +113,7 @@ class Rfecv(_RecursiveElimination):
         refits=_RFECV,
         limits_size=True,
         finds_size=True,
-        folded_parts=("train",),
+        folded_parts=RANKED_ON,
         parts_used=PARTS_OF_RANKINGS,
     )
 
@@ -126,7 +127,7 @@ class Rfecv(_RecursiveElimination):
 
     def search(self, problem: Problem) -> SearchResult:
         """Eliminate on all training rows, and in each fold for the loss of each size."""
-        train, folds = problem.rows("train"), problem.folds("train")
+        train, folds = problem.rows(*RANKED_ON), problem.folds(*RANKED_ON)
         refit = Refit(train, train, problem.schema, problem.recipe, problem.loss)
         shared = _Eliminations(refit, folds, self.step, problem.keep, self.kind)
         sizes = _sizes_of(problem, self.step)

@@ -122,9 +122,6 @@ def refusal_with(method, n_folds, y, n_seeds=1):
         ("dfs", 3, np.arange(12.0),
          "dfs needs at least 5 training rows but an outer fold leaves it 4; give more rows, or "
          "compare without dfs"),
-        ("rfecv", 3, np.arange(12.0),
-         "inside an outer fold, 5 folds need 5 rows but there are 4; give more rows, or use "
-         "more outer folds"),
         ({"kind": "pefs", "batch_size": 5}, 3, np.arange(12.0),
          "batch_size must be at most 4, the number of training rows, but is 5; leave it out, or "
          "give more rows"),
@@ -168,8 +165,7 @@ def test_no_outer_fold_leaves_less_than_a_method_needs(method, kind) -> None:
                 assert is_refused != is_enough, (n_rows, n_folds)
             elif not is_refused:
                 for splits in every:
-                    also = splits.mask_validation if method == "robust_elimination" else []
-                    seen = np.concatenate([splits.train, also]).astype(np.int64)
+                    seen = np.concatenate([splits.train, splits.mask_validation])
                     assert len(fold_indices(Roles(y[seen]), UNTUNED)) == 5
 
 

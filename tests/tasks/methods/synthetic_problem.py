@@ -18,6 +18,7 @@ def problem(rows: Rows, n_train: int, recipe: Recipe = LINE, **given: object) ->
     d = rows.X.shape[1]
     schema = Schema(tuple("abcdefgh"[:d]), (0,) * d)
     train, held_out = rows.take(slice(n_train)), rows.take(slice(n_train, None))
+    of_parts = {("train",): train, ("mask_validation",): held_out}
     folds = [(fitted.astype(np.int64), rest) for fitted, rest in KFold(3).split(train.X)]
     settings = {
         "settings": SelectionSettings(target="y", seed=3),
@@ -26,7 +27,7 @@ def problem(rows: Rows, n_train: int, recipe: Recipe = LINE, **given: object) ->
         "model": recipe.fit(train, schema),
         "baseline": np.zeros(d),
         "keep": (),
-        "rows": lambda part: train if part == "train" else held_out,
+        "rows": lambda *parts: of_parts.get(parts, rows),
         "folds": lambda *_: folds,
         "workers": InProcess(),
         "on_progress": lambda done, total: None,

@@ -66,17 +66,17 @@ def coefficients(pipeline):
     return pipeline[-1].coef_
 
 
-def test_rfe_fits_the_training_rows_and_no_others(tmp_path, undrawn_here) -> None:
+def test_rfe_fits_the_development_rows_and_no_others(tmp_path, undrawn_here) -> None:
     result, rows = regress("rfe", tmp_path)
-    train = rows[rows["part"] == "train"]
+    train = rows[rows["part"].isin(["train", "mask_validation"])]
     theirs = RFE(line(), n_features_to_select=1, step=1, importance_getter=coefficients)
     ranking = theirs.fit(train[list("abcdef")], train["y"]).ranking_
     assert result.scores == dict(zip("abcdef", (7.0 - ranking).tolist(), strict=True))
 
 
-def test_rfecv_judges_by_folds_of_the_training_rows(tmp_path, undrawn_here) -> None:
+def test_rfecv_judges_by_folds_of_the_development_rows(tmp_path, undrawn_here) -> None:
     result, rows = regress("rfecv", tmp_path)
-    train = rows[rows["part"] == "train"]
+    train = rows[rows["part"].isin(["train", "mask_validation"])]
     theirs = RFECV(
         line(), cv=KFold(5, shuffle=True, random_state=0), scoring="neg_mean_squared_error",
         importance_getter=coefficients,
@@ -272,16 +272,16 @@ def test_rfecv_needs_rows_for_its_folds_even_without_tuning() -> None:
 @pytest.mark.parametrize(
     ("name", "heading", "n_charts", "train", "mask_validation", "model_validation"),
     [
-        ("rfe", "The ranking", 1, "tuning, fitting, the ranking", "fitting alone", "how many "
-         "features to keep"),
-        ("rfecv", "The ranking", 2, "tuning, fitting, the ranking", "fitting alone", "the loss of "
-         "the one candidate"),
+        ("rfe", "The ranking", 1, "tuning, fitting, the ranking", "fitting, the ranking",
+         "how many features to keep"),
+        ("rfecv", "The ranking", 2, "tuning, fitting, the ranking", "fitting, the ranking",
+         "the loss of the one candidate"),
         ("sequential_forward", "The masks found", 1, "tuning, fitting", "the losses of the "
          "refits; then fitting", "how many features to keep"),
         ("sequential_backward", "The elimination curve", 2, "tuning, fitting", "the losses of the "
          "refits; then fitting", "how many features to keep"),
-        ("boruta", "The ranking", 1, "tuning, fitting, the ranking", "fitting alone", "the loss "
-         "of the one candidate"),
+        ("boruta", "The ranking", 1, "tuning, fitting, the ranking", "fitting, the ranking",
+         "the loss of the one candidate"),
         ("particle_swarm", "The masks found", 1, "tuning, fitting", "the losses of the refits; "
          "then fitting", "the loss of the one candidate"),
     ],
