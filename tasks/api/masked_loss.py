@@ -79,11 +79,11 @@ def masked_loss(
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name,
         which is negated, so that lower is better. A predicted class is the likeliest one. Scorers
         see labels that are numbers as they are, and others as 0, 1, ... in the order of `classes_`.
-    baseline : "zero", "mean", "median", array (M,), mapping or pandas.Series
+    baseline : "zero", "mean", "median", "minimum", array (M,), mapping or pandas.Series
         What a masked feature is set to. A mapping, and a Series by its index, give values by
         feature, the others the mean; a Series whose index is 0, 1, 2, ... gives them in order.
         Means and medians are those of X, weighted where `sample_weight` is given. A category has
-        neither, nor a zero: it is set to the most frequent one, or to the one given.
+        none of these: it is set to the most frequent one, or to the one given.
     sample_weight : array, shape (K,), optional
         Above 0.
     threads : int, at least 1

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -47,6 +47,7 @@ from chaffinch.tasks.selection.pefs.results import (
     stability,
 )
 from chaffinch.tasks.selection.pefs.search import Rules, Search
+from chaffinch.tasks.settings.selection import BaselineKind
 
 if TYPE_CHECKING:
     import torch
@@ -333,7 +334,7 @@ def probabilistic_selection(
     network: torch.nn.Module | None = None,
     batch_size: int | None = None,
     most_sweeps: int = 60,
-    baseline: Literal["mean", "median", "zero"] = "mean",
+    baseline: BaselineKind = "mean",
     task: Task | None = None,
     seed: int = 0,
     checkpoint: str | Path | None = None,
@@ -382,7 +383,7 @@ def probabilistic_selection(
         By default 128, or all rows if there are fewer.
     most_sweeps : int
         The search ends after so many times M iterations (128 where M is less), settled or not.
-    baseline : "mean", "median" or "zero"
+    baseline : "mean", "median", "minimum" or "zero"
         What a masked feature is set to; for a category the most frequent one.
     task : "classification" or "regression", optional
         By default as `chaffinch.qualities.mutual_information` takes it.

@@ -140,7 +140,8 @@ def select(
     settings : mapping, optional
         What is rarely set, by name. ``"task"``: what the target is, ``"auto"``, ``"regression"`` or
         ``"classification"``. ``"baseline"``: what a masked feature is set to, ``"mean"``,
-        ``"median"``, ``"zero"``, or a mapping of values by feature, the others the mean.
+        ``"median"``, ``"minimum"``, ``"zero"``, or a mapping of values by feature, the others the
+        mean.
         ``"shares"``: percent of the rows for training, mask validation, model validation and test,
         four whole numbers, in all 100. ``"mask_rows"``: most rows that masked losses are computed
         on.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from chaffinch.tasks.data.splitting.splits import Roles
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.settings.columns import ROW_ROLES
-from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.settings.selection import BaselineKind, SelectionSettings
 
 Index = NDArray[np.int64]
 
@@ -89,14 +89,14 @@ def load_rows(
     return Rows(matrix, y, None if roles.weight is None else roles.weight[rows])
 
 
-def baseline_values(rows: Rows, schema: Schema, kind: Literal["mean", "median", "zero"]) -> Floats:
+def baseline_values(rows: Rows, schema: Schema, kind: BaselineKind) -> Floats:
     """Return the values of masked features, shape (d,).
 
     Means and medians are weighted and ignore missing values; a feature without any value gets 0.
     A categorical feature gets its most frequent code for every `kind`; ties: the lowest code.
     """
-    if kind not in ("mean", "median", "zero"):
-        raise InputError(f"baseline must be mean, median or zero but is {kind!r}")
+    if kind not in get_args(BaselineKind):
+        raise InputError(f"baseline must be mean, median, minimum or zero but is {kind!r}")
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     baseline = np.zeros(len(schema.features))
     columns = rows.columns(range(len(schema.features)))
@@ -113,6 +113,8 @@ def baseline_values(rows: Rows, schema: Schema, kind: Literal["mean", "median", 
             baseline[position] = np.average(values, weights=weights)
         elif kind == "median":
             baseline[position] = _weighted_median(values, weights)
+        elif kind == "minimum":
+            baseline[position] = values.min()
     return baseline
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from chaffinch.tasks.selection.input_checks import (
     read_floats,
     read_target,
 )
+from chaffinch.tasks.settings.selection import BaselineKind
 
 _FEWEST_ROWS = 3
 _MOST_SHOWN = 10
@@ -72,9 +73,9 @@ class GivenTable:
         """Return the values of masked features, shape (M,)."""
         schema = Schema(self.names, self.n_categories)
         if isinstance(baseline, str):
-            if baseline not in ("mean", "median", "zero"):
+            if baseline not in get_args(BaselineKind):
                 raise InputError(
-                    f"baseline must be zero, mean, median or values but is {baseline!r}"
+                    f"baseline must be zero, mean, median, minimum or values but is {baseline!r}"
                 )
             values = baseline_values(rows, schema, baseline)  # type: ignore[arg-type]
             wrong = np.flatnonzero(~np.isfinite(values) & np.isinf(rows.X).any(axis=0))

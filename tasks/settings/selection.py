@@ -38,11 +38,12 @@ from chaffinch.tasks.settings.reselection import Reselect
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
 TASK_IN_WORDS = "What the target is; auto takes text and at most 20 whole numbers as classes."
+BaselineKind = Literal["mean", "median", "minimum", "zero"]
 BaselineValues = Annotated[
     dict[str, float | str],
     Field(title="Values", description="Values by feature; the other features get their mean."),
 ]
-Baseline = Annotated[Literal["mean", "median", "zero"], Field(title="Statistic")] | BaselineValues
+Baseline = Annotated[BaselineKind, Field(title="Statistic")] | BaselineValues
 
 Tolerance = Annotated[float, Field(ge=0, le=1)]
 TOLERANCE = 0.02
@@ -146,8 +147,8 @@ class SelectionSettings(Settings):
         "mean",
         7,
         "Baseline",
-        "What a masked feature is set to: mean or median of the training rows, or zero; a masked "
-        "category becomes the most frequent one.",
+        "What a masked feature is set to: mean, median or minimum of the training rows, or zero; a "
+        "masked category becomes the most frequent one.",
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = setting(
         0, 8, "Seed", "The only source of randomness: one seed in, one result out."

@@ -272,7 +272,7 @@ def test_a_number_or_a_share_of_features_is_one_field(schema):
 def test_a_baseline_is_a_word_or_values_by_feature(schema):
     baseline = schema["definitions"]["SelectionSettings"]["properties"]["baseline"]
     word, values = baseline["anyOf"]
-    assert word["enum"] == ["mean", "median", "zero"]
+    assert word["enum"] == ["mean", "median", "minimum", "zero"]
     assert values["description"] == "Values by feature; the other features get their mean."
 
 

@@ -211,6 +211,7 @@ def test_baselines_by_hand():
 
     np.testing.assert_array_equal(baseline_values(rows, schema, "mean"), [4, 0, 0, 6])
     np.testing.assert_array_equal(baseline_values(rows, schema, "median"), [3, 0, 0, 6])
+    np.testing.assert_array_equal(baseline_values(rows, schema, "minimum"), [1, 0, 0, 5])
     np.testing.assert_array_equal(baseline_values(rows, schema, "zero"), [0, 0, 0, 0])
 
 
@@ -219,7 +220,7 @@ def test_baselines_by_hand():
     data=st.lists(
         st.tuples(st.integers(-50, 50), st.integers(0, 3), st.integers(1, 4)), min_size=1
     ),
-    kind=st.sampled_from(["mean", "median", "zero"]),
+    kind=st.sampled_from(["mean", "median", "minimum", "zero"]),
 )
 def test_a_weight_of_k_is_a_row_k_times(data, kind):
     numbers, codes, counts = (np.array(column) for column in zip(*data, strict=True))
@@ -228,11 +229,11 @@ def test_a_weight_of_k_is_a_row_k_times(data, kind):
     weighted = baseline_values(Rows(X, numbers, counts.astype(np.float64)), schema, kind)
     repeated = np.repeat(X, counts, axis=0)
 
-    same = {"mean": np.mean, "median": np.median, "zero": lambda _: 0.0}[kind]
+    same = {"mean": np.mean, "median": np.median, "minimum": np.min, "zero": lambda _: 0.0}[kind]
     assert weighted[0] == pytest.approx(same(repeated[:, 0]), abs=1e-12)
     assert weighted[1] == np.argmax(np.bincount(repeated[:, 1].astype(int)))
 
 
 def test_an_unknown_baseline_is_refused():
-    with pytest.raises(ValueError, match="baseline must be mean, median or zero but is 'mode'"):
+    with pytest.raises(ValueError, match="baseline must be mean, median, minimum or zero but is"):
         baseline_values(Rows(np.zeros((1, 1)), np.zeros(1)), Schema(("a",), (0,)), "mode")
