@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from html import escape
 from typing import Any
 
 from chaffinch.storage.files import FORMAT_VERSION, to_json
@@ -140,7 +141,7 @@ def _in_markdown(block: Block) -> Iterator[str]:
             for figure in figures:
                 yield from _in_markdown(figure)
         case Folded(table):
-            yield f"<details><summary>{literal(table.caption)}</summary>"
+            yield f"<details><summary>{escape(visible(table.caption))}</summary>"
             yield from _in_markdown(table)
             yield "</details>"
         case Table(_, columns, rows):
@@ -170,8 +171,6 @@ def with_decision(name: str, form: bytes, run: str, reason: str) -> bytes:
 
     It says nothing of that if the reason is empty.
     """
-    from markupsafe import escape
-
     if name.endswith(".json"):
         return to_json({**json.loads(form), "needs_decision": reason or None})
     first = "A person has to decide."

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -448,19 +448,19 @@ class SelectionResult:
         Returns
         -------
         pandas.DataFrame
-            ``column``; ``state``, ``"kept"``, ``"dropped"`` (it took part in the search), ``"left
-            out"`` (it did not) or another role, such as ``"target"``; ``why``, a sentence; and what
-            is known of ``type``, ``distinct`` values, the share that is ``missing``, ``rank``,
-            ``share_of_folds``, and ``loses_at_most``: what the features ranked above it would
-            explain less than all, alone and at most, as a share. Kept columns come first, each
-            kind by rank.
+            ``column``, named by text; ``state``, ``"kept"``, ``"dropped"`` (it took part in the
+            search), ``"left out"`` (it did not) or another role, such as ``"target"``; ``why``, a
+            sentence; and what is known of ``type``, ``distinct`` values, the share that is
+            ``missing``, ``rank``, ``share_of_folds``, and ``loses_at_most``: what the features
+            ranked above it would explain less than all, alone and at most, as a share. Kept
+            columns come first, each kind by rank.
         """
         import pandas as pd
 
         if isinstance(self._report, ReportContent):
             columns = columns_of(self._report)
         else:
-            columns = reasons_of(Run(self.folder or Path()))
+            columns = reasons_of(Run(cast(Path, self.folder)))  # a kept run has one
         return pd.DataFrame([asdict(column) for column in columns])
 
     @property

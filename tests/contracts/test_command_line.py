@@ -34,6 +34,7 @@ COMMANDS = {
     "export": ("RUN", "--to", "--output", "--name", "--table", "--store"),
     "shuffle": ("FILES", "--to", "--target", "--sparse", "--zero-based", "--one-based", "--json"),
     "descend": ("TABLE", "--to", "--n-features", "--penalty", "--start", "--cluster", "--json"),
+    "why": ("RUN", "COLUMN", "--store", "--json"),
     "at": ("RUN", "K", "--store", "--cluster", "--workers", "--quiet", "--json"),
     "announce": ("DATA", "--name"),
     "automations": ("--webhook",),
